@@ -1,0 +1,349 @@
+"""The lowered program: what every printer spells.
+
+Loops, lets, mutable variables, loads and stores on flat buffers, and vector values of a fixed lane count.
+Everything that is a decision (layout, masks, accumulators, expansion of exp and its like, where a buffer is
+allocated) has been taken by `codegen.lower`; a printer only chooses words.
+
+Types are a `DType` of the IR and a lane count (1: a scalar). Offsets, strides and trip counts are i64 in
+elements. A comparison gives `bool` lanes. Nothing here is undefined: integer arithmetic wraps, shifts are by
+less than the width, float to integer conversion saturates and sends NaN to 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dojoir.dtypes import BOOL, I64, DType
+
+
+@dataclass(frozen=True)
+class Type:
+    """`lanes` values of `dtype`."""
+
+    dtype: DType
+    lanes: int = 1
+
+    def with_dtype(self, dtype: DType) -> Type:
+        return Type(dtype, self.lanes)
+
+    def __str__(self) -> str:
+        return str(self.dtype) if self.lanes == 1 else f"{self.dtype}x{self.lanes}"
+
+
+INDEX = Type(I64)
+FLAG = Type(BOOL)
+
+
+# -- values ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Const:
+    """A number; in every lane, if the type has several."""
+
+    type: Type
+    value: int | float | bool
+
+
+@dataclass(frozen=True)
+class Var:
+    """A parameter, loop variable, let or mutable variable. Names are unique in a program."""
+
+    type: Type
+    name: str
+
+
+@dataclass(frozen=True)
+class Unary:
+    """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even)."""
+
+    type: Type
+    op: str
+    arg: Value
+
+
+@dataclass(frozen=True)
+class Binary:
+    """add sub mul div; floordiv mod (integers, positive constant on the right); min max (NaN propagates);
+    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); and or xor shl shr sar (integers; and/or for bool)."""
+
+    type: Type
+    op: str
+    left: Value
+    right: Value
+
+
+@dataclass(frozen=True)
+class Compare:
+    """eq ne lt le gt ge; on floats all but `ne` are false with a NaN. Gives bool lanes."""
+
+    op: str
+    left: Value
+    right: Value
+
+    @property
+    def type(self) -> Type:
+        return self.left.type.with_dtype(BOOL)
+
+
+@dataclass(frozen=True)
+class Select:
+    """Lane by lane `condition ? yes : no`."""
+
+    condition: Value
+    yes: Value
+    no: Value
+
+    @property
+    def type(self) -> Type:
+        return self.yes.type
+
+
+@dataclass(frozen=True)
+class Fma:
+    """`a * b + c`, rounded once."""
+
+    a: Value
+    b: Value
+    c: Value
+
+    @property
+    def type(self) -> Type:
+        return self.a.type
+
+
+@dataclass(frozen=True)
+class Convert:
+    """The value as another number type of as many lanes: integers wrap, floats round to nearest even, float
+    to integer truncates and saturates (NaN gives 0), to bool is `!= 0`."""
+
+    type: Type
+    arg: Value
+
+
+@dataclass(frozen=True)
+class Bitcast:
+    """The same bits as another type of the same width."""
+
+    type: Type
+    arg: Value
+
+
+@dataclass(frozen=True)
+class Splat:
+    """A scalar in every one of `lanes` lanes."""
+
+    lanes: int
+    arg: Value
+
+    @property
+    def type(self) -> Type:
+        return Type(self.arg.type.dtype, self.lanes)
+
+
+@dataclass(frozen=True)
+class Iota:
+    """0, 1, 2, … in the lanes."""
+
+    type: Type
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """All lanes combined into one scalar with a Binary op (add mul min max min_fast max_fast and or). The
+    order is a balanced tree: the lower half with the upper half, until one is left."""
+
+    op: str
+    arg: Value
+
+    @property
+    def type(self) -> Type:
+        return Type(self.arg.type.dtype)
+
+
+@dataclass(frozen=True)
+class Load:
+    """From `buffer` at `offset`. A scalar offset with vector type reads `stride` elements apart (1:
+    contiguous); a vector offset gathers. Lanes whose `mask` is false are not read and hold zero."""
+
+    type: Type
+    buffer: str
+    offset: Value
+    stride: Value | None = None
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a `Function` of the program."""
+
+    type: Type
+    function: str
+    args: tuple[Value, ...]
+
+
+Value = (
+    Const
+    | Var
+    | Unary
+    | Binary
+    | Compare
+    | Select
+    | Fma
+    | Convert
+    | Bitcast
+    | Splat
+    | Iota
+    | Reduce
+    | Load
+    | Call
+)
+
+
+# -- statements --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Let:
+    """Names a value; never assigned again."""
+
+    var: Var
+    value: Value
+
+
+@dataclass(frozen=True)
+class Declare:
+    """A mutable variable, here to the end of the enclosing block."""
+
+    var: Var
+    value: Value
+
+
+@dataclass(frozen=True)
+class Assign:
+    var: Var
+    value: Value
+
+
+@dataclass(frozen=True)
+class Store:
+    """The counterpart of `Load`: contiguous, strided, or scattered by a vector offset, under `mask`.
+    `streaming` asks for a store past the caches where the target has one."""
+
+    buffer: str
+    offset: Value
+    value: Value
+    stride: Value | None = None
+    mask: Value | None = None
+    streaming: bool = False
+
+
+@dataclass(frozen=True)
+class Array:
+    """A buffer of the program: `elements` of `dtype` (the type as stored; packed types as u16 or u8), aligned
+    to `align` bytes. `lives` is argument, heap, stack, reg or shared."""
+
+    name: str
+    dtype: DType
+    elements: Value
+    lives: str
+    align: int = 0
+    constant: bool = False
+
+
+@dataclass(frozen=True)
+class Allocate:
+    """`array` exists from here to the end of the enclosing block; its contents are undefined at first. A heap
+    array that cannot be had ends the program with status OUT_OF_MEMORY."""
+
+    array: Array
+
+
+@dataclass(frozen=True)
+class For:
+    """`var` from `start` below `stop` in steps of `step`. `kind` is seq, unroll (repeat the body, trip count
+    constant) or simd (a plain loop whose iterations a compiler may run in lanes, `reductions` being variables
+    that it may accumulate in any order with an op)."""
+
+    var: Var
+    start: Value
+    stop: Value
+    step: int
+    body: tuple[Stmt, ...]
+    kind: str = "seq"
+    reductions: tuple[tuple[str, Var], ...] = ()
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """`var` from 0 below `stop`, iterations shared out over the cores in contiguous chunks. `prologue` runs
+    once for each chunk, before its iterations (private buffers). `captures` are the variables and arrays of
+    the outside that the inside uses; it assigns none of them."""
+
+    var: Var
+    stop: Value
+    prologue: tuple[Stmt, ...]
+    body: tuple[Stmt, ...]
+    captures: tuple[Var, ...] = ()
+    captured_arrays: tuple[Array, ...] = ()
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class If:
+    condition: Value
+    then: tuple[Stmt, ...]
+    otherwise: tuple[Stmt, ...] = ()
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Fail:
+    """Records that the program failed with `status` (where `condition` is true, in any lane) and goes on."""
+
+    condition: Value
+    status: int
+
+
+@dataclass(frozen=True)
+class Comment:
+    text: str
+
+
+Stmt = Let | Declare | Assign | Store | Allocate | For | Parallel | If | Fail | Comment
+
+
+# -- programs ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Function:
+    """A pure function on values: `body` holds only Let, the value is `result`."""
+
+    name: str
+    params: tuple[Var, ...]
+    body: tuple[Let, ...]
+    result: Value
+    comment: str = ""
+
+
+OK, OUT_OF_MEMORY, FIRST_CHECK = 0, 1, 2
+"""The status that a program returns: fine, no memory, or FIRST_CHECK + n when runtime check n failed."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What runtime check n looks at: the gathered `access` in the text, and the kernel path of its statement."""
+
+    access: str
+    path: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel, lowered. The compiled function takes `arguments` in order (a pointer each, or the value itself
+    for those in `by_value`), then `sizes` as i64, and returns an i32 status."""
+
+    name: str
+    arguments: tuple[Array, ...]
+    by_value: tuple[Var, ...]
+    sizes: tuple[Var, ...]
+    functions: tuple[Function, ...]
+    body: tuple[Stmt, ...]
+    checks: tuple[Check, ...] = field(default=())
+    text: str = ""

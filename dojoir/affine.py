@@ -1,0 +1,290 @@
+"""Quasi-affine expressions in sizes and iterators: the only arithmetic that indices and extents may do.
+
+An `Affine` is always in one normal form (a sum of distinct atoms with non-zero integer coefficients and a
+constant), so equal forms compare equal and print alike. Division and remainder round towards minus
+infinity, as in Python and in isl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, total_ordering
+from math import gcd
+
+
+@total_ordering
+@dataclass(frozen=True)
+class SizeVar:
+    """A runtime size of the kernel, such as `N`."""
+
+    name: str
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return (0, self.name)
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Iter:
+    """The iterator of the enclosing scope at `depth` (0 is outermost): `{depth}` in the text."""
+
+    depth: int
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return (1, f"{self.depth:08d}")
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+
+@total_ordering
+@dataclass(frozen=True)
+class FloorDiv:
+    """`numerator // divisor`, with a positive constant divisor."""
+
+    numerator: Affine
+    divisor: int
+
+    @cached_property
+    def key(self) -> tuple[int, str]:
+        return (2, f"{self.numerator}//{self.divisor:08d}")
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Mod:
+    """`numerator % divisor`, with a positive constant divisor: a value in [0, divisor)."""
+
+    numerator: Affine
+    divisor: int
+
+    @cached_property
+    def key(self) -> tuple[int, str]:
+        return (3, f"{self.numerator}%{self.divisor:08d}")
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+
+Atom = SizeVar | Iter | FloorDiv | Mod
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`sum(coefficient * atom) + constant`, in normal form. Build one with `size`, `iterator`, `constant` and
+    the operators; the constructor itself expects sorted, distinct atoms with non-zero coefficients."""
+
+    terms: tuple[tuple[Atom, int], ...]
+    offset: int
+
+    # -- construction ------------------------------------------------------------------------------------
+    @staticmethod
+    def constant(value: int) -> Affine:
+        return Affine((), value)
+
+    @staticmethod
+    def size(name: str) -> Affine:
+        return Affine(((SizeVar(name), 1),), 0)
+
+    @staticmethod
+    def iterator(depth: int) -> Affine:
+        return Affine(((Iter(depth), 1),), 0)
+
+    @staticmethod
+    def atom(atom: Atom) -> Affine:
+        return Affine(((atom, 1),), 0)
+
+    @staticmethod
+    def _collect(terms: Iterator[tuple[Atom, int]], offset: int) -> Affine:
+        total: dict[Atom, int] = {}
+        for atom, coefficient in terms:
+            total[atom] = total.get(atom, 0) + coefficient
+        kept = [(atom, c) for atom, c in total.items() if c]
+        kept.sort(key=lambda term: term[0].key)
+        return Affine(tuple(kept), offset)
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return Affine(self.terms, self.offset + other) if other else self
+        if not other.terms:
+            return Affine(self.terms, self.offset + other.offset)
+        if not self.terms:
+            return Affine(other.terms, self.offset + other.offset)
+
+        def both() -> Iterator[tuple[Atom, int]]:
+            yield from self.terms
+            yield from other.terms
+
+        return Affine._collect(both(), self.offset + other.offset)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other)
+
+    def __rsub__(self, other: Affine | int) -> Affine:
+        return (-self) + other
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine((), 0)
+        if factor == 1:
+            return self
+        return Affine(tuple((atom, c * factor) for atom, c in self.terms), self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        """Exact multiples of the divisor leave the division: (16*{0} + {1}) // 16 is {0} + {1}//16."""
+        _positive(divisor)
+        if divisor == 1:
+            return self
+        whole = [(atom, c // divisor) for atom, c in self.terms if c % divisor == 0]
+        rest = [(atom, c) for atom, c in self.terms if c % divisor]
+        pulled = int(self.offset / divisor) if rest else self.offset // divisor
+        outside = Affine(tuple(whole), pulled)
+        if not rest:
+            return outside
+        common = gcd(divisor, *(c for _, c in rest))
+        inside = Affine(
+            tuple((atom, c // common) for atom, c in rest), (self.offset - pulled * divisor) // common
+        )
+        divisor //= common
+        if divisor == 1:
+            return outside + inside
+        if len(inside.terms) == 1:
+            (atom, coefficient) = inside.terms[0]
+            if isinstance(atom, FloorDiv) and coefficient == 1:  # (a//b + c)//d == (a + b*c)//(b*d)
+                return outside + (atom.numerator + inside.offset * atom.divisor) // (atom.divisor * divisor)
+        return outside + Affine.atom(FloorDiv(inside, divisor))
+
+    def __mod__(self, divisor: int) -> Affine:
+        """Multiples of the divisor vanish: (16*{0} + {1}) % 16 is {1}%16."""
+        _positive(divisor)
+        rest = tuple((atom, c) for atom, c in self.terms if c % divisor)
+        offset = self.offset % divisor
+        if not rest:
+            return Affine((), offset)
+        common = gcd(divisor, offset, *(c for _, c in rest))
+        if common == divisor:
+            return Affine((), 0)
+        inside = Affine(tuple((atom, c // common) for atom, c in rest), offset // common)
+        divisor //= common
+        if len(inside.terms) == 1 and inside.offset == 0:
+            (atom, coefficient) = inside.terms[0]
+            if isinstance(atom, Mod) and coefficient == 1 and divisor % atom.divisor == 0:
+                return inside * common
+        return Affine.atom(Mod(inside, divisor)) * common
+
+    # -- questions ---------------------------------------------------------------------------------------
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def coefficient(self, atom: Atom) -> int:
+        """The coefficient of `atom` at top level (an occurrence inside a division does not count)."""
+        return next((c for a, c in self.terms if a == atom), 0)
+
+    def atoms(self) -> Iterator[SizeVar | Iter]:
+        """Every size and iterator that occurs anywhere, repeats included."""
+        for atom, _ in self.terms:
+            if isinstance(atom, FloorDiv | Mod):
+                yield from atom.numerator.atoms()
+            else:
+                yield atom
+
+    @cached_property
+    def iterators(self) -> frozenset[int]:
+        """The depths of the iterators that occur anywhere."""
+        return frozenset(a.depth for a in self.atoms() if isinstance(a, Iter))
+
+    @cached_property
+    def sizes(self) -> frozenset[str]:
+        """The names of the sizes that occur anywhere."""
+        return frozenset(a.name for a in self.atoms() if isinstance(a, SizeVar))
+
+    # -- rewriting ---------------------------------------------------------------------------------------
+    def substitute(self, replace: Callable[[SizeVar | Iter], Affine]) -> Affine:
+        """Every size and iterator replaced by what `replace` gives for it."""
+        result = Affine((), self.offset)
+        for atom, coefficient in self.terms:
+            match atom:
+                case FloorDiv(numerator, divisor):
+                    value = numerator.substitute(replace) // divisor
+                case Mod(numerator, divisor):
+                    value = numerator.substitute(replace) % divisor
+                case _:
+                    value = replace(atom)
+            result = result + value * coefficient
+        return result
+
+    def evaluate(self, sizes: Mapping[str, int], iterators: Mapping[int, int] | tuple[int, ...] = ()) -> int:
+        """The value for concrete sizes and iterators. Raises KeyError or IndexError if one is missing."""
+        total = self.offset
+        for atom, coefficient in self.terms:
+            match atom:
+                case SizeVar(name):
+                    value = sizes[name]
+                case Iter(depth):
+                    value = iterators[depth]
+                case FloorDiv(numerator, divisor):
+                    value = numerator.evaluate(sizes, iterators) // divisor
+                case Mod(numerator, divisor):
+                    value = numerator.evaluate(sizes, iterators) % divisor
+            total += coefficient * value
+        return total
+
+    # -- text --------------------------------------------------------------------------------------------
+    def format(self, iterator_name: Callable[[int], str]) -> str:
+        """The text, with `{name}` for each iterator."""
+        parts: list[str] = []
+        # A positive term first reads better: `N - {0}`, not `-{0} + N`.
+        for atom, coefficient in sorted(self.terms, key=lambda term: term[1] < 0):
+            parts.append(_signed(_format_term(atom, abs(coefficient), iterator_name), coefficient, not parts))
+        if self.offset or not parts:
+            parts.append(_signed(str(abs(self.offset)), self.offset, not parts))
+        return "".join(parts)
+
+    def __str__(self) -> str:
+        return self.format(str)
+
+
+def _signed(text: str, value: int, first: bool) -> str:
+    if first:
+        return f"-{text}" if value < 0 else text
+    return f" - {text}" if value < 0 else f" + {text}"
+
+
+def _format_term(atom: Atom, coefficient: int, iterator_name: Callable[[int], str]) -> str:
+    match atom:
+        case SizeVar(name):
+            text = name
+        case Iter(depth):
+            text = "{" + iterator_name(depth) + "}"
+        case FloorDiv(numerator, divisor) | Mod(numerator, divisor):
+            symbol = "//" if isinstance(atom, FloorDiv) else "%"
+            inner = numerator.format(iterator_name)
+            simple = not numerator.offset and len(numerator.terms) == 1 and numerator.terms[0][1] == 1
+            if not (simple and isinstance(numerator.terms[0][0], SizeVar | Iter)):
+                inner = f"({inner})"
+            text = f"{inner} {symbol} {divisor}"
+            if coefficient != 1:
+                text = f"({text})"
+    return text if coefficient == 1 else f"{coefficient}*{text}"
+
+
+def _positive(divisor: int) -> None:
+    if divisor <= 0:
+        raise ValueError(f"the divisor of // and % must be a positive integer, not {divisor}")

@@ -1,0 +1,148 @@
+"""What is told to a user when something is wrong: diagnostics with a place, a reason and a cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dojoir.dataflow import Verdict
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of one line of a text: 1-based `line` and `column`, `end` is one past the last column."""
+
+    line: int
+    column: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text that a kernel was read from, and the name to show for it."""
+
+    name: str
+    text: str
+
+    def line(self, number: int) -> str:
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A second place or fact that explains a diagnostic."""
+
+    message: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error: a stable `code` (such as `unknown-buffer`), a message, and where it is."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    source: Source | None = None
+    notes: tuple[Note, ...] = ()
+
+    def render(self) -> str:
+        """`file:line:col: error[CODE]: message`, the line, a caret under the culprit, and the notes."""
+        lines = [f"{self._place(self.span)}error[{self.code}]: {self.message}", *self._excerpt(self.span)]
+        for note in self.notes:
+            lines.append(f"{self._place(note.span)}note: {note.message}")
+            lines.extend(self._excerpt(note.span))
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data: code, message, file, line, column, end, notes."""
+
+        def place(span: Span | None) -> dict[str, Any]:
+            if span is None:
+                return {"line": None, "column": None, "end": None}
+            return {"line": span.line, "column": span.column, "end": span.end}
+
+        return {
+            "code": self.code,
+            "message": self.message,
+            "file": self.source.name if self.source else None,
+            **place(self.span),
+            "notes": [{"message": note.message, **place(note.span)} for note in self.notes],
+        }
+
+    def _place(self, span: Span | None) -> str:
+        name = f"{self.source.name}:" if self.source else ""
+        if span is None:
+            return f"{name} " if name else ""
+        return f"{name or 'line '}{span.line}:{span.column}: "
+
+    def _excerpt(self, span: Span | None) -> list[str]:
+        if span is None or self.source is None:
+            return []
+        line = self.source.line(span.line)
+        if not line.strip() and span.column > 1:
+            return []
+        # Tabs are kept in the indent so that the caret stays under the culprit.
+        lead = "".join("\t" if ch == "\t" else " " for ch in line[: span.column - 1])
+        return [f"  {line}", f"  {lead}^{'~' * (min(span.end, len(line) + 1) - span.column - 1)}"]
+
+
+class DojoError(Exception):
+    """Base of every error that dojoir raises for a wrong input. `diagnostic` holds the details."""
+
+    def __init__(self, diagnostic: Diagnostic | str, code: str = "error") -> None:
+        if isinstance(diagnostic, str):
+            diagnostic = Diagnostic(code, diagnostic)
+        super().__init__(diagnostic.render())
+        self.diagnostic = diagnostic
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.diagnostic,))
+
+
+class ParseError(DojoError):
+    """The text is not in the language."""
+
+
+class KernelError(DojoError):
+    """The text parses, and the kernel is wrong: an index out of bounds, a read before a write, a type."""
+
+
+class ArgumentError(DojoError):
+    """An argument of a call does not fit: dtype, shape, stride, size, overlap, an unknown name."""
+
+
+class ToolchainError(DojoError):
+    """A compiler, emulator or device is missing or failed."""
+
+
+class RunError(DojoError):
+    """A kernel crashed, hung, ran out of memory, or gave a wrong result."""
+
+
+class IllegalMove(DojoError):  # noqa: N818 - the name is part of the public contract
+    """A move that is not legal here. `verdict` says why, with a witness."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.diagnostic)
+        self.verdict = verdict
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.verdict,))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the nearest known word, or an empty string."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+__all__ = [
+    "ArgumentError", "Diagnostic", "DojoError", "IllegalMove", "KernelError", "Note", "ParseError",
+    "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
+]  # fmt: skip
