@@ -181,20 +181,7 @@ class Call:
 
 
 Value = (
-    Const
-    | Var
-    | Unary
-    | Binary
-    | Compare
-    | Select
-    | Fma
-    | Convert
-    | Bitcast
-    | Splat
-    | Iota
-    | Reduce
-    | Load
-    | Call
+    Const | Var | Unary | Binary | Compare | Select | Fma | Convert | Bitcast | Splat | Iota | Reduce | Load | Call
 )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dojoir.passes import Trace, apply, candidates, certify, check, moves
     from dojoir.printer import to_text
     from dojoir.runtime import Compiled, compile, measure, verify
+    from dojoir.wellformed import prove
 
 __version__ = "0.1.0"
 
@@ -44,6 +45,7 @@ _HOME = {
     "ToolchainError": "dojoir.errors",
     "load": "dojoir.grammar",
     "parse": "dojoir.grammar",
+    "prove": "dojoir.wellformed",
     "interpret": "dojoir.interpreter",
     "Kernel": "dojoir.ir",
     "Trace": "dojoir.passes",
@@ -84,6 +86,7 @@ __all__ = [
     "measure",
     "moves",
     "parse",
+    "prove",
     "to_text",
     "verify",
 ]

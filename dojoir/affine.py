@@ -158,9 +158,7 @@ class Affine:
         if not rest:
             return outside
         common = gcd(divisor, *(c for _, c in rest))
-        inside = Affine(
-            tuple((atom, c // common) for atom, c in rest), (self.offset - pulled * divisor) // common
-        )
+        inside = Affine(tuple((atom, c // common) for atom, c in rest), (self.offset - pulled * divisor) // common)
         divisor //= common
         if divisor == 1:
             return outside + inside

@@ -125,7 +125,7 @@ class RunError(DojoError):
     """A kernel crashed, hung, ran out of memory, or gave a wrong result."""
 
 
-class IllegalMove(DojoError):  # noqa: N818 - the name is part of the public contract
+class IllegalMove(DojoError):
     """A move that is not legal here. `verdict` says why, with a witness."""
 
     def __init__(self, verdict: Verdict) -> None:

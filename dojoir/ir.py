@@ -277,9 +277,7 @@ class Kernel:
     def path(self, place: str | Path) -> Path:
         """The path of a place (`"0.1"`, `"@j"`). Raises ArgumentError if there is none, or more than one."""
         if isinstance(place, str) and place.startswith("@"):
-            found = [
-                path for path, node in self.walk() if isinstance(node, Scope) and node.label == place[1:]
-            ]
+            found = [path for path, node in self.walk() if isinstance(node, Scope) and node.label == place[1:]]
             if len(found) == 1:
                 return found[0]
             if found:
@@ -391,9 +389,7 @@ class Kernel:
                     "unknown-size",
                 )
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ArgumentError(
-                    f"size {name} must be an integer of at least 1, not {value!r}", "bad-size"
-                )
+                raise ArgumentError(f"size {name} must be an integer of at least 1, not {value!r}", "bad-size")
         fixed = {name: Affine.constant(value) for name, value in sizes.items()}
         kept = []
         for fact in self.facts:
@@ -410,9 +406,7 @@ class Kernel:
             buffers=tuple(
                 replace(
                     b,
-                    dims=tuple(
-                        replace(d, extent=d.extent.substitute(lambda a: _fixed(a, fixed))) for d in b.dims
-                    ),
+                    dims=tuple(replace(d, extent=d.extent.substitute(lambda a: _fixed(a, fixed))) for d in b.dims),
                 )
                 for b in self.buffers
             ),
@@ -431,17 +425,13 @@ def _fixed(atom: SizeVar | Iter, fixed: Mapping[str, Affine]) -> Affine:
 
 def substitute_iterators(mapping: Mapping[int, Affine]) -> Replace:
     """A `Replace` that changes the iterators of some depths and leaves the rest."""
-    return lambda atom: (
-        mapping.get(atom.depth, Affine.atom(atom)) if isinstance(atom, Iter) else Affine.atom(atom)
-    )
+    return lambda atom: mapping.get(atom.depth, Affine.atom(atom)) if isinstance(atom, Iter) else Affine.atom(atom)
 
 
 def substitute_access(access: Access, new: Replace) -> Access:
     return Access(
         access.buffer,
-        tuple(
-            substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices
-        ),
+        tuple(substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices),
         access.loc,
     )
 

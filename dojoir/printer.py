@@ -127,8 +127,7 @@ def format_access(access: Access, name: Name = str) -> str:
     if not access.indices:
         return access.buffer
     indices = (
-        format_access(index, name) if isinstance(index, Access) else index.format(name)
-        for index in access.indices
+        format_access(index, name) if isinstance(index, Access) else index.format(name) for index in access.indices
     )
     return f"{access.buffer}[{', '.join(indices)}]"
 
