@@ -229,6 +229,13 @@ class Kernel:
     fp: str = "reassoc"
     source: Source | None = field(default=None, compare=False, repr=False)
 
+    @cached_property
+    def _identity(self) -> int:
+        return hash((self.name, self.sizes, self.buffers, self.body, self.facts, self.fp))
+
+    def __hash__(self) -> int:
+        return self._identity
+
     def __str__(self) -> str:
         from dojoir.printer import to_text
 

@@ -1,0 +1,274 @@
+"""A kernel as exact integer sets: domains, accesses and schedule, with the runtime sizes as parameters.
+
+Statement instance `s3[i0, i1]` is the fourth statement of the text at {0}=i0, {1}=i1. Its n-th read is
+`s3r0[i0, i1]`, with one more dimension for each index that is gathered, running over all values that a valid
+gather may take. `out_y[e0, e1]` is the read of what a call returns. Sizes are parameters `n_N`, elements of
+storage are `b_x[e0, e1]` with collapsed dimensions held at 0.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Scope, Site, expr_accesses
+from dojoir.operations import ACCUMULATIONS
+
+
+class Workspace:
+    """One isl context with what was parsed in it. isl is not thread-safe: each thread has its own."""
+
+    def __init__(self) -> None:
+        self.context = isl.Context()
+        self._maps: OrderedDict[str, isl.UnionMap] = OrderedDict()
+        self._kernels: OrderedDict[Kernel, KernelSets] = OrderedDict()
+
+    def union_map(self, pieces: Iterable[str]) -> isl.UnionMap:
+        """The union of maps given as text. Each piece is parsed once."""
+        result: isl.UnionMap | None = None
+        for piece in pieces:
+            parsed = self._maps.get(piece)
+            if parsed is None:
+                parsed = isl.UnionMap.read_from_str(self.context, piece)
+                self._maps[piece] = parsed
+                if len(self._maps) > 20_000:
+                    self._maps.popitem(last=False)
+            result = parsed if result is None else result.union(parsed)
+        return result if result is not None else isl.UnionMap.read_from_str(self.context, "{ }")
+
+    def set(self, text: str) -> isl.Set:
+        return isl.Set.read_from_str(self.context, text)
+
+    def sets_of(self, kernel: Kernel) -> KernelSets:
+        """The sets of a kernel, computed once."""
+        found = self._kernels.get(kernel)
+        if found is None:
+            found = KernelSets(kernel, self)
+            self._kernels[kernel] = found
+            if len(self._kernels) > 256:
+                self._kernels.popitem(last=False)
+        return found
+
+
+_local = threading.local()
+
+
+def workspace() -> Workspace:
+    """This thread's workspace."""
+    try:
+        found: Workspace = _local.workspace
+    except AttributeError:
+        found = _local.workspace = Workspace()
+    return found
+
+
+def sets_of(kernel: Kernel) -> KernelSets:
+    """The sets of a kernel in this thread's workspace."""
+    return workspace().sets_of(kernel)
+
+
+# -- text for isl --------------------------------------------------------------------------------------------
+def isl_affine(affine: Affine) -> str:
+    """An affine expression in isl's notation."""
+    parts = [str(affine.offset)] if affine.offset or not affine.terms else []
+    for atom, coefficient in affine.terms:
+        match atom:
+            case SizeVar(name):
+                text = f"n_{name}"
+            case Iter(depth):
+                text = f"i{depth}"
+            case FloorDiv(numerator, divisor):
+                text = f"floor(({isl_affine(numerator)})/{divisor})"
+            case Mod(numerator, divisor):
+                text = f"(({isl_affine(numerator)}) mod {divisor})"
+        parts.append(text if coefficient == 1 else f"{coefficient}*{text}")
+    return " + ".join(parts)
+
+
+def isl_condition(condition: Condition) -> str:
+    relation = "=" if condition.relation == "==" else condition.relation
+    return f"{isl_affine(condition.left)} {relation} {isl_affine(condition.right)}"
+
+
+def isl_extent(extent: Extent, depth: int) -> str:
+    bounds = " and ".join(f"i{depth} < {isl_affine(bound)}" for bound in extent.bounds)
+    return f"0 <= i{depth} and {bounds}"
+
+
+def iterators(count: int) -> str:
+    return ", ".join(f"i{depth}" for depth in range(count))
+
+
+@dataclass(frozen=True)
+class Read:
+    """The n-th read of a statement. `tuple` is its isl name, `gathers` the dims of the buffer it gathers."""
+
+    site: int
+    ordinal: int
+    access: Access
+
+    @property
+    def tuple(self) -> str:
+        return f"s{self.site}r{self.ordinal}"
+
+    @cached_property
+    def gathers(self) -> tuple[int, ...]:
+        return tuple(d for d, index in enumerate(self.access.indices) if isinstance(index, Access))
+
+
+class KernelSets:
+    """The sets of one kernel. Everything is computed when first asked for."""
+
+    def __init__(self, kernel: Kernel, workspace: Workspace) -> None:
+        self.kernel = kernel
+        self.workspace = workspace
+        names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
+        self.prefix = f"[{names}] -> " if names else ""
+
+    # -- parameters and domains --------------------------------------------------------------------------
+    @cached_property
+    def parameters(self) -> isl.Set:
+        """The sizes that a call may have: each at least 1, and the facts of the kernel."""
+        conditions = [f"n_{name} >= 1" for name in self.kernel.runtime_sizes]
+        conditions += [isl_condition(fact) for fact in self.kernel.facts]
+        return self.workspace.set(f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}")
+
+    def constraints(self, around: Iterable[Scope | Guard]) -> str:
+        """The conditions under which something inside `around` (outermost first) runs."""
+        conditions: list[str] = []
+        depth = 0
+        for node in around:
+            if isinstance(node, Scope):
+                conditions.append(isl_extent(node.extent, depth))
+                depth += 1
+            else:
+                conditions += [isl_condition(condition) for condition in node.conditions]
+        return " and ".join(conditions) or "true"
+
+    def map(self, *pieces: str) -> isl.UnionMap:
+        """The union of maps given as text without parameters, for the sizes that a call may have."""
+        return self.workspace.union_map(f"{self.prefix}{{ {p} }}" for p in pieces).intersect_params(self.parameters)
+
+    def domain_text(self, number: int) -> str:
+        site = self.kernel.sites[number]
+        return f"s{number}[{iterators(len(site.scopes))}] : {self.constraints(site.ancestors)}"
+
+    @cached_property
+    def domains(self) -> isl.UnionSet:
+        """Every statement instance."""
+        return self.map(*(f"{self.domain_text(k)}".replace(" : ", " -> [] : ", 1) for k in self.numbers)).domain()
+
+    @property
+    def numbers(self) -> range:
+        return range(len(self.kernel.sites))
+
+    # -- accesses ----------------------------------------------------------------------------------------
+    @cached_property
+    def reads(self) -> tuple[tuple[Read, ...], ...]:
+        """The reads of each statement: those of its value in order of evaluation."""
+        return tuple(
+            tuple(Read(k, n, access) for n, access in enumerate(expr_accesses(site.statement.value)))
+            for k, site in enumerate(self.kernel.sites)
+        )
+
+    def element(self, access: Access, gathered: Mapping[int, str], storage: bool) -> str:
+        """The element that is accessed, in isl's notation; its place in storage if `storage` is true."""
+        buffer = self.kernel.buffer(access.buffer)
+        indices = []
+        for d, index in enumerate(access.indices):
+            if storage and buffer.dims[d].collapsed:
+                indices.append("0")
+            else:
+                indices.append(gathered[d] if isinstance(index, Access) else isl_affine(index))
+        return f"b_{buffer.name}[{', '.join(indices)}]"
+
+    def read_text(self, read: Read, storage: bool = True) -> str:
+        site = self.kernel.sites[read.site]
+        buffer = self.kernel.buffer(read.access.buffer)
+        gathered = {d: f"g{d}" for d in read.gathers}
+        domain = ", ".join(filter(None, [iterators(len(site.scopes)), *gathered.values()]))
+        conditions = [self.constraints(site.ancestors)]
+        conditions += [f"0 <= g{d} < {isl_affine(buffer.dims[d].extent)}" for d in read.gathers]
+        element = self.element(read.access, gathered, storage)
+        return f"{read.tuple}[{domain}] -> {element} : {' and '.join(conditions)}"
+
+    def write_text(self, number: int, storage: bool = True, name: str = "s") -> str:
+        site = self.kernel.sites[number]
+        element = self.element(site.statement.target, {}, storage)
+        domain = f"{name}{number}[{iterators(len(site.scopes))}]"
+        return f"{domain} -> {element} : {self.constraints(site.ancestors)}"
+
+    def box_text(self, buffer: Buffer, name: str, storage: bool = True) -> str:
+        """`name[e0, …] -> b_x[e0, …]` for every element of a buffer."""
+        dims = [f"e{d}" for d in range(len(buffer.dims))]
+        inside = [f"0 <= e{d} < {isl_affine(dim.extent)}" for d, dim in enumerate(buffer.dims)]
+        stored = ["0" if storage and dim.collapsed else f"e{d}" for d, dim in enumerate(buffer.dims)]
+        where = " and ".join(inside) or "true"
+        return f"{name}[{', '.join(dims)}] -> b_{buffer.name}[{', '.join(stored)}] : {where}"
+
+    # -- schedule ----------------------------------------------------------------------------------------
+    @cached_property
+    def time_dims(self) -> int:
+        return max((len(s.path) + len(s.scopes) for s in self.kernel.sites), default=0) + 1
+
+    def time(self, site: Site) -> list[str]:
+        """When an instance runs: child indices and iterators from the outside in, padded with zeros."""
+        result: list[str] = []
+        depth = 0
+        for child, node in zip(site.path, (*site.ancestors, None), strict=True):
+            result.append(str(child))
+            if isinstance(node, Scope):
+                result.append(f"i{depth}")
+                depth += 1
+        return result + ["0"] * (self.time_dims - len(result))
+
+    def schedule_texts(self, number: int, ordered: bool) -> list[str]:
+        """The schedule of a statement, of its reads, and of the read of its own target where that counts."""
+        site = self.kernel.sites[number]
+        time = f"[{', '.join(self.time(site))}]"
+        own = iterators(len(site.scopes))
+        pieces = [f"s{number}[{own}] -> {time}"]
+        for read in self.reads[number]:
+            domain = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
+            pieces.append(f"{read.tuple}[{domain}] -> {time}")
+        if ordered:
+            pieces.append(f"t{number}[{own}] -> {time}")
+        return pieces
+
+    def final_time(self, buffer: Buffer) -> str:
+        """The schedule of the read of a returned buffer: after everything."""
+        dims = ", ".join(f"e{d}" for d in range(len(buffer.dims)))
+        time = [str(len(self.kernel.body))] + ["0"] * (self.time_dims - 1)
+        return f"out_{buffer.name}[{dims}] -> [{', '.join(time)}]"
+
+    @property
+    def returned(self) -> tuple[Buffer, ...]:
+        return tuple(b for b in self.kernel.buffers if b.role in {"out", "inout"})
+
+    # -- accumulation ------------------------------------------------------------------------------------
+    @cached_property
+    def mixed(self) -> frozenset[str]:
+        """The buffers into which several operators accumulate: their accumulations are ordinary updates."""
+        operators: dict[str, set[str]] = {}
+        for site in self.kernel.sites:
+            if site.statement.op in ACCUMULATIONS:
+                operators.setdefault(site.statement.target.buffer, set()).add(site.statement.op)
+        return frozenset(name for name, used in operators.items() if len(used) > 1)
+
+    def is_ordered(self, number: int, strict: bool) -> bool:
+        """Whether the order of this statement's accumulations into one element counts.
+
+        Accumulation with max, min, or in integers gives the same bits in any order. In floats, `+=` and `*=`
+        do not, which counts where `strict` is true.
+        """
+        statement = self.kernel.sites[number].statement
+        if statement.op not in ACCUMULATIONS:
+            return False
+        exact = statement.op in {"max=", "min="} or not self.kernel.buffer(statement.target.buffer).dtype.is_float
+        return statement.target.buffer in self.mixed or (strict and not exact)
