@@ -1,0 +1,59 @@
+"""The library of kernels: one `.dojo` file each, written as the mathematics is, to start optimising from."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import dojoir
+from dojoir.errors import ArgumentError, did_you_mean
+
+
+def names() -> list[str]:
+    """The names of all kernels in the library, in alphabetical order."""
+    return sorted(
+        entry.name.removesuffix(".dojo") for entry in files(__name__).iterdir() if entry.name.endswith(".dojo")
+    )
+
+
+def load(name: str, **sizes: int) -> dojoir.Kernel:
+    """The kernel of that name, with some of its sizes changed or fixed.
+
+    A size that the file fixes (`stride = 1` in `conv2d`) takes the value given for it here; a runtime size is
+    fixed, as `Kernel.specialize` does: `load("conv2d", stride=2, KH=3, KW=3)`.
+    Raises ArgumentError for an unknown kernel or size and for a value that breaks a fact of the kernel.
+    """
+    if name not in names():
+        raise ArgumentError(
+            f"the library has no kernel '{name}'{did_you_mean(name, names())}; dojoir.kernels.names() lists them",
+            "unknown-kernel",
+        )
+    text = files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
+    default = dojoir.parse(text, name=f"{name}.dojo")
+    known = [size.name for size in default.sizes]
+    for size, value in sizes.items():
+        if size not in known:
+            raise ArgumentError(
+                f"kernel {name} has no size '{size}'{did_you_mean(size, known)}; its sizes: {', '.join(known)}",
+                "unknown-size",
+            )
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ArgumentError(f"size {size} must be an integer, not {value!r}", "bad-size")
+    fixed = {size.name: sizes[size.name] for size in default.sizes if size.value is not None and size.name in sizes}
+    kernel = dojoir.parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
+    runtime = {size: value for size, value in sizes.items() if size not in fixed}
+    return kernel.specialize(**runtime) if runtime else kernel
+
+
+def _with_fixed(text: str, values: dict[str, int]) -> str:
+    """The text of a kernel with the values of some fixed sizes in its header replaced."""
+
+    def header(match: re.Match[str]) -> str:
+        return re.sub(
+            r"(\w+)(\s*=\s*)-?\d+", lambda m: f"{m[1]}{m[2]}{values[m[1]]}" if m[1] in values else m[0], match[0]
+        )
+
+    return re.sub(r"^kernel\b.*$", header, text, count=1, flags=re.MULTILINE)
+
+
+__all__ = ["load", "names"]
