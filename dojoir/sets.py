@@ -13,12 +13,16 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Scope, Site, expr_accesses
 from dojoir.operations import ACCUMULATIONS
+
+if TYPE_CHECKING:
+    from dojoir.flow import Flow
 
 
 class Workspace:
@@ -130,6 +134,7 @@ class KernelSets:
         self.workspace = workspace
         names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
         self.prefix = f"[{names}] -> " if names else ""
+        self.flows: dict[bool, Flow] = {}
 
     # -- parameters and domains --------------------------------------------------------------------------
     @cached_property

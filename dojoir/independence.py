@@ -1,0 +1,163 @@
+"""Whether the iterations of a scope are independent: what the marks `p` and `v` promise.
+
+Two iterations of the scope (of one run of it) conflict where both touch one element and one of them writes.
+A temporary whose every use is inside the scope is each iteration's own: there only a value that crosses
+iterations is a conflict. Under `v`, accumulations into an element that all lanes share are no conflict, if
+their order is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from dojoir.flow import flow_of
+from dojoir.ir import Access, Kernel, Path, Scope
+from dojoir.operations import ACCUMULATIONS
+from dojoir.sets import KernelSets, iterators, sets_of
+from dojoir.witness import Example, at, describe, example, with_sizes
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two iterations of the scope at `path` that are not independent. `left` and `right` of the example are
+    statement instances; `carried` says that a value crosses (else both touch the same storage)."""
+
+    path: Path
+    example: Example
+    buffer: str
+    carried: bool
+
+    def message(self, kernel: Kernel) -> str:
+        """The conflict in words."""
+        left, right = self.example.left, self.example.right
+        start = with_sizes(self.example.sizes)
+        if self.carried:
+            return (
+                f"{start}{describe(right, kernel)} reads `{self.buffer}` as written by "
+                f"{describe(left, kernel)}, another iteration"
+            )
+        if left.name == right.name:
+            both = f"{at(left.iteration(kernel))} and {at(right.iteration(kernel))}"
+            return f"{start}{describe(left, kernel)[: -len(at(left.iteration(kernel))) or None].strip()} {both} touch the same element of `{self.buffer}`"
+        return f"{start}{describe(left, kernel)} and {describe(right, kernel)} touch the same element of `{self.buffer}`"
+
+
+def private_buffers(kernel: Kernel, path: Path) -> frozenset[str]:
+    """The temporaries whose every use is inside the scope at `path`."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for site, reads in zip(kernel.sites, sets_of(kernel).reads, strict=True):
+        here = inside if site.path[: len(path)] == path else outside
+        here.add(site.statement.target.buffer)
+        here.update(read.access.buffer for read in reads)
+    return frozenset(name for name in inside - outside if kernel.buffer(name).role == "tmp")
+
+
+def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
+    """Two iterations of the scope at `path` that may not run side by side under `mark` (p or v), or None.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    scope = kernel.at(path)
+    assert isinstance(scope, Scope)
+    sets = sets_of(kernel)
+    depth = kernel.depth_of(path)
+    private = private_buffers(kernel, path)
+    return _shared_conflict(sets, path, depth, private, mark) or _carried_value(sets, path, depth, private)
+
+
+def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:
+    """Each instance (or read) to the iterators down to `depth`."""
+    outer = f"[{iterators(depth + 1)}]"
+    pieces = []
+    for k in numbers:
+        own = iterators(len(sets.kernel.sites[k].scopes))
+        if not reads:
+            pieces.append(f"s{k}[{own}] -> {outer}")
+            continue
+        for read in sets.reads[k]:
+            gathered = "".join(f", g{d}" for d in read.gathers)
+            pieces.append(f"{read.tuple}[{own}{gathered}] -> {outer}")
+    return sets.map(*pieces)
+
+
+def _pairs(depth: int, different: str) -> str:
+    left = ", ".join(f"a{d}" for d in range(depth + 1))
+    right = ", ".join(f"b{d}" for d in range(depth + 1))
+    return f"[{left}] -> [{right}] : {different}"
+
+
+def _shared_conflict(
+    sets: KernelSets, path: Path, depth: int, private: frozenset[str], mark: str
+) -> Conflict | None:
+    kernel = sets.kernel
+    numbers = [k for k in sets.numbers if kernel.sites[k].path[: len(path)] == path]
+    writes: dict[str, list[str]] = {}
+    lanes: dict[str, list[str]] = {}  # accumulations that lanes may share
+    reads: dict[str, list[str]] = {}
+    for k in numbers:
+        statement = kernel.sites[k].statement
+        name = statement.target.buffer
+        if name not in private:
+            free = statement.op in ACCUMULATIONS and not sets.is_ordered(k, kernel.fp == "strict")
+            shared = mark == "v" and free and is_uniform(kernel, statement.target, depth)
+            (lanes if shared else writes).setdefault(name, []).append(sets.write_text(k))
+        for read in sets.reads[k]:
+            if read.access.buffer not in private:
+                reads.setdefault(read.access.buffer, []).append(_read_by_statement(sets, read.site, read.ordinal))
+    same_run = " and ".join([*(f"a{d} = b{d}" for d in range(depth)), f"a{depth} != b{depth}"])
+    prefix = _prefixes(sets, numbers, depth, reads=False)
+    apart = prefix.apply_range(sets.map(_pairs(depth, same_run))).apply_range(prefix.reverse())
+    for name in sorted({*writes, *lanes}):
+        for mine, others in (
+            (writes.get(name, []), writes.get(name, []) + lanes.get(name, []) + reads.get(name, [])),
+            (lanes.get(name, []), reads.get(name, [])),
+        ):
+            if mine and others:
+                touching = sets.map(*mine).apply_range(sets.map(*others).reverse())
+                found = example(touching.intersect(apart), kernel)
+                if found is not None:
+                    return Conflict(path, found, name, carried=False)
+    return None
+
+
+def _read_by_statement(sets: KernelSets, number: int, ordinal: int) -> str:
+    """The access of a read, as one of its statement: gathered indices may be anything."""
+    read = sets.reads[number][ordinal]
+    text = sets.read_text(read)
+    _, _, target = text.partition(" -> ")
+    return f"s{number}[{iterators(len(sets.kernel.sites[number].scopes))}] -> {target}"
+
+
+def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[str]) -> Conflict | None:
+    kernel = sets.kernel
+    numbers = [k for k in sets.numbers if kernel.sites[k].path[: len(path)] == path]
+    users = [(k, read) for k in numbers for read in sets.reads[k] if read.access.buffer in private]
+    if not users:
+        return None
+    sources = flow_of(sets, strict=False).sources
+    private_reads = sets.map(*(sets.read_text(read) for _, read in users)).domain()
+    same = sets.map(_pairs(depth, " and ".join(f"a{d} = b{d}" for d in range(depth + 1))))
+    within = (
+        _prefixes(sets, numbers, depth, reads=False)
+        .apply_range(same)
+        .apply_range(_prefixes(sets, numbers, depth, reads=True).reverse())
+    )
+    found = example(sources.intersect_range(private_reads).subtract(within), kernel)
+    if found is None:
+        return None
+    site, ordinal = found.right.site, int(found.right.name.partition("r")[2])
+    assert site is not None
+    return Conflict(path, found, sets.reads[site][ordinal].access.buffer, carried=True)
+
+
+def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:
+    """Whether an access touches the same storage at every value of the iterator at `depth`."""
+    dims = kernel.buffer(access.buffer).dims
+    return not any(
+        depth in index.iterators if not isinstance(index, Access) else not is_uniform(kernel, index, depth)
+        for index, dim in zip(access.indices, dims, strict=True)
+        if not dim.collapsed
+    )
