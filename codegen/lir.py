@@ -45,7 +45,8 @@ class Const:
 
 @dataclass(frozen=True)
 class Var:
-    """A parameter, loop variable, let or mutable variable. Names are unique in a program."""
+    """A parameter, loop variable, let or mutable variable. No name hides another one; blocks side by side may
+    use the same."""
 
     type: Type
     name: str
@@ -62,8 +63,10 @@ class Unary:
 
 @dataclass(frozen=True)
 class Binary:
-    """add sub mul div; floordiv mod (integers, positive constant on the right); min max (NaN propagates);
-    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); and or xor shl shr sar (integers; and/or for bool)."""
+    """add sub mul div; floordiv mod (integers, positive constant on the right); div rem of integers, where
+    neither is negative; min max (NaN propagates: `a is NaN or a < b ? a : b`, `a is NaN or a > b ? a : b`);
+    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); and or xor shl shr sar (integers; and/or for
+    bool)."""
 
     type: Type
     op: str
@@ -224,7 +227,7 @@ class Store:
 @dataclass(frozen=True)
 class Array:
     """A buffer of the program: `elements` of `dtype` (the type as stored; packed types as u16 or u8), aligned
-    to `align` bytes. `lives` is argument, heap, stack, reg or shared."""
+    to `align` bytes (0: that of an element). `lives` is argument, heap, stack, reg or shared."""
 
     name: str
     dtype: DType
@@ -324,7 +327,8 @@ class Check:
 @dataclass(frozen=True)
 class Program:
     """A kernel, lowered. The compiled function takes `arguments` in order (a pointer each, or the value itself
-    for those in `by_value`), then `sizes` as i64, and returns an i32 status."""
+    for those named in `by_value`: narrow floats as u16 or u8), then `sizes` as i64, and returns an i32 status.
+    `text` is the kernel; `fast` says that it allows floating-point algebra (`fp fast`)."""
 
     name: str
     arguments: tuple[Array, ...]
@@ -334,3 +338,4 @@ class Program:
     body: tuple[Stmt, ...]
     checks: tuple[Check, ...] = field(default=())
     text: str = ""
+    fast: bool = False

@@ -8,11 +8,37 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
-    marked simd). `tail` says how a last partial vector runs: `mask` or `scalar`. `native` names the storage
-    types that the target converts itself; the others are expanded into integer arithmetic."""
+    marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask` or
+    `scalar`. `native` names the narrow float types that the target converts itself; the others are expanded
+    into integer arithmetic."""
 
     name: str
     vector_bits: int
     tail: str = "scalar"
     native: frozenset[str] = frozenset()
     registers: int = 16
+
+
+C = Target("c", 0)
+
+
+def llvm_target(architecture: str, features: frozenset[str]) -> Target:
+    """The LLVM target of a machine, from its architecture (`x86_64`, `aarch64`, …) and features by LLVM's
+    names (`avx2`, `avx512f`, …)."""
+    native = frozenset({"f16"}) if "f16c" in features or architecture == "aarch64" else frozenset[str]()
+    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
+        return Target("llvm", 512, "mask", native, 32)
+    if "avx2" in features:
+        return Target("llvm", 256, "scalar", native, 16)
+    return Target("llvm", 128, "scalar", native, 32 if architecture == "aarch64" else 16)
+
+
+def llvm_host() -> Target:
+    """The LLVM target of the machine that this process runs on."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features()
+    return llvm_target(
+        binding.get_default_triple().partition("-")[0],
+        frozenset(name for name, present in features.items() if present),
+    )
