@@ -1,0 +1,86 @@
+"""Rounding to every float type, to nearest even and always once: of one number, and of arrays to and from bits.
+
+A finite value of a format with `precision` significant bits is `r * 2**q` with `|r| < 2**precision` and `q` no
+less than the format's smallest: subnormals are the values with the smallest `q`. So rounding is finding `q` from
+the exponent of the number and rounding `number / 2**q` to an integer, which is exact up to that one rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dojoir.dtypes import DType
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary float format: `precision` significant bits (the hidden one counts), `lowest` the exponent of the
+    smallest normal number, `largest` the largest finite number, `overflow` what is beyond it: inf, nan or max."""
+
+    precision: int
+    lowest: int
+    largest: float
+    overflow: str
+
+    @property
+    def quantum(self) -> int:
+        """The exponent of the smallest subnormal number."""
+        return self.lowest - self.precision + 1
+
+
+def _ieee(precision: int, exponent_bits: int) -> Format:
+    highest = 2 ** (exponent_bits - 1) - 1
+    return Format(precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
+
+
+FORMATS: dict[str, Format] = {
+    "f64": _ieee(53, 11),
+    "f32": _ieee(24, 8),
+    "f16": _ieee(11, 5),
+    "bf16": _ieee(8, 8),
+    "f8e5m2": _ieee(3, 5),
+    "f8e4m3": Format(4, -6, 448.0, "nan"),  # OCP e4m3fn: no infinity, one NaN of each sign
+    "f4e2m1": Format(2, 0, 6.0, "max"),  # OCP e2m1: neither infinity nor NaN
+}
+
+
+def nearest(value: int | float, dtype: DType) -> float:
+    """The value of the float type `dtype` nearest to `value`, ties to even; beyond the largest finite number as
+    the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1 where it is -0 (as in ml_dtypes)."""
+    format_ = FORMATS[dtype.name]
+    if isinstance(value, float):
+        if math.isnan(value):
+            return -0.0 if format_.overflow == "max" else value
+        if math.isinf(value):
+            return _beyond(format_, value)
+        quantum = max(math.frexp(value)[1] - format_.precision, format_.quantum)
+        rounded = round(math.ldexp(value, -quantum))
+    else:
+        quantum = max(value.bit_length() - format_.precision, 0)
+        rounded = _shift(value, quantum)
+    try:
+        result = math.copysign(math.ldexp(rounded, quantum), value)
+    except OverflowError:
+        return _beyond(format_, value)
+    return _beyond(format_, value) if abs(result) > format_.largest else result
+
+
+def _shift(value: int, places: int) -> int:
+    """`value / 2**places` as an integer, to nearest even."""
+    if places == 0:
+        return value
+    half = 1 << (places - 1)
+    odd = (value >> places) & 1
+    return (value + half - 1 + odd) >> places
+
+
+def _beyond(format_: Format, value: int | float) -> float:
+    """What a number of the sign of `value`, larger than all finite ones, becomes."""
+    match format_.overflow:
+        case "nan":
+            return math.nan
+        case "max":
+            return format_.largest if value > 0 else -format_.largest
+        case _:
+            return math.inf if value > 0 else -math.inf
