@@ -31,9 +31,34 @@ class DType:
         """The type in which arithmetic is done: f32 for narrower floats, the type itself otherwise."""
         return DTYPES["f32"] if self.is_float and self.bits < 32 else self
 
+    @property
+    def stored(self) -> str:
+        """The NumPy type of an array of it. The floats that NumPy does not know are held as their bits, in an
+        unsigned integer each (f4e2m1 in the low half of a byte)."""
+        match self.kind:
+            case "f" if self.bits < 16 or self.name == "bf16":
+                return f"uint{8 * self.itemsize}"
+            case "b":
+                return "bool"
+            case kind:
+                return {"f": "float", "i": "int", "u": "uint"}[kind] + str(self.bits)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The names of the types that an array of it may have: NumPy's, and that of ml_dtypes where it has one."""
+        own = _ML_DTYPES.get(self.name)
+        return (self.stored,) if own is None else (self.stored, own)
+
     def __str__(self) -> str:
         return self.name
 
+
+_ML_DTYPES = {
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f4e2m1": "float4_e2m1fn",
+}
 
 DTYPES: dict[str, DType] = {
     t.name: t

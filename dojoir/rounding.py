@@ -1,4 +1,4 @@
-"""Rounding to every float type, to nearest even and always once: of one number, and of arrays to and from bits.
+"""The float formats, and rounding a number to any of them: to nearest even, and always once.
 
 A finite value of a format with `precision` significant bits is `r * 2**q` with `|r| < 2**precision` and `q` no
 less than the format's smallest: subnormals are the values with the smallest `q`. So rounding is finding `q` from
@@ -15,9 +15,11 @@ from dojoir.dtypes import DType
 
 @dataclass(frozen=True)
 class Format:
-    """A binary float format: `precision` significant bits (the hidden one counts), `lowest` the exponent of the
-    smallest normal number, `largest` the largest finite number, `overflow` what is beyond it: inf, nan or max."""
+    """A binary float format of `bits` bits: `precision` significant bits (the hidden one counts), `lowest` the
+    exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
+    inf, nan (there is no infinity) or max (neither is there a NaN)."""
 
+    bits: int
     precision: int
     lowest: int
     largest: float
@@ -28,20 +30,40 @@ class Format:
         """The exponent of the smallest subnormal number."""
         return self.lowest - self.precision + 1
 
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
 
-def _ieee(precision: int, exponent_bits: int) -> Format:
-    highest = 2 ** (exponent_bits - 1) - 1
-    return Format(precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
+    @property
+    def largest_bits(self) -> int:
+        """The encoding of the largest finite number."""
+        exponent = math.frexp(self.largest)[1] - self.precision
+        return ((exponent - self.quantum) << (self.precision - 1)) + int(math.ldexp(self.largest, -exponent))
+
+    @property
+    def overflow_bits(self) -> int:
+        """The encoding of what lies beyond the largest finite number."""
+        return self.largest_bits + (self.overflow != "max")
+
+    @property
+    def nan_bits(self) -> int:
+        """The encoding that NaN gets: the positive quiet one, or -0 (as in ml_dtypes) where there is none."""
+        return self.sign_bit if self.overflow == "max" else self.overflow_bits | 1 << (self.precision - 2)
+
+
+def _ieee(bits: int, precision: int) -> Format:
+    highest = 2 ** (bits - precision - 1) - 1
+    return Format(bits, precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
 
 
 FORMATS: dict[str, Format] = {
-    "f64": _ieee(53, 11),
-    "f32": _ieee(24, 8),
-    "f16": _ieee(11, 5),
-    "bf16": _ieee(8, 8),
-    "f8e5m2": _ieee(3, 5),
-    "f8e4m3": Format(4, -6, 448.0, "nan"),  # OCP e4m3fn: no infinity, one NaN of each sign
-    "f4e2m1": Format(2, 0, 6.0, "max"),  # OCP e2m1: neither infinity nor NaN
+    "f64": _ieee(64, 53),
+    "f32": _ieee(32, 24),
+    "f16": _ieee(16, 11),
+    "bf16": _ieee(16, 8),
+    "f8e5m2": _ieee(8, 3),
+    "f8e4m3": Format(8, 4, -6, 448.0, "nan"),  # OCP e4m3fn
+    "f4e2m1": Format(4, 2, 0, 6.0, "max"),  # OCP e2m1
 }
 
 
