@@ -1,0 +1,162 @@
+"""What is told when a text is not in the language: the place, what was expected there in plain words, a cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
+
+KEYWORDS = {
+    "KERNEL": "kernel", "WHERE": "where", "FP": "fp", "IN": "in", "OUT": "out", "INOUT": "inout", "TMP": "tmp",
+    "IF": "if", "AND": "and", "OR": "or", "NOT": "not", "INF": "inf", "NAN": "nan",
+}  # fmt: skip
+HEADER = ("WHERE", "FP", "IN", "OUT", "INOUT", "TMP")
+
+_SIGNS = {
+    "PLUS": "'+'", "MINUS": "'-'", "STAR": "'*'", "SLASH": "'/'", "FLOORDIV": "'//'", "PERCENT": "'%'",
+    "COMPARE": "a comparison", "EQUAL": "'='", "ACCUMULATE": "an accumulation such as '+='", "TILDE": "'~'",
+    "OPEN": "'('", "CLOSE": "')'", "LSQB": "'['", "CLOSE_INDEX": "']'", "COMMA": "','", "COLON": "':'",
+    "NAME": "a name", "ITERATOR": "an iterator such as {0}", "NUMBER": "a number", "LABEL": "a label such as @i",
+    "_NL": "the end of the line", "$END": "the end of the text", "_INDENT": "a line one bar deeper",
+    "_DEDENT": "a line with fewer bars",
+}  # fmt: skip
+_GROUPS = (
+    (frozenset({"NAME", "NUMBER", "ITERATOR", "OPEN", "MINUS", "INF", "NAN", "NOT"}), "an expression"),
+    (frozenset({"PLUS", "MINUS", "STAR", "SLASH", "FLOORDIV", "PERCENT", "COMPARE", "AND", "OR"}), "an operator"),
+    (frozenset(HEADER), "a declaration"),
+)
+_CURES = {
+    "|": "bars stand only at the start of a line, where their number is its depth",
+    "{": "an iterator is written {0} or, by the label of its scope, {i}",
+    "}": "an iterator is written {0} or, by the label of its scope, {i}",
+    "&": "write 'and'",
+    "!": "write 'not', or '!='",
+    "^": "a power is written pow(x, y)",
+    "@": "a label is '@' and a name, such as @i",
+    ";": "a line holds one node",
+    "\\": "a node is one line, however long",
+}
+
+
+class LayoutError(Exception):
+    """A line whose bars do not fit the line before it."""
+
+    def __init__(self, code: str, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.span = span
+
+
+def explain(error: LayoutError | UnexpectedCharacters | UnexpectedToken, source: Source) -> ParseError:
+    """The error that a user sees."""
+    match error:
+        case LayoutError():
+            return _error(error.code, error.message, error.span, source)
+        case UnexpectedCharacters():
+            span = Span(error.line, error.column, error.column + 1)
+            return _error("unexpected-character", _character(str(error.char)), span, source)
+        case UnexpectedToken():
+            return _unexpected(error, source)
+
+
+def _error(code: str, message: str, span: Span, source: Source) -> ParseError:
+    return ParseError(Diagnostic(code, message, span, source))
+
+
+def _character(character: str) -> str:
+    shown = f"'{character}'" if character.isprintable() else f"the character U+{ord(character):04X}"
+    cure = _CURES.get(character)
+    return f"{shown} is not part of the language here{': ' + cure if cure else ''}"
+
+
+def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
+    token: Token = error.token
+    line = token.line or 1
+    span = Span(line, token.column or 1, max(token.end_column or 1, (token.column or 1) + 1))
+    accepts = set(error.accepts)
+    before = source.line(line)[: span.column - 1]
+    first = re.match(r"[ \t|]*([A-Za-z_]\w*)?", before)
+    opening = first[1] if first and first[1] else ""
+    starts_line = not before.strip(" \t|")
+
+    if accepts == {"_INDENT"}:
+        return _error(
+            "empty-body",
+            "there is nothing below this line: what it runs goes on the next lines, one bar deeper",
+            _line_above(source, len(source.text.split("\n")) + 1 if token.type == "$END" else line),
+            source,
+        )
+    if token.type == "_INDENT":
+        return _error(
+            "not-a-parent",
+            "this line has more bars than the one before, which has no lines below it: only scopes and guards do",
+            Span(line, 1, span.column),
+            source,
+        )
+    if token.type == "KERNEL" and "KERNEL" not in accepts and starts_line:
+        return _error("second-kernel", "a text holds one kernel, and this starts a second", span, source)
+    if token.type in HEADER and "KERNEL" not in accepts and starts_line:
+        message = f"'{token}' lines come before the body, directly under the 'kernel' line"
+        return _error("late-declaration", message, span, source)
+    if token.type == "EQUAL" and before[-1:] in {"-", "/"}:
+        sign = before[-1]
+        cure = "'+= -(…)'" if sign == "-" else "'*= 1 / (…)'"
+        return _error("unexpected", f"there is no '{sign}=': write {cure}", span, source)
+    if token.type == "COMPARE" and "PLUS" in accepts:
+        return _error("unexpected", "comparisons do not chain: write a < b and b < c", span, source)
+    if token.type == "STAR" and before.endswith("*"):
+        return _error("unexpected", "there is no '**': a power is written pow(x, y)", span, source)
+    if token.type == "CLOSE_INDEX" and before.rstrip().endswith("["):
+        return _error("unexpected", "there is nothing in these brackets: a scalar has none", span, source)
+    if token.type in KEYWORDS and "NAME" in accepts:
+        return _error("reserved-word", f"'{token}' is a word of the language, and cannot be a name", span, source)
+
+    found = _found(token)
+    hint = ""
+    if opening and opening not in KEYWORDS.values() and token.type in {"NAME", "COLON"}:
+        hint = did_you_mean(opening, KEYWORDS.values())
+    if token.type in {"_NL", "$END"} and "CLOSE" in accepts and "(" in before:
+        hint = "; a '(' is not closed"
+    elif token.type in {"_NL", "$END"} and "CLOSE_INDEX" in accepts:
+        hint = "; a '[' is not closed"
+    return _error("unexpected", f"expected {_plain(accepts)}, not {found}{hint}", span, source)
+
+
+def _found(token: Token) -> str:
+    match token.type:
+        case "_NL":
+            return "the end of the line"
+        case "$END":
+            return "the end of the text"
+        case "_DEDENT":
+            return "a line with fewer bars"
+        case _:
+            text = str(token)
+            return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}…'"
+
+
+def _plain(accepts: Iterable[str]) -> str:
+    left = set(accepts)
+    words = []
+    for group, word in _GROUPS:
+        if len(group & left) >= 4:
+            left -= group
+            words.append(word)
+    words += [_SIGNS[name] if name in _SIGNS else f"'{KEYWORDS[name]}'" for name in sorted(left)]
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def _line_above(source: Source, number: int) -> Span:
+    """The place of the last line before `number` that holds a word."""
+    lines = source.text.split("\n")
+    for line in range(min(number - 1, len(lines)), 0, -1):
+        text = lines[line - 1].partition("#")[0].rstrip(" \t|")
+        if text:
+            start = len(text) - len(text.lstrip(" \t|"))
+            return Span(line, start + 1, len(text) + 1)
+    return Span(1, 1, 2)

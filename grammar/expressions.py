@@ -1,0 +1,271 @@
+"""Expressions, given what their names stand for: values, indices, extents and conditions."""
+
+from __future__ import annotations
+
+import math
+
+from dojoir.affine import Affine, FloorDiv, Mod
+from dojoir.dtypes import DTYPES
+from dojoir.errors import KernelError, Span, did_you_mean
+from dojoir.grammar import syntax
+from dojoir.grammar.names import Names, short
+from dojoir.ir import (
+    RELATIONS,
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    index_value,
+    make_op,
+)
+from dojoir.operations import CALLS, OPERATIONS
+
+DEEPEST = 128
+"""How deep an expression may nest. What walks it may recurse."""
+
+QUASI_AFFINE = (
+    "a quasi-affine expression is a sum of sizes and iterators, each times an integer, "
+    "with // and % by positive integers"
+)
+
+_BINARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 2}
+_UNARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 1}
+
+
+# -- values ------------------------------------------------------------------------------------------------
+def value(expr: syntax.Expr, names: Names, depth: int = 0) -> Expr:
+    """An expression as the value of a statement."""
+    _check_depth(expr, names, depth)
+    match expr:
+        case syntax.Number():
+            return Const(_number(expr, names))
+        case syntax.Name(text, span):
+            if text in names.sizes:
+                return index_value(names.size(names.sizes[text]))
+            if text not in names.buffers:
+                raise names.unknown(syntax.Word(text, span), [*names.sizes, *names.buffers])
+            return access(expr, names)
+        case syntax.Iterator():
+            return Index(Affine.iterator(names.iterator(expr)))
+        case syntax.Subscript():
+            return access(expr, names, depth)
+        case syntax.Call():
+            return _call(expr, names, depth)
+        case syntax.Unary(sign, arg, span):
+            return _bounded(make_op(_UNARY[sign], (value(arg, names, depth + 1),), span), span, names)
+        case syntax.Binary(left, sign, right, span):
+            args = (value(left, names, depth + 1), value(right, names, depth + 1))
+            return _bounded(make_op(_BINARY[sign], args, span), span, names)
+
+
+def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
+    name = call.name.text
+    if name in DTYPES:
+        _check_arity(call, 1, names)
+        return Cast(DTYPES[name], value(call.args[0], names, depth + 1), call.span)
+    if name not in CALLS:
+        if name in names.buffers:
+            cure = f"{name} is a buffer: its elements are written {name}[…]"
+            raise names.error("unknown-function", cure, call.name.span, names.note(names.buffers[name]))
+        hint = did_you_mean(name, [*CALLS, *DTYPES]) or f": write one of {', '.join(sorted(CALLS))}"
+        raise names.error("unknown-function", f"there is no function '{short(name)}'{hint}", call.name.span)
+    _check_arity(call, OPERATIONS[name].arity, names)
+    return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
+
+
+def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:
+    if len(call.args) != arity:
+        takes = f"{call.name.text} takes {_count(arity, 'argument')}, not {len(call.args)}"
+        raise names.error("wrong-arity", takes, call.span)
+
+
+def access(expr: syntax.Subscript | syntax.Name, names: Names, depth: int = 0) -> Access:
+    """An element of a buffer. An index may be another element."""
+    match expr:
+        case syntax.Name(text, span):
+            buffer = names.buffer(syntax.Word(text, span))
+            args: tuple[syntax.Expr, ...] = ()
+        case syntax.Subscript(name, args):
+            buffer = names.buffer(name)
+    if len(args) != len(buffer.dims):
+        has = _count(len(buffer.dims), "dimension")
+        cure = " and is written without brackets" if not buffer.dims else ""
+        message = f"{buffer.name} has {has}{cure}, and is given {_count(len(args), 'index', 'indices')}"
+        raise names.error("wrong-rank", message, expr.span, names.note(buffer))
+    return Access(buffer.name, tuple(_index(arg, buffer, names, depth + 1) for arg in args), expr.span)
+
+
+def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affine | Access:
+    _check_depth(expr, names, depth)
+    match expr:
+        case syntax.Subscript():
+            return access(expr, names, depth)
+        case syntax.Name(text) if text in names.buffers:
+            return access(expr, names, depth)
+        case _:
+            return affine(expr, names, f"an index of {buffer.name}")
+
+
+# -- sizes and iterators -----------------------------------------------------------------------------------
+def affine(expr: syntax.Expr, names: Names, role: str) -> Affine:
+    """An expression in sizes and iterators; `role` says what it is, such as "an extent"."""
+    result = _affine(expr, names, role, 0)
+    _check_coefficients(result, expr.span, names)
+    return result
+
+
+def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
+    _check_depth(expr, names, depth)
+    match expr:
+        case syntax.Number(text, span):
+            number = _number(expr, names)
+            if isinstance(number, float):
+                raise names.error("not-affine", f"{role} is made of integers, and {short(text)} is none", span)
+            return Affine.constant(number)
+        case syntax.Name(text, span):
+            if text in names.sizes:
+                return names.size(names.sizes[text])
+            if text in names.buffers:
+                raise _data(text, span, names, role)
+            raise names.unknown(syntax.Word(text, span), names.sizes)
+        case syntax.Iterator():
+            return Affine.iterator(names.iterator(expr))
+        case syntax.Subscript(name, _, span):
+            raise _data(names.buffer(name).name, span, names, role)
+        case syntax.Call(name, _, span):
+            what = (
+                "min(…) stands only for a whole extent" if name.text == "min" else f"{short(name.text)}(…) is not"
+            )
+            raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", span)
+        case syntax.Unary("-", arg):
+            return -_affine(arg, names, role, depth + 1)
+        case syntax.Binary(left, "+" | "-" | "*" | "//" | "%" as sign, right, span):
+            a, b = _affine(left, names, role, depth + 1), _affine(right, names, role, depth + 1)
+            return _combine(a, sign, b, span, names, role)
+        case syntax.Binary(_, "/", _, span):
+            raise names.error(
+                "not-affine", f"{role} is made of integers: write // for the quotient rounded down", span
+            )
+        case syntax.Unary(sign, _, span) | syntax.Binary(_, sign, _, span):
+            raise names.error("not-affine", f"{role} is a number, and '{sign}' gives a truth value", span)
+
+
+def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: str) -> Affine:
+    match sign:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            if not (a.is_constant or b.is_constant):
+                cure = "give one of them a fixed value (NAME = INT in the kernel line)"
+                message = f"{role} is quasi-affine, and this multiplies two unknowns: {QUASI_AFFINE}; {cure}"
+                raise names.error("not-affine", message, span)
+            return a * b.offset if b.is_constant else b * a.offset
+        case _:
+            if not b.is_constant:
+                message = f"{role} is quasi-affine, and this divides by an unknown: {QUASI_AFFINE}"
+                raise names.error("not-affine", message, span)
+            if b.offset <= 0:
+                raise names.error(
+                    "not-affine", f"the right side of {sign} is a positive integer, not {b.offset}", span
+                )
+            return a // b.offset if sign == "//" else a % b.offset
+
+
+def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
+    message = f"{role} is made of sizes and iterators, and {buffer} is data"
+    if role.startswith("an index of"):
+        message += ": as an index, an element stands alone; compute it into an integer tmp first"
+    elif role == "a condition":
+        message += ": choose between values with select(…)"
+    return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
+
+
+def extent(expr: syntax.Expr, names: Names) -> Extent:
+    """How often a scope runs: `E`, or `min(E, E)`."""
+    match expr:
+        case syntax.Call(syntax.Word("min"), args, span):
+            if len(args) < 2:
+                raise names.error("wrong-arity", "min takes two or more extents: write one without min", span)
+            return Extent(tuple(affine(arg, names, "an extent") for arg in args), span)
+        case _:
+            return Extent((affine(expr, names, "an extent"),), expr.span)
+
+
+def conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
+    """The conditions of a guard: comparisons, joined by `and`."""
+    found: list[Condition] = []
+    while isinstance(expr, syntax.Binary) and expr.sign == "and":  # a and b and c is (a and b) and c
+        found.append(condition(expr.right, names))
+        expr = expr.left
+    found.append(condition(expr, names))
+    return tuple(reversed(found))
+
+
+def condition(expr: syntax.Expr, names: Names) -> Condition:
+    """A comparison of two quasi-affine expressions."""
+    match expr:
+        case syntax.Binary(left, sign, right, span) if sign in RELATIONS:
+            return Condition(affine(left, names, "a condition"), sign, affine(right, names, "a condition"), span)
+        case syntax.Binary(_, "and" | "or" as sign, _, span) | syntax.Unary("not" as sign, _, span):
+            cure = "a guard joins comparisons by 'and' alone" if names.scopes is not None else "give one fact each"
+            raise names.error("not-a-condition", f"'{sign}' cannot stand in a condition: {cure}", span)
+        case _:
+            cure = f"compare it, with one of {' '.join(RELATIONS)}"
+            raise names.error(
+                "not-a-condition", f"a condition is a comparison, and this is none: {cure}", expr.span
+            )
+
+
+# -- numbers -----------------------------------------------------------------------------------------------
+def _number(number: syntax.Number, names: Names) -> int | float:
+    text = number.text
+    if text.isdigit():
+        return integer(syntax.Word(text, number.span), names)
+    result = float(text)
+    if math.isinf(result) and text != "inf":
+        raise names.error("number-too-large", "this number is larger than every f64: write inf", number.span)
+    return result
+
+
+def integer(word: syntax.Word, names: Names) -> int:
+    """The integer that a word stands for; at most 64 bits."""
+    if not word.text.isdigit():
+        raise names.error("not-an-integer", f"this is an integer, and {short(word.text)} is none", word.span)
+    if len(word.text.lstrip("0")) > 20 or int(word.text) >= 2**64:
+        raise names.error("number-too-large", "this integer has more than 64 bits", word.span)
+    return int(word.text)
+
+
+def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
+    """`expr`, unless folding it made an integer that no type holds."""
+    match expr:
+        case Const(int() as number) if not -(2**63) <= number < 2**64:
+            raise names.error("number-too-large", "this integer has more than 64 bits", span)
+        case Index(affine):
+            _check_coefficients(affine, span, names)
+    return expr
+
+
+def _check_coefficients(affine: Affine, span: Span, names: Names) -> None:
+    for number in (affine.offset, *(coefficient for _, coefficient in affine.terms)):
+        if not -(2**63) <= number < 2**63:
+            raise names.error("number-too-large", "an integer in this has more than 64 bits", span)
+    for atom, _ in affine.terms:
+        if isinstance(atom, FloorDiv | Mod):
+            _check_coefficients(atom.numerator + atom.divisor, span, names)
+
+
+def _check_depth(expr: syntax.Expr, names: Names, depth: int) -> None:
+    if depth > DEEPEST:
+        cure = "compute a part of it into a tmp first"
+        raise names.error("too-deep", f"an expression nests at most {DEEPEST} deep: {cure}", expr.span)
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number or 'no'} {one if number == 1 else many or one + 's'}"

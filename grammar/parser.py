@@ -1,0 +1,201 @@
+"""From text to a kernel."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
+from dojoir.grammar import syntax
+from dojoir.grammar.bars import Bars
+from dojoir.grammar.errors import LayoutError, explain
+from dojoir.grammar.resolve import resolve
+from dojoir.ir import Kernel
+
+
+def parse(text: str, name: str = "<string>") -> Kernel:
+    """The kernel that a text holds. `name` stands for the text in errors, such as its file name.
+
+    Names, ranks and types are checked; that indices are in bounds and reads come after writes is for
+    `dojoir.prove`. Raises ParseError where the text is not in the language, KernelError where it has no meaning,
+    each with its place.
+    """
+    if not isinstance(text, str):
+        raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
+    source = Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    return resolve(read(source), source)
+
+
+def load(path: str | os.PathLike[str]) -> Kernel:
+    """The kernel in a file, as `parse` gives it. The file is UTF-8.
+
+    Raises ArgumentError if the file cannot be read, and what `parse` raises.
+    """
+    name = os.fspath(path)
+    try:
+        data = Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        cure = "give the path of one file" if isinstance(error, IsADirectoryError) else "check the path"
+        raise ArgumentError(f"cannot read '{name}': {reason}; {cure}", "unreadable-file") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        shown = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        raise ParseError(
+            Diagnostic(
+                "not-utf-8",
+                f"the byte 0x{data[error.start]:02x} is not UTF-8: save the file in that encoding",
+                Span(line, column, column + 1),
+                Source(name, shown),
+            )
+        ) from None
+    return parse(text, name)
+
+
+def read(source: Source) -> syntax.Kernel:
+    """The tree as it is written, its names unknown. Raises ParseError."""
+    try:
+        tree = _grammar().parse(source.text)
+    except (LayoutError, UnexpectedCharacters, UnexpectedToken) as error:
+        raise explain(error, source) from None
+    assert isinstance(tree, syntax.Kernel)
+    return tree
+
+
+@cache
+def _grammar() -> Lark:
+    text = (Path(__file__).parent / "dojo.lark").read_text(encoding="utf-8")
+    return Lark(text, start="kernel", parser="lalr", lexer="basic", postlex=Bars(), transformer=_Tree())
+
+
+def _span(token: Token) -> Span:
+    return Span(token.line or 1, token.column or 1, token.end_column or 1)
+
+
+def _word(token: Token) -> syntax.Word:
+    return syntax.Word(str(token), _span(token))
+
+
+def _from(first: Span, last: Span) -> Span:
+    return Span(first.line, first.column, last.end)
+
+
+@v_args(inline=True)
+class _Tree(Transformer[Token, syntax.Kernel]):
+    """What each rule of the grammar gives."""
+
+    # -- the header --------------------------------------------------------------------------------------
+    def kernel(
+        self,
+        name: Token,
+        sizes: tuple[syntax.Size, ...] | None,
+        *lines: syntax.Where | syntax.Fp | syntax.Buffer | syntax.Node,
+    ) -> syntax.Kernel:
+        header = tuple(n for n in lines if isinstance(n, syntax.Where | syntax.Fp | syntax.Buffer))
+        body = tuple(n for n in lines if isinstance(n, syntax.Statement | syntax.Scope | syntax.Guard))
+        return syntax.Kernel(_word(name), sizes or (), header, body)
+
+    def sizes(self, *sizes: syntax.Size) -> tuple[syntax.Size, ...]:
+        return sizes
+
+    def size(self, name: Token, _: Token | None, value: Token | None) -> syntax.Size:
+        return syntax.Size(_word(name), _word(value) if value is not None else None)
+
+    def where(self, *facts: syntax.Expr) -> syntax.Where:
+        return syntax.Where(facts)
+
+    def fp(self, mode: Token) -> syntax.Fp:
+        return syntax.Fp(_word(mode))
+
+    def buffer(
+        self,
+        role: Token,
+        name: Token,
+        dtype: Token,
+        dims: tuple[syntax.Dim, ...],
+        attributes: tuple[syntax.Attribute, ...],
+    ) -> syntax.Buffer:
+        return syntax.Buffer(str(role), _word(name), _word(dtype), dims, attributes)
+
+    def dims(self, *dims: syntax.Dim | None) -> tuple[syntax.Dim, ...]:
+        return tuple(dim for dim in dims if dim is not None)
+
+    def dim(self, extent: syntax.Expr, tilde: Token | None) -> syntax.Dim:
+        return syntax.Dim(extent, tilde is not None)
+
+    def attributes(self, *attributes: syntax.Attribute) -> tuple[syntax.Attribute, ...]:
+        return attributes
+
+    def attribute(self, name: Token, number: Token | None) -> syntax.Attribute:
+        numbers = () if number is None else (_word(number),)
+        return syntax.Attribute(_word(name), numbers, False, _from(_span(name), _span(number or name)))
+
+    def attribute_list(self, name: Token, *numbers: Token) -> syntax.Attribute:
+        *given, close = numbers
+        span = _from(_span(name), _span(close))
+        return syntax.Attribute(_word(name), tuple(_word(number) for number in given), True, span)
+
+    # -- the body ----------------------------------------------------------------------------------------
+    def statement(self, target: syntax.Expr, sign: Token, value: syntax.Expr) -> syntax.Statement:
+        return syntax.Statement(target, str(sign), value, _from(target.span, value.span))
+
+    def scope(
+        self,
+        extent: syntax.Expr,
+        marks: tuple[syntax.Word, ...],
+        label: Token | None,
+        body: tuple[syntax.Node, ...],
+    ) -> syntax.Scope:
+        last = _span(label) if label is not None else marks[-1].span if marks else extent.span
+        name = None if label is None else syntax.Word(str(label)[1:], _span(label))
+        return syntax.Scope(extent, marks, name, body, _from(extent.span, last))
+
+    def marks(self, *marks: Token | None) -> tuple[syntax.Word, ...]:
+        return tuple(_word(mark) for mark in marks if mark is not None)
+
+    def guard(self, first: Token, condition: syntax.Expr, body: tuple[syntax.Node, ...]) -> syntax.Guard:
+        return syntax.Guard(condition, body, _from(_span(first), condition.span))
+
+    def body(self, *nodes: syntax.Node) -> tuple[syntax.Node, ...]:
+        return nodes
+
+    # -- expressions -------------------------------------------------------------------------------------
+    def number(self, token: Token) -> syntax.Number:
+        return syntax.Number(str(token), _span(token))
+
+    def name(self, token: Token) -> syntax.Name:
+        return syntax.Name(str(token), _span(token))
+
+    def iterator(self, token: Token) -> syntax.Iterator:
+        return syntax.Iterator(token[1:-1].strip(), _span(token))
+
+    def subscript(self, name: Token, *rest: syntax.Expr | Token) -> syntax.Subscript:
+        args, span = _bracketed(name, rest)
+        return syntax.Subscript(_word(name), args, span)
+
+    def call(self, name: Token, *rest: syntax.Expr | Token) -> syntax.Call:
+        args, span = _bracketed(name, rest)
+        return syntax.Call(_word(name), args, span)
+
+    def bracketed(self, opening: Token, inner: syntax.Expr, closing: Token) -> syntax.Expr:
+        return syntax.with_span(inner, _from(_span(opening), _span(closing)))
+
+    def unary(self, sign: Token, arg: syntax.Expr) -> syntax.Unary:
+        return syntax.Unary(str(sign), arg, _from(_span(sign), arg.span))
+
+    def binary(self, left: syntax.Expr, sign: Token, right: syntax.Expr) -> syntax.Binary:
+        return syntax.Binary(left, str(sign), right, _from(left.span, right.span))
+
+
+def _bracketed(name: Token, rest: tuple[syntax.Expr | Token, ...]) -> tuple[tuple[syntax.Expr, ...], Span]:
+    """The arguments in brackets after a name, and the place of the whole; `rest` ends with the closing bracket."""
+    *args, closing = rest
+    assert isinstance(closing, Token)
+    return tuple(arg for arg in args if not isinstance(arg, Token)), _from(_span(name), _span(closing))

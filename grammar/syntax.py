@@ -1,0 +1,181 @@
+"""The tree as it was written: what the grammar gives, before any name in it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dojoir.errors import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name, a keyword, a number or a sign, with its place."""
+
+    text: str
+    span: Span
+
+
+# -- expressions -------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Number:
+    """`16`, `0.5`, `1e-5`, `inf` or `nan`."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A size, or a scalar buffer."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Iterator:
+    """`{0}` or `{i}`, without the braces."""
+
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """`name[args]`."""
+
+    name: Word
+    args: tuple[Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(args)`."""
+
+    name: Word
+    args: tuple[Expr, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`-arg` or `not arg`."""
+
+    sign: str
+    arg: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`left sign right`."""
+
+    left: Expr
+    sign: str
+    right: Expr
+    span: Span
+
+
+Expr = Number | Name | Iterator | Subscript | Call | Unary | Binary
+
+
+def with_span(expr: Expr, span: Span) -> Expr:
+    """The expression at a wider place: with the brackets around it."""
+    return replace(expr, span=span)
+
+
+# -- the body ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`target sign value`; the sign is `=` or an accumulation."""
+
+    target: Expr
+    sign: str
+    value: Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """`extent : marks @label` and the lines below it. `span` is the place of its own line."""
+
+    extent: Expr
+    marks: tuple[Word, ...]
+    label: Word | None
+    body: tuple[Node, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`if condition` and the lines below it. `span` is the place of its own line."""
+
+    condition: Expr
+    body: tuple[Node, ...]
+    span: Span
+
+
+Node = Statement | Scope | Guard
+
+
+# -- the header --------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`name`, or `name = value`."""
+
+    name: Word
+    value: Word | None
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """`where facts`."""
+
+    facts: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fp:
+    """`fp mode`."""
+
+    mode: Word
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """`extent`, or `extent~`."""
+
+    extent: Expr
+    collapsed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """`name`, `name 64` or, where `listed`, `name(1, 0)`."""
+
+    name: Word
+    numbers: tuple[Word, ...]
+    listed: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """`role name: dtype[dims] attributes`."""
+
+    role: str
+    name: Word
+    dtype: Word
+    dims: tuple[Dim, ...]
+    attributes: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A whole text."""
+
+    name: Word
+    sizes: tuple[Size, ...]
+    header: tuple[Where | Fp | Buffer, ...]
+    body: tuple[Node, ...]
