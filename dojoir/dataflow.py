@@ -7,7 +7,7 @@ each of its instances stands for, and trusts neither. It proves, for all sizes a
 2. each does the same operation on the same types, with the same values of its iterators;
 3. every read gets its value from the same writes, and every returned element does (`dojoir.flow`);
 4. no access leaves its buffer;
-5. scopes marked `p` or `v` have independent iterations (`dojoir.independence`).
+5. scopes that a mark takes out of order have independent iterations (`dojoir.independence`).
 
 What cannot be decided within the step limit is `unknown`, which is not legal.
 """
@@ -123,20 +123,22 @@ def compare(before: Kernel, after: Kernel, origins: InstanceMap, step_limit: int
         return refuse("lost-statement", "the instance map does not name every statement", before)
     try:
         with limited(step_limit):
-            return (
-                _declarations(before, after)
-                or _operations(before, after, origins)
-                or _instances(before, after, origins)
-                or _flows(before, after, origins)
-                or _bounds(before, after, origins)
-                or _marks(before, after)
-                or LEGAL
-            )
+            refusals = _refusals(before, after, origins)
+            return next((verdict for verdict in refusals if verdict is not None), LEGAL)
     except isl.Error:
         return Verdict(
             "unknown",
             Diagnostic("undecided", f"the checker did not come to an answer within {step_limit} steps"),
         )
+
+
+def _refusals(before: Kernel, after: Kernel, origins: InstanceMap) -> Iterator[Verdict | None]:
+    yield _declarations(before, after)
+    yield _operations(before, after, origins)
+    yield _instances(before, after, origins)
+    yield _flows(before, after, origins)
+    yield _bounds(before, after, origins)
+    yield _marks(after)
 
 
 def is_exact(before: Kernel, after: Kernel, origins: InstanceMap) -> bool:
@@ -338,7 +340,7 @@ def _to_old(new: KernelSets, origins: InstanceMap, strict: bool) -> isl.UnionMap
             gathered = [f"g{d}" for d in read.gathers]
             left = ", ".join(filter(None, [own, *gathered]))
             right = ", ".join(filter(None, [old, *gathered]))
-            pieces.append(f"{read.tuple}[{left}] -> s{origin.site}r{read.ordinal}[{right}]")
+            pieces.append(f"{read.name}[{left}] -> s{origin.site}r{read.ordinal}[{right}]")
     for buffer in new.returned:
         element = ", ".join(f"e{d}" for d in range(len(buffer.dims)))
         pieces.append(f"out_{buffer.name}[{element}] -> out_{buffer.name}[{element}]")
@@ -429,14 +431,16 @@ def _same_elements(expected: Statement, actual: Statement) -> bool:
 
 
 # -- 5. marks ------------------------------------------------------------------------------------------------
-def _marks(before: Kernel, after: Kernel) -> Verdict | None:
+def _marks(after: Kernel) -> Verdict | None:
     error = mark_error(after)
     if error is not None:
         return Verdict("illegal", error)
     for path, node in after.walk():
         if not isinstance(node, Scope):
             continue
-        for mark in {"p", "v"}.intersection(node.marks):
+        for mark in node.marks:
+            if mark == "u":
+                continue
             conflict = find_conflict(after, path, mark)
             if conflict is not None:
                 what = "carried-value" if conflict.carried else "shared-element"

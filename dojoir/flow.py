@@ -34,7 +34,10 @@ def flow_of(sets: KernelSets, strict: bool) -> Flow:
 
 
 def _compute(sets: KernelSets, strict: bool) -> Flow:
-    must, may, reads, schedule = [], [], [], []
+    must: list[str] = []
+    may: list[str] = []
+    reads: list[str] = []
+    schedule: list[str] = []
     for k in sets.numbers:
         ordered = sets.is_ordered(k, strict)
         free = not ordered and sets.kernel.sites[k].statement.op in ACCUMULATIONS

@@ -16,7 +16,7 @@ from dojoir.flow import flow_of
 from dojoir.ir import Access, Kernel, Path, Scope
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, iterators, sets_of
-from dojoir.witness import Example, at, describe, example, with_sizes
+from dojoir.witness import Example, at, describe, example, statement_text, with_sizes
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,11 @@ class Conflict:
                 f"{start}{describe(right, kernel)} reads `{self.buffer}` as written by "
                 f"{describe(left, kernel)}, another iteration"
             )
-        if left.name == right.name:
+        touch = f"touch the same element of `{self.buffer}`"
+        if left.site == right.site:
             both = f"{at(left.iteration(kernel))} and {at(right.iteration(kernel))}"
-            return f"{start}{describe(left, kernel)[: -len(at(left.iteration(kernel))) or None].strip()} {both} touch the same element of `{self.buffer}`"
-        return f"{start}{describe(left, kernel)} and {describe(right, kernel)} touch the same element of `{self.buffer}`"
+            return f"{start}{statement_text(left, kernel)} {both} {touch}"
+        return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
 
 
 def private_buffers(kernel: Kernel, path: Path) -> frozenset[str]:
@@ -79,7 +80,7 @@ def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> 
             continue
         for read in sets.reads[k]:
             gathered = "".join(f", g{d}" for d in read.gathers)
-            pieces.append(f"{read.tuple}[{own}{gathered}] -> {outer}")
+            pieces.append(f"{read.name}[{own}{gathered}] -> {outer}")
     return sets.map(*pieces)
 
 

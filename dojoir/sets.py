@@ -111,14 +111,14 @@ def iterators(count: int) -> str:
 
 @dataclass(frozen=True)
 class Read:
-    """The n-th read of a statement. `tuple` is its isl name, `gathers` the dims of the buffer it gathers."""
+    """The n-th read of a statement. `name` is its isl name, `gathers` the dims of the buffer it gathers."""
 
     site: int
     ordinal: int
     access: Access
 
     @property
-    def tuple(self) -> str:
+    def name(self) -> str:
         return f"s{self.site}r{self.ordinal}"
 
     @cached_property
@@ -143,6 +143,10 @@ class KernelSets:
         conditions = [f"n_{name} >= 1" for name in self.kernel.runtime_sizes]
         conditions += [isl_condition(fact) for fact in self.kernel.facts]
         return self.workspace.set(f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}")
+
+    def always(self, condition: Condition) -> bool:
+        """Whether a condition on the sizes holds for all sizes that a call may have."""
+        return self.parameters.is_subset(self.workspace.set(f"{self.prefix}{{ : {isl_condition(condition)} }}"))
 
     def constraints(self, around: Iterable[Scope | Guard]) -> str:
         """The conditions under which something inside `around` (outermost first) runs."""
@@ -201,7 +205,7 @@ class KernelSets:
         conditions = [self.constraints(site.ancestors)]
         conditions += [f"0 <= g{d} < {isl_affine(buffer.dims[d].extent)}" for d in read.gathers]
         element = self.element(read.access, gathered, storage)
-        return f"{read.tuple}[{domain}] -> {element} : {' and '.join(conditions)}"
+        return f"{read.name}[{domain}] -> {element} : {' and '.join(conditions)}"
 
     def write_text(self, number: int, storage: bool = True, name: str = "s") -> str:
         site = self.kernel.sites[number]
@@ -241,7 +245,7 @@ class KernelSets:
         pieces = [f"s{number}[{own}] -> {time}"]
         for read in self.reads[number]:
             domain = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
-            pieces.append(f"{read.tuple}[{domain}] -> {time}")
+            pieces.append(f"{read.name}[{domain}] -> {time}")
         if ordered:
             pieces.append(f"t{number}[{own}] -> {time}")
         return pieces

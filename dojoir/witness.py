@@ -82,13 +82,23 @@ def at(iteration: tuple[int, ...]) -> str:
     return "at " + ", ".join(f"{{{d}}}={value}" for d, value in enumerate(iteration)) if iteration else ""
 
 
+def statement_text(point: Point, kernel: Kernel) -> str:
+    """The text of the statement of which `point` is an instance, quoted."""
+    assert point.site is not None
+    return f"`{format_statement(kernel.sites[point.site].statement)}`"
+
+
 def describe(point: Point, kernel: Kernel) -> str:
     """`` `y[{0}] = x[{0}]` at {0}=1 ``: a statement instance in words."""
-    assert point.site is not None
-    statement = f"`{format_statement(kernel.sites[point.site].statement)}`"
-    return f"{statement} {at(point.iteration(kernel))}".rstrip()
+    return f"{statement_text(point, kernel)} {at(point.iteration(kernel))}".rstrip()
 
 
 def with_sizes(sizes: tuple[tuple[str, int], ...]) -> str:
     """`with N=1, M=2: `, or nothing where the kernel has no runtime sizes."""
     return f"with {', '.join(f'{name}={value}' for name, value in sizes)}: " if sizes else ""
+
+
+def occasion(sizes: tuple[tuple[str, int], ...], iteration: tuple[int, ...] = ()) -> str:
+    """`with N=1, M=2 at {0}=0: `, as much of it as there is."""
+    words = with_sizes(sizes).removesuffix(": "), at(iteration)
+    return " ".join(filter(None, words)) + ": " if any(words) else ""

@@ -1,0 +1,57 @@
+"""The text of pipelines: `tile(@i, @j, 32, 64); vectorize(@j)` as a list of calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
+
+from dojoir.errors import Diagnostic, ParseError, Source, Span
+
+
+@dataclass(frozen=True)
+class Call:
+    """A move or pass by name, with its arguments as written; where it stands in `source`."""
+
+    name: str
+    arguments: tuple[str, ...]
+    span: Span
+    source: Source
+
+
+def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
+    """The calls of a pipeline, in order. Raises ParseError with the place and what was expected."""
+    source = Source(name, text)
+    try:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
+        raise ParseError(_diagnostic(error, source)) from None
+    return [_call(child, source) for child in tree.children if isinstance(child, Tree)]
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(files(__package__).joinpath("pipeline.lark").read_text(), start="pipeline", parser="lalr")
+
+
+def _call(tree: Tree[Token], source: Source) -> Call:
+    name, *arguments = (token for token in tree.children if isinstance(token, Token))
+    last = arguments[-1] if arguments else name
+    span = Span(name.line or 1, name.column or 1, (last.end_column or 1) if last.line == name.line else 1)
+    return Call(str(name), tuple(str(a).strip() for a in arguments), span, source)
+
+
+def _diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
+    line, column = error.line, error.column
+    if line < 1:  # the end of the text
+        lines = source.text.split("\n")
+        line, column = len(lines), len(lines[-1]) + 1
+        what = "the pipeline ends here"
+    else:
+        character = source.line(line)[column - 1 : column]
+        what = f"unexpected '{character}'" if character.strip() else "unexpected end of the line"
+    message = f"{what}: expected calls such as split(@j, 16), separated by ; , or line ends"
+    return Diagnostic("syntax", message, Span(line, column, column + 1), source)

@@ -1,0 +1,103 @@
+"""What a user does with moves: list them, check one, apply one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, refuse
+from dojoir.errors import ArgumentError, IllegalMove
+from dojoir.ir import Kernel
+from dojoir.passes.catalogue import MOVES, parse_move
+from dojoir.passes.move import Move, Refusal, Rewrite
+from dojoir.wellformed import prove
+
+
+def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
+    """Every structurally possible move, legal or not, in a stable order: by family, then by place.
+
+    `target` leaves out the moves that make no sense for it.
+    """
+    return [
+        move
+        for kind in MOVES
+        if target is None or kind.targets is None or target in kind.targets
+        for move in kind.candidates(kernel)
+    ]
+
+
+def moves(kernel: Kernel, target: str | None = None, step_limit: int = STEP_LIMIT) -> list[Move]:
+    """Every legal move of `candidates`, in the same order. Raises KernelError for an ill-formed kernel."""
+    return [move for move in candidates(kernel, target) if check(kernel, move, step_limit)]
+
+
+def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
+    """Whether a move is legal on a kernel, and if it is not, why, with a witness.
+
+    `move` is a Move or its text. Raises KernelError for an ill-formed kernel and ArgumentError for a text that
+    is no move; a place or buffer that does not exist is a refusal.
+    """
+    return _examine(kernel, move, step_limit)[1]
+
+
+def apply(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
+    """The kernel after a move. Raises IllegalMove, which carries the Verdict, if the move is not legal.
+
+    `unsafe` applies a move that the checker refuses or cannot decide, for experiments; one that the tree does
+    not allow is refused all the same.
+    """
+    return rewrite(kernel, move, unsafe, step_limit).kernel
+
+
+def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Rewrite:
+    """As `apply`, with the instance map."""
+    done, verdict = _examine(kernel, move, step_limit, trust=unsafe)
+    if done is None or not (verdict or unsafe):
+        raise IllegalMove(verdict)
+    return done
+
+
+def suggest(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
+    """As `check`; a refusal also names, where there is one, a legal move after which this one is legal."""
+    verdict = check(kernel, move, step_limit)
+    if verdict or verdict.hint is not None:
+        return verdict
+    for first in _preparations(kernel):
+        done, prepared = _examine(kernel, first, step_limit)
+        if done is not None and prepared and check(done.kernel, move, step_limit):
+            return replace(verdict, hint=f"{_parsed(move)} is legal after {first}")
+    return verdict
+
+
+def _preparations(kernel: Kernel) -> Iterator[Move]:
+    """The moves worth trying before a refused one: those that change which values live at the same time."""
+    for kind in MOVES:
+        if kind.name in {"join_scopes", "swap_scopes", "reuse_dims"}:
+            yield from kind.candidates(kernel)
+
+
+def _parsed(move: Move | str) -> Move:
+    return parse_move(move) if isinstance(move, str) else move
+
+
+def _examine(
+    kernel: Kernel, move: Move | str, step_limit: int, trust: bool = False
+) -> tuple[Rewrite | None, Verdict]:
+    move = _parsed(move)
+    prove(kernel)
+    try:
+        done = move.rewrite(kernel)
+    except Refusal as refusal:
+        verdict = refuse(refusal.code, f"{move}: {refusal.message}", kernel, refusal.path)
+        return None, replace(verdict, hint=refusal.hint)
+    except ArgumentError as error:
+        diagnostic = replace(error.diagnostic, message=f"{move}: {error.diagnostic.message}")
+        return None, Verdict("illegal", diagnostic)
+    if trust:
+        return done, LEGAL
+    verdict = compare(kernel, done.kernel, done.origins, step_limit)
+    if not verdict:
+        verdict = replace(
+            verdict, diagnostic=replace(verdict.diagnostic, message=f"{move}: {verdict.diagnostic.message}")
+        )
+    return done, verdict

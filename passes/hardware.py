@@ -1,0 +1,100 @@
+"""Moves that say how the hardware runs a scope: in lanes, on cores, unrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from dojoir.dataflow import identity
+from dojoir.ir import Kernel, format_path
+from dojoir.passes.move import Move, Place, Refusal, Rewrite, scope_at, scopes
+
+
+@dataclass(frozen=True)
+class _Mark(Move):
+    """Adds a mark to a scope."""
+
+    mark: ClassVar[str]
+    scope: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if self.mark in scope.marks:
+            raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
+        marked = replace(scope, marks=(*scope.marks, self.mark))
+        return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Self]:
+        for path, scope in scopes(kernel):
+            if not scope.marks:
+                yield cls(Place(format_path(path)))
+
+
+class Vectorize(_Mark):
+    """Runs the iterations of a scope in vector lanes (mark `v`).
+
+    Legal where no iteration needs what another does; accumulations into an element that all lanes share are
+    combined in any order. A constant extent is the number of lanes, an open one leaves it to the target.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... s = 0
+    ... N
+    ... | s += x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "vectorize(1)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    <BLANKLINE>
+    s = 0
+    N : v
+    | s += x[{0}]
+    <BLANKLINE>
+    """
+
+    name = "vectorize"
+    mark = "v"
+
+
+class Parallelize(_Mark):
+    """Shares the iterations of a scope out over the cores (mark `p`).
+
+    Legal where no iteration touches what another writes. A temporary whose every use is inside the scope is
+    each iteration's own.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "parallelize(0)").at("0").marks)
+    ('p',)
+    """
+
+    name = "parallelize"
+    mark = "p"
+
+
+class Unroll(_Mark):
+    """Writes out the iterations of a scope of constant extent one after the other (mark `u`).
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f()
+    ... in  x: f32[4]
+    ... out y: f32[4]
+    ... 4
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unroll(0)").at("0").marks)
+    ('u',)
+    """
+
+    name = "unroll"
+    mark = "u"

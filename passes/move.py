@@ -1,0 +1,155 @@
+"""What a move is: a rewrite with a place and parameters, and an instance map. It holds no proof."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import count
+from typing import ClassVar, NewType, get_type_hints
+
+from dojoir.affine import Iter
+from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.ir import Kernel, Node, Path, Replace, Scope, substitute_iterators
+
+Place = NewType("Place", str)
+"""A path such as `0.1`, or a label such as `@j`."""
+
+BufferName = NewType("BufferName", str)
+"""The name of a buffer of the kernel."""
+
+Word = NewType("Word", str)
+"""One of a few words, such as a storage class."""
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """The kernel after a move, and which old statement instance each new one stands for."""
+
+    kernel: Kernel
+    origins: InstanceMap
+
+
+class Refusal(Exception):
+    """A move that cannot be made here, whatever the data: `code`, the reason, and the place it is about."""
+
+    def __init__(self, code: str, message: str, path: Path | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.path, self.hint = code, message, path, hint
+
+
+@dataclass(frozen=True)
+class Move(ABC):
+    """One small rewrite of a kernel. Its fields are its arguments, in the order in which they are written; its
+    text is the pipeline element that applies it."""
+
+    name: ClassVar[str]
+    targets: ClassVar[frozenset[str] | None] = None
+    """The targets for which the move makes sense; None for all."""
+
+    @abstractmethod
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        """The kernel after the move. Raises Refusal where the tree does not allow it, ArgumentError for a place
+        or buffer that does not exist."""
+
+    @classmethod
+    @abstractmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        """Every way to write this move on the kernel that the shape of the tree allows, legal or not, in the
+        order of the text."""
+
+    def arguments(self) -> tuple[str | int | tuple[str, ...] | tuple[int, ...], ...]:
+        """The values of the fields."""
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def __str__(self) -> str:
+        words: list[str] = []
+        for value in self.arguments():
+            words += map(str, value) if isinstance(value, tuple) else [str(value)]
+        return f"{self.name}({', '.join(words)})"
+
+    def places(self) -> list[Place]:
+        """The places among the arguments."""
+        words: list[Place] = []
+        for name, kind in self.parameters().items():
+            if kind is Place:
+                words.append(getattr(self, name))
+            elif kind == tuple[Place, ...]:
+                words += getattr(self, name)
+        return words
+
+    @classmethod
+    def parameters(cls) -> dict[str, type]:
+        """The names and types of the arguments, in order."""
+        hints = get_type_hints(cls)
+        return {field.name: hints[field.name] for field in fields(cls)}
+
+
+def scope_at(kernel: Kernel, place: Place) -> tuple[Path, Scope]:
+    """The scope at a place. Raises Refusal if something else is there."""
+    path = kernel.path(place)
+    node = kernel.at(path)
+    if not isinstance(node, Scope):
+        raise Refusal("not-a-scope", f"{place} is a {type(node).__name__.lower()}, not a scope", path)
+    return path, node
+
+
+def only_child(path: Path, scope: Scope) -> Scope:
+    """The scope that is the only child of a scope. Raises Refusal if there is none."""
+    if len(scope.body) != 1 or not isinstance(scope.body[0], Scope):
+        raise Refusal(
+            "not-nested",
+            "the scope must have one child, a scope; it has "
+            + (
+                f"{len(scope.body)} children"
+                if len(scope.body) != 1
+                else f"a {type(scope.body[0]).__name__.lower()}"
+            ),
+            path,
+            "split_scopes or join_scopes can make the nest perfect",
+        )
+    return scope.body[0]
+
+
+def scopes(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
+    """Every scope with its path, in the order of the text."""
+    for path, node in kernel.walk():
+        if isinstance(node, Scope):
+            yield path, node
+
+
+def siblings(kernel: Kernel, path: Path) -> tuple[Node, ...]:
+    """The children of the parent of the node at `path`, itself among them."""
+    nodes = kernel.body
+    for child in path[:-1]:
+        node = nodes[child]
+        nodes = () if not hasattr(node, "body") else node.body
+    return nodes
+
+
+def fresh_label(kernel: Kernel, wanted: str) -> str:
+    """The label, with a number after it if the kernel has it already."""
+    used = {scope.label for _, scope in scopes(kernel)}
+    numbered = (f"{wanted}{n}" for n in count(2))
+    return wanted if wanted not in used else next(label for label in numbered if label not in used)
+
+
+def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:
+    """The instance map of a rewrite that keeps all statements in their order and renames the iterators of those
+    inside `path`: `new` gives each old one in terms of the new ones."""
+    return tuple(
+        Origin(k, tuple(new(Iter(d)) for d in range(len(site.scopes))))
+        if site.path[: len(path)] == path
+        else origin
+        for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel), strict=True))
+    )
+
+
+def then(first: Rewrite, second: Rewrite) -> Rewrite:
+    """Two rewrites, one after the other, as one."""
+    origins = []
+    for origin in second.origins:
+        middle = first.origins[origin.site]
+        new = substitute_iterators(dict(enumerate(origin.iterators)))
+        origins.append(Origin(middle.site, tuple(a.substitute(new) for a in middle.iterators)))
+    return Rewrite(second.kernel, tuple(origins))

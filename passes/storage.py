@@ -1,0 +1,140 @@
+"""Moves on storage: fold dimensions of temporaries, choose where they live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.dataflow import identity
+from dojoir.ir import Buffer, Kernel
+from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, Word
+
+MAX_STACK_BYTES = 64 * 1024
+"""The largest buffer that may live on the stack."""
+
+MAX_REGISTER_ELEMENTS = 1024
+"""The most elements that a buffer in registers may have."""
+
+
+@dataclass(frozen=True)
+class ReuseDims(Move):
+    """Collapses dimension `dim` of a temporary (`N~`): all its indices share one element of storage.
+
+    Legal where each value is read before another index overwrites it. The inverse is `materialize_dims`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... | y[{0}] = t[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "reuse_dims(t, 0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N~]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    | y[{0}] = t[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "reuse_dims"
+    buffer: BufferName
+    dim: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        if not 0 <= self.dim < len(buffer.dims):
+            raise Refusal(
+                "unknown-dim", f"`{buffer.name}` has dimensions 0 to {len(buffer.dims) - 1}, not {self.dim}"
+            )
+        if buffer.dims[self.dim].collapsed:
+            raise Refusal("no-change", f"dimension {self.dim} of `{buffer.name}` is collapsed already")
+        dims = tuple(replace(d, collapsed=True) if i == self.dim else d for i, d in enumerate(buffer.dims))
+        return Rewrite(kernel.replace_buffer(replace(buffer, dims=dims)), identity(kernel))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role == "tmp":
+                for i, dim in enumerate(buffer.dims):
+                    if not dim.collapsed:
+                        yield cls(BufferName(buffer.name), i)
+
+
+@dataclass(frozen=True)
+class PlaceBuffer(Move):
+    """Chooses where a temporary lives: `heap`, `stack`, `reg` (registers) or `shared` (of a GPU's block).
+
+    What lives on the stack or in registers must have constant extents, collapsed dimensions aside.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N~]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... | y[{0}] = t[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "place(t, reg)").buffer("t").storage)
+    reg
+    """
+
+    name: ClassVar[str] = "place"
+    buffer: BufferName
+    storage: Word
+
+    WORDS: ClassVar[tuple[str, ...]] = ("heap", "stack", "reg", "shared")
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        if self.storage not in self.WORDS:
+            raise Refusal("unknown-storage", f"'{self.storage}' is no place for a buffer: {', '.join(self.WORDS)}")
+        if self.storage == buffer.storage:
+            raise Refusal("no-change", f"`{buffer.name}` lives in {buffer.storage} already")
+        if self.storage in {"stack", "reg"}:
+            _check_constant(buffer, self.storage)
+        return Rewrite(kernel.replace_buffer(replace(buffer, storage=self.storage)), identity(kernel))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role == "tmp":
+                for word in cls.WORDS:
+                    if word not in {buffer.storage, "shared"}:
+                        yield cls(BufferName(buffer.name), Word(word))
+
+
+def temporary(kernel: Kernel, name: str) -> Buffer:
+    """The temporary of that name. Raises Refusal for an argument of the kernel."""
+    buffer = kernel.buffer(name)
+    if buffer.role != "tmp":
+        raise Refusal(
+            "not-a-temporary", f"`{name}` is an argument of the kernel; only a tmp has storage of its own"
+        )
+    return buffer
+
+
+def _check_constant(buffer: Buffer, storage: str) -> None:
+    elements = 1
+    for i, dim in enumerate(buffer.dims):
+        if not dim.collapsed:
+            if not dim.extent.is_constant:
+                raise Refusal(
+                    "open-extent",
+                    f"`{buffer.name}` has extent {dim.extent} in dimension {i}; in {storage} it must be a constant",
+                    hint=f"reuse_dims({buffer.name}, {i}) or a fixed size makes it one",
+                )
+            elements *= dim.extent.offset
+    if storage == "reg" and elements > MAX_REGISTER_ELEMENTS:
+        raise Refusal("too-large", f"`{buffer.name}` has {elements} elements, more than {MAX_REGISTER_ELEMENTS}")
+    if elements * buffer.dtype.itemsize > MAX_STACK_BYTES:
+        size = elements * buffer.dtype.itemsize
+        raise Refusal("too-large", f"`{buffer.name}` has {size} bytes, more than {MAX_STACK_BYTES}")

@@ -1,0 +1,457 @@
+"""The moves of the first issue: what each gives, what is refused and why."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.errors import ArgumentError, IllegalMove, KernelError, ParseError
+
+SOFTMAX = """kernel softmax(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp m: f32[N]
+tmp e: f32[N, M]
+tmp s: f32[N]
+
+N
+| m[{0}] = -inf
+| M
+| | m[{0}] max= x[{0}, {1}]
+N
+| s[{0}] = 0
+| M
+| | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
+| | s[{0}] += e[{0}, {1}]
+| M
+| | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
+"""
+
+PAIR = """kernel pair(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = 2 * x[{0}]
+N
+| y[{0}] = t[{0}] + 1
+"""
+
+
+def kernel(text: str) -> dojoir.Kernel:
+    k = dojoir.parse(text)
+    dojoir.prove(k)
+    return k
+
+
+def refused(k: dojoir.Kernel, move: str) -> dojoir.passes.Verdict:  # type: ignore[name-defined]
+    verdict = dojoir.check(k, move)
+    assert not verdict, f"{move} should not be legal"
+    with pytest.raises(IllegalMove) as caught:
+        dojoir.apply(k, move)
+    assert caught.value.verdict == verdict
+    return verdict
+
+
+def test_reuse_is_refused_before_the_join_and_allowed_after() -> None:
+    k = kernel(PAIR)
+    verdict = refused(k, "reuse_dims(t, 0)")
+    assert verdict.code == "wrong-value"
+    assert verdict.reason == (
+        "reuse_dims(t, 0): with N=2: `y[{0}] = t[{0}] + 1` at {0}=0 would read `t[{0}]` as written by "
+        "`t[{0}] = 2 * x[{0}]` at {0}=1; now it is the one written at {0}=0"
+    )
+    joined = dojoir.apply(k, "join_scopes(0, 1)")
+    assert dojoir.apply(joined, "reuse_dims(t, 0)").buffer("t").dims[0].collapsed
+
+
+def test_a_refusal_names_the_legal_alternative() -> None:
+    verdict = dojoir.passes.suggest(kernel(PAIR), "reuse_dims(t, 0)")
+    assert verdict.hint == "reuse_dims(t, 0) is legal after join_scopes(0, 1)"
+    assert "help: " in str(verdict)
+
+
+def test_softmax_reaches_the_fused_row() -> None:
+    trace = dojoir.Trace(kernel(SOFTMAX))
+    for move in (
+        "join_scopes(0, 1)", "reuse_dims(e, 0)", "reuse_dims(m, 0)", "reuse_dims(s, 0)", "place(m, reg)",
+        "place(s, reg)", "vectorize(0.1)", "vectorize(0.3)", "vectorize(0.4)", "parallelize(0)",
+    ):  # fmt: skip
+        trace.apply(move)
+    assert (
+        str(trace.kernel)
+        == """kernel softmax(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp m: f32[N~] reg
+tmp e: f32[N~, M]
+tmp s: f32[N~] reg
+
+N : p
+| m[{0}] = -inf
+| M : v
+| | m[{0}] max= x[{0}, {1}]
+| s[{0}] = 0
+| M : v
+| | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
+| | s[{0}] += e[{0}, {1}]
+| M : v
+| | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
+"""
+    )
+    assert dojoir.certify(trace)
+    assert trace.replay() == trace.kernel
+
+
+@pytest.mark.parametrize(
+    ("text", "move", "code"),
+    [
+        pytest.param(
+            """kernel f(N, M)
+where N >= 2, M >= 2
+in x: f32[N]
+in z: f32[M]
+out y: f32[N]
+out w: f32[M]
+N
+| y[{0}] = x[{0}]
+M
+| w[{0}] = z[{0}]
+""",
+            "join_scopes(0, 1)",
+            {"lost-instance", "extra-instance"},
+            id="fusing loops whose ranges differ",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}]
+N
+| y[{0}] = t[N - 1 - {0}]
+""",
+            "join_scopes(0, 1)",
+            {"wrong-value", "lost-value"},
+            id="fusing with a consumer that reads in reverse",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}]
+N
+| y[{0}] = t[N - 1 - {0}]
+""",
+            "reuse_dims(t, 0)",
+            {"wrong-value"},
+            id="folding a buffer that a reversed consumer reads",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+inout x: f32[N, M]
+N - 1
+| M
+| | x[{0} + 1, {1}] = x[{0}, {1}] + 1
+""",
+            "parallelize(0)",
+            {"shared-element"},
+            id="a carried dependence run in parallel",
+        ),
+        pytest.param(
+            """kernel f(N)
+inout x: f32[N]
+N - 1
+| x[{0} + 1] = x[{0}] + 1
+""",
+            "vectorize(0)",
+            {"shared-element"},
+            id="a carried dependence run in lanes",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+in x: f32[N, M]
+inout y: f32[M]
+N
+| M
+| | y[{1}] = 0.5 * y[{1}] + x[{0}, {1}]
+""",
+            "parallelize(0)",
+            {"shared-element"},
+            id="an outer loop whose nested loop updates in place",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+inout a: f32[N, M]
+N - 1
+| M - 1
+| | a[{0} + 1, {1}] = a[{0}, {1} + 1]
+""",
+            "swap_scopes(0)",
+            {"wrong-value", "lost-value"},
+            id="interchange of a skewed dependence",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N, N]
+out y: f32[N, N]
+N
+| N
+| | y[{0}, {1}] = 0
+N
+| {0} + 1
+| | y[{0}, {1}] = x[{0}, {1}]
+""",
+            "swap_scopes(1)",
+            {"dependent-extent"},
+            id="interchange of a triangle",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+in x: f32[N, M]
+out s: f32
+s = 0
+N
+| M
+| | s += x[{0}, {1}]
+""",
+            "parallelize(1)",
+            {"shared-element"},
+            id="a sum into one element on several cores",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+in x: f32[N, M]
+out y: f32[N]
+out z: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}, 0]
+| y[{0}] = t[{0}]
+N
+| z[{0}] = t[{0}]
+""",
+            "reuse_dims(t, 0)",
+            {"wrong-value"},
+            id="folding a temporary that is live out of the first loop",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N]
+out s: f32
+fp strict
+s = 0
+N
+| s += x[{0}]
+""",
+            "vectorize(1)",
+            {"shared-element"},
+            id="a strict sum in lanes",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+fp strict
+in x: f32[N, M]
+out s: f32
+s = 0
+N
+| M
+| | s += x[{0}, {1}]
+""",
+            "swap_scopes(1)",
+            {"wrong-value", "lost-value"},
+            id="a strict sum in another order",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N]
+out y: f32[N]
+N
+| y[{0}] = x[{0}]
+""",
+            "unroll(0)",
+            {"open-extent"},
+            id="unrolling an open extent",
+        ),
+    ],
+)
+def test_unsound_moves_are_refused(text: str, move: str, code: set[str]) -> None:
+    k = kernel(text)
+    verdict = refused(k, move)
+    assert verdict.code in code
+    assert verdict.status == "illegal"
+
+
+@pytest.mark.parametrize(
+    ("text", "move"),
+    [
+        pytest.param(
+            """kernel f(N, M)
+in x: f32[N, M]
+out s: f32
+s = 0
+N
+| M
+| | s += x[{0}, {1}]
+""",
+            "swap_scopes(1)",
+            id="a sum in any order",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+fp strict
+in x: i32[N, M]
+out s: i32
+s = 0
+N
+| M
+| | s += x[{0}, {1}]
+""",
+            "swap_scopes(1)",
+            id="an integer sum, even when strict",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+inout a: f32[N, M]
+N - 1
+| M - 1
+| | a[{0} + 1, {1} + 1] = a[{0}, {1}]
+""",
+            "swap_scopes(0)",
+            id="interchange of a diagonal dependence",
+        ),
+        pytest.param(
+            """kernel f(N, M)
+where N == M
+in x: f32[N]
+out y: f32[N]
+out w: f32[M]
+N
+| y[{0}] = x[{0}]
+M
+| w[{0}] = 1
+""",
+            "join_scopes(0, 1)",
+            id="joining extents that a fact makes equal",
+        ),
+        pytest.param(
+            """kernel f(N)
+in x: f32[N]
+out y: f32[N]
+tmp t: f32[N~]
+N
+| t[{0}] = x[{0}]
+| y[{0}] = t[{0}]
+""",
+            "parallelize(0)",
+            id="a temporary that is each iteration's own",
+        ),
+    ],
+)
+def test_sound_moves_are_not_refused(text: str, move: str) -> None:
+    verdict = dojoir.check(kernel(text), move)
+    assert verdict, str(verdict)
+
+
+def test_split_of_an_unknown_extent_has_a_last_part() -> None:
+    k = dojoir.apply(kernel(PAIR), "split(0, 8)")
+    assert str(k).splitlines()[5:8] == [
+        "(N + 7) // 8",
+        "| min(8, N - 8*{0})",
+        "| | t[8*{0} + {1}] = 2 * x[8*{0} + {1}]",
+    ]
+
+
+def test_moves_are_legal_and_in_a_stable_order() -> None:
+    k = kernel(PAIR)
+    listed = dojoir.moves(k)
+    assert [str(m) for m in listed] == [str(m) for m in dojoir.moves(k)]
+    assert "join_scopes(0, 1)" in map(str, listed)
+    assert "reuse_dims(t, 0)" not in map(str, listed)
+    assert set(listed) < set(dojoir.candidates(k))
+    for move in listed:
+        assert dojoir.check(k, str(move))
+        assert dojoir.passes.parse_move(str(move)) == move
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("splat(0, 16)", "did you mean 'split'?"),
+        ("split(0)", "split is written split(scope, factor), not with 1 argument"),
+        ("split(0, x)", "'x' is not an integer"),
+        ("split(a b, 3)", "'a b' is not a place"),
+    ],
+)
+def test_bad_texts_of_moves(text: str, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message.replace("(", r"\(").replace(")", r"\)").replace("?", r"\?")):
+        dojoir.check(kernel(PAIR), text)
+
+
+@pytest.mark.parametrize("text", ["split(0, 16", "split 0", ")", "split(,)"])
+def test_texts_that_are_no_calls(text: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        dojoir.check(kernel(PAIR), text)
+    assert caught.value.diagnostic.span is not None
+
+
+def test_a_place_that_is_not_there_is_a_refusal() -> None:
+    verdict = dojoir.check(kernel(PAIR), "split(0.1, 16)")
+    assert verdict.code == "unknown-place"
+    assert "0 has 1 child" in verdict.reason
+
+
+def test_a_trace_says_which_move_removed_a_place() -> None:
+    trace = dojoir.Trace(kernel(PAIR))
+    trace.apply("join_scopes(0, 1)")
+    with pytest.raises(IllegalMove, match=r"it was there before join_scopes\(0, 1\)"):
+        trace.apply("vectorize(1)")
+    assert len(trace.steps) == 1
+
+
+def test_unsafe_marks_the_trace() -> None:
+    trace = dojoir.Trace(kernel(PAIR))
+    trace.apply("reuse_dims(t, 0)", unsafe=True)
+    assert not trace.is_safe
+    assert not dojoir.certify(trace)
+    assert trace.undo() == trace.start
+    assert trace.is_safe
+
+
+def test_traces_are_saved_and_loaded(tmp_path: object) -> None:
+    from pathlib import Path
+
+    folder = Path(str(tmp_path))
+    trace = dojoir.Trace(kernel(SOFTMAX))
+    trace.apply("join_scopes(0, 1)")
+    trace.apply("split(0.1, 16)")
+    trace.save(folder / "a.json")
+    again = dojoir.Trace.load(folder / "a.json")
+    assert again.kernel == trace.kernel
+    assert again.moves == trace.moves
+    (folder / "b.json").write_text((folder / "a.json").read_text().replace("split(0.1, 16)", "split(0.1, 8)"))
+    with pytest.raises(ArgumentError, match="now give another kernel"):
+        dojoir.Trace.load(folder / "b.json")
+    (folder / "c.json").write_text("{")
+    with pytest.raises(ArgumentError, match="not JSON"):
+        dojoir.Trace.load(folder / "c.json")
+    with pytest.raises(ArgumentError, match="cannot read"):
+        dojoir.Trace.load(folder / "d.json")
+
+
+def test_ill_formed_kernels_have_no_moves() -> None:
+    k = dojoir.parse(PAIR.replace("t[{0}] + 1", "t[{0} + 1]"))
+    with pytest.raises(KernelError):
+        dojoir.moves(k)
+
+
+def test_labels_survive() -> None:
+    k = kernel(PAIR.replace("N\n| t", "N @a\n| t"))
+    k = dojoir.apply(k, "join_scopes(@a, 1)")
+    k = dojoir.apply(k, "split(@a, 8)")
+    k = dojoir.apply(k, "split(@a, 8)")
+    labels = [node.label for _, node in k.walk() if hasattr(node, "label")]
+    assert labels == ["a", "a_in2", "a_in"]
