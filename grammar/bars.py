@@ -52,8 +52,9 @@ class Bars(PostLex):
             last = token
             yield token
         if last is not None:
-            yield Token.new_borrow_pos("_NL", "", last)
-            yield from _between(depth, 0, last)
+            line, column = last.end_line or 1, last.end_column or 1
+            yield Token("_NL", "", last.end_pos, line, column, line, column, last.end_pos)
+            yield from _between(depth, 0, Token("_NL", "", last.end_pos, line + 1, 1, line + 1, 1, last.end_pos))
 
 
 def _between(depth: int, bars: int, place: Token) -> Iterator[Token]:

@@ -24,11 +24,12 @@ _SIGNS = {
     "_NL": "the end of the line", "$END": "the end of the text", "_INDENT": "a line one bar deeper",
     "_DEDENT": "a line with fewer bars",
 }  # fmt: skip
-_GROUPS = (
-    (frozenset({"NAME", "NUMBER", "ITERATOR", "OPEN", "MINUS", "INF", "NAN", "NOT"}), "an expression"),
-    (frozenset({"PLUS", "MINUS", "STAR", "SLASH", "FLOORDIV", "PERCENT", "COMPARE", "AND", "OR"}), "an operator"),
-    (frozenset(HEADER), "a declaration"),
-)
+_GROUPS = {
+    "ITERATOR": ({"NAME", "NUMBER", "ITERATOR", "OPEN", "MINUS", "INF", "NAN", "NOT"}, "an expression"),
+    "OR": ({"PLUS", "MINUS", "STAR", "SLASH", "FLOORDIV", "PERCENT", "COMPARE", "AND", "OR"}, "an operator"),
+    "TMP": (set(HEADER), "a declaration"),
+}
+"""Words that are told as one, by the one that shows that all of them fit."""
 _CURES = {
     "|": "bars stand only at the start of a line, where their number is its depth",
     "{": "an iterator is written {0} or, by the label of its scope, {i}",
@@ -85,16 +86,14 @@ def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
     starts_line = not before.strip(" \t|")
 
     if accepts == {"_INDENT"}:
-        return _error(
-            "empty-body",
-            "there is nothing below this line: what it runs goes on the next lines, one bar deeper",
-            _line_above(source, len(source.text.split("\n")) + 1 if token.type == "$END" else line),
-            source,
-        )
+        return _empty_body(_line_above(source, None if token.type == "$END" else line), source)
+    if token.type == "$END" and accepts == {"KERNEL"}:
+        message = "there is no kernel in this text: it starts with a line 'kernel NAME(SIZE, …)'"
+        return _error("no-kernel", message, span, source)
     if token.type == "_INDENT":
         return _error(
             "not-a-parent",
-            "this line has more bars than the one before, which has no lines below it: only scopes and guards do",
+            "this line has more bars than the one before, but only scopes and guards have lines below them",
             Span(line, 1, span.column),
             source,
         )
@@ -116,10 +115,13 @@ def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
     if token.type in KEYWORDS and "NAME" in accepts:
         return _error("reserved-word", f"'{token}' is a word of the language, and cannot be a name", span, source)
 
+    if token.type == "NAME" and opening and before.strip(" \t|") == opening and "EQUAL" in accepts:
+        hint = did_you_mean(opening, KEYWORDS.values())
+        message = "a line cannot start with two names; a declaration starts with in, out, inout or tmp"
+        return _error("unexpected", message + hint, span, source)
+
     found = _found(token)
     hint = ""
-    if opening and opening not in KEYWORDS.values() and token.type in {"NAME", "COLON"}:
-        hint = did_you_mean(opening, KEYWORDS.values())
     if token.type in {"_NL", "$END"} and "CLOSE" in accepts and "(" in before:
         hint = "; a '(' is not closed"
     elif token.type in {"_NL", "$END"} and "CLOSE_INDEX" in accepts:
@@ -143,18 +145,31 @@ def _found(token: Token) -> str:
 def _plain(accepts: Iterable[str]) -> str:
     left = set(accepts)
     words = []
-    for group, word in _GROUPS:
-        if len(group & left) >= 4:
+    for sign, (group, word) in _GROUPS.items():
+        if sign in left:
             left -= group
             words.append(word)
     words += [_SIGNS[name] if name in _SIGNS else f"'{KEYWORDS[name]}'" for name in sorted(left)]
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _line_above(source: Source, number: int) -> Span:
-    """The place of the last line before `number` that holds a word."""
+def _empty_body(head: Span, source: Source) -> ParseError:
+    """The error for a line without lines below it that is no statement."""
+    text = source.line(head.line)[head.column - 1 : head.end - 1]
+    below = source.line(head.line + 1)
+    if "[" in text and not text.startswith("if"):
+        message = "this is neither a statement, for it has no '=', nor a scope"
+    elif below[:1] in {" ", "\t"} and below.strip() and not below.strip().startswith("|"):
+        message = "there is nothing below this line: depth is shown by bars, as in '| m[{0}] = 0', not by spaces"
+    else:
+        message = "there is nothing below this line: what it runs goes on the next lines, one bar deeper"
+    return _error("empty-body", message, head, source)
+
+
+def _line_above(source: Source, number: int | None) -> Span:
+    """The place of the last line before line `number`, or of all, that holds a word."""
     lines = source.text.split("\n")
-    for line in range(min(number - 1, len(lines)), 0, -1):
+    for line in range(len(lines) if number is None else number - 1, 0, -1):
         text = lines[line - 1].partition("#")[0].rstrip(" \t|")
         if text:
             start = len(text) - len(text.lstrip(" \t|"))

@@ -217,9 +217,7 @@ def condition(expr: syntax.Expr, names: Names) -> Condition:
             raise names.error("not-a-condition", f"'{sign}' cannot stand in a condition: {cure}", span)
         case _:
             cure = f"compare it, with one of {' '.join(RELATIONS)}"
-            raise names.error(
-                "not-a-condition", f"a condition is a comparison, and this is none: {cure}", expr.span
-            )
+            raise names.error("not-a-condition", f"a condition is a comparison: {cure}", expr.span)
 
 
 # -- numbers -----------------------------------------------------------------------------------------------

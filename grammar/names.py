@@ -90,12 +90,12 @@ class Names:
         text, span = iterator.text, iterator.span
         if self.scopes is None:
             raise self.error(
-                "unknown-iterator", f"there are no iterators here: {{{short(text)}}} is of the body", span
+                "unknown-iterator", f"{{{short(text)}}} is not known here: only the body has iterators", span
             )
         if text[0].isdigit():
             if not text.isdigit() or str(int(text[:9])) != text:
                 raise self.error(
-                    "unknown-iterator", f"{{{short(text)}}} is no iterator: write {{0}} or {{i}}", span
+                    "unknown-iterator", f"{{{short(text)}}} is not an iterator: write {{0}} or {{i}}", span
                 )
             if int(text) >= len(self.scopes):
                 raise self.error("unknown-iterator", f"there is no iterator {{{text}}} here: {self._known()}", span)
