@@ -1,0 +1,85 @@
+"""Every index inside its dimension, whatever the sizes and the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dojoir.affine import Affine
+from dojoir.cures import divisibility, least, mending_fact, nonnegative, with_cure
+from dojoir.elimination import is_nonnegative
+from dojoir.errors import Diagnostic
+from dojoir.ir import Access, Condition, Dim, Kernel, Site, expr_accesses
+from dojoir.locate import place
+from dojoir.printer import format_condition
+from dojoir.sets import KernelSets, isl_affine, iterators, sets_of
+from dojoir.witness import example, occasion
+
+
+def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
+    """What is wrong with an index in the statements of the given numbers, or None if all stay in bounds.
+
+    Gathered indices are checked at run time. Raises isl.Error where the step limit of the context is reached.
+    """
+    sets = sets_of(kernel)
+    for number in sites:
+        site = kernel.sites[number]
+        for access in (*expr_accesses(site.statement.value), site.statement.target):
+            dims = [d for d in _affine_dims(access) if not _is_inside(kernel, site, access, d)]
+            if dims and not sets.map(_outside(sets, number, access, dims)).is_empty():
+                return _refuse(sets, number, access, dims)
+    return None
+
+
+def _affine_dims(access: Access) -> Iterator[int]:
+    return (d for d, index in enumerate(access.indices) if isinstance(index, Affine))
+
+
+def _parts(kernel: Kernel, access: Access, dim: int) -> tuple[Affine, Dim]:
+    """An index and the dimension it must stay in."""
+    index = access.indices[dim]
+    assert isinstance(index, Affine)
+    return index, kernel.buffer(access.buffer).dims[dim]
+
+
+def _is_inside(kernel: Kernel, site: Site, access: Access, dim: int) -> bool:
+    """Whether an index is in bounds for a reason that needs no isl."""
+    index, declared = _parts(kernel, access, dim)
+    return is_nonnegative(index, site.scopes) and is_nonnegative(declared.extent - 1 - index, site.scopes)
+
+
+def _outside(sets: KernelSets, number: int, access: Access, dims: Iterable[int]) -> str:
+    """The iterations at which an index is out of bounds in one of `dims`, as a map to nothing."""
+    site = sets.kernel.sites[number]
+    wrong = []
+    for dim in dims:
+        index, declared = _parts(sets.kernel, access, dim)
+        wrong += [f"{isl_affine(index)} < 0", f"{isl_affine(index)} >= {isl_affine(declared.extent)}"]
+    inside = f"{sets.constraints(site.ancestors)} and ({' or '.join(wrong)})"
+    return f"s{number}[{iterators(len(site.scopes))}] -> [] : {inside}"
+
+
+def _refuse(sets: KernelSets, number: int, access: Access, dims: list[int]) -> Diagnostic:
+    kernel, site = sets.kernel, sets.kernel.sites[number]
+    for dim in dims:
+        wrong = sets.map(_outside(sets, number, access, [dim]))
+        found = example(wrong, kernel)
+        if found is None:
+            continue
+        index, declared = _parts(kernel, access, dim)
+        sizes, iteration = dict(found.sizes), found.left.iteration(kernel)
+        value = index.evaluate(sizes, iteration)
+        equals = "" if index.is_constant else f" = {value}"
+        message = (
+            f"{occasion(found.sizes, iteration)}index {index}{equals} of {access.buffer} is outside "
+            f"0..{declared.extent.evaluate(sizes) - 1}"
+        )
+        slack = index if value < 0 else declared.extent - 1 - index
+        facts = [*divisibility(site, index, declared.extent), *map(nonnegative, least(slack, site.scopes))]
+        cures = [mending_fact(sets, wrong, facts)]
+        if index.iterators:
+            distinct = len(slack.terms) == len(index.terms) + len(declared.extent.terms)
+            guard = Condition(index, "<", declared.extent) if value >= 0 and distinct else nonnegative(slack)
+            cures.append(f"a guard `if {format_condition(guard)}`")
+        source, span = place(kernel, site.path, access)
+        return Diagnostic("out-of-bounds", with_cure(message, cures), span, source)
+    raise AssertionError("no dimension is out of bounds")

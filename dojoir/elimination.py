@@ -1,0 +1,53 @@
+"""What can be seen of an affine expression without isl: its atoms replaced by their extremes, one after another.
+
+This answers most questions about bounds in microseconds. "No" means only that it does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir import Scope
+
+
+def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
+    """Whether `affine` is surely ≥ 0 wherever the body of the innermost of `scopes` runs.
+
+    An iterator is at least 0 and less than each bound of its scope; a size is at least 1; `a % c` lies in
+    0..c-1; `c * (a // c)` lies in a-c+1..a. Guards and facts are not used.
+    """
+    if not affine.terms:
+        return affine.offset >= 0
+    atom, coefficient = max(affine.terms, key=_turn)
+    rest = affine - Affine.atom(atom) * coefficient
+    match atom:
+        case Iter(depth) if coefficient < 0:
+            bounds = scopes[depth].extent.bounds
+            return any(is_nonnegative(rest + (bound - 1) * coefficient, scopes) for bound in bounds)
+        case Iter():
+            return is_nonnegative(rest, scopes)
+        case FloorDiv(numerator, divisor) if coefficient % divisor == 0:
+            least = numerator - (divisor - 1 if coefficient > 0 else 0)
+            return is_nonnegative(rest + least * (coefficient // divisor), scopes)
+        case FloorDiv(numerator, _) if coefficient > 0 and is_nonnegative(numerator, scopes):
+            return is_nonnegative(rest, scopes)
+        case Mod(_, divisor):
+            return is_nonnegative(rest + min(0, coefficient * (divisor - 1)), scopes)
+        case SizeVar() if coefficient > 0:
+            return is_nonnegative(rest + coefficient, scopes)
+    return False
+
+
+def _turn(term: tuple[Atom, int]) -> tuple[int, int]:
+    """Iterators first, the innermost before the others: an extent is made of outer iterators and sizes. What it
+    brings in may cancel a division, so these come next, and sizes last."""
+    match term[0]:
+        case Iter(depth):
+            return (3, depth)
+        case FloorDiv():
+            return (2, 0)
+        case Mod():
+            return (1, 0)
+        case SizeVar():
+            return (0, 0)

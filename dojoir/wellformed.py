@@ -1,0 +1,138 @@
+"""What a kernel must be beyond its syntax and types, proved for every size it allows.
+
+The facts on the sizes can hold; every dimension has an element; every index is in bounds (`dojoir.bounds`); every
+read comes after a write and every output is written (`dojoir.written`); scopes marked `p` or `v` have independent
+iterations (`dojoir.independence`), and the other marks stand where they can (`dojoir.marks`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import islpy as isl
+
+from dojoir.bounds import prove_bounds
+from dojoir.cures import mending_fact, nonnegative, with_cure
+from dojoir.elimination import is_nonnegative
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.independence import find_conflict
+from dojoir.ir import Buffer, Kernel, Scope
+from dojoir.limits import limited
+from dojoir.locate import place
+from dojoir.marks import mark_error
+from dojoir.printer import format_condition
+from dojoir.sets import isl_affine, sets_of
+from dojoir.witness import example, occasion
+from dojoir.written import prove_collapsed, prove_written
+
+STEP_LIMIT = 5_000_000
+"""How many isl operations a proof may take before the answer is `undecided`."""
+
+__all__ = ["STEP_LIMIT", "prove", "prove_bounds"]
+
+
+def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
+    """Proves that a kernel is well-formed for all sizes that it allows.
+
+    Raises KernelError, which names the line and, where one exists, sizes and an iteration at which it fails. Its
+    code is `undecided` where no proof was found within `step_limit` isl operations.
+    """
+    _prove(kernel, step_limit)
+
+
+@lru_cache(maxsize=1024)
+def _prove(kernel: Kernel, step_limit: int) -> None:  # what is raised is not kept: it shows the text at hand
+    try:
+        with limited(step_limit):
+            found = (
+                _impossible_facts(kernel)
+                or _empty_dimension(kernel)
+                or _misplaced(kernel)
+                or prove_bounds(kernel, range(len(kernel.sites)))
+                or prove_written(kernel)
+                or prove_collapsed(kernel)
+                or mark_error(kernel)
+                or _dependent_iterations(kernel)
+            )
+    except isl.Error:
+        message = f"no proof that {kernel.name} is well-formed was found within {step_limit} steps"
+        source, span = place(kernel, ())
+        raise KernelError(Diagnostic("undecided", message, span, source)) from None
+    if found is not None:
+        raise KernelError(found)
+
+
+def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
+    if not kernel.facts or not sets_of(kernel).parameters.is_empty():
+        return None
+    facts = ", ".join(format_condition(fact) for fact in kernel.facts)
+    source, span = place(kernel, (), kernel.facts[0])
+    return Diagnostic("impossible-facts", f"no sizes satisfy the facts {facts}", span, source)
+
+
+def _empty_dimension(kernel: Kernel) -> Diagnostic | None:
+    sets = sets_of(kernel)
+    for buffer in kernel.buffers:
+        for number, dim in enumerate(buffer.dims):
+            if is_nonnegative(dim.extent - 1, ()):
+                continue
+            wrong = sets.map(f"[] -> [] : {isl_affine(dim.extent)} < 1")
+            found = example(wrong, kernel)
+            if found is not None:
+                extent = dim.extent.evaluate(dict(found.sizes))
+                message = f"{occasion(found.sizes)}dimension {number} of {buffer.name} has extent {extent}"
+                cures = [mending_fact(sets, wrong, [nonnegative(dim.extent - 1)])]
+                source, span = place(kernel, (), dim)
+                return Diagnostic("empty-dimension", with_cure(message, cures), span, source)
+    return None
+
+
+def _misplaced(kernel: Kernel) -> Diagnostic | None:
+    """Arguments whose storage is not theirs to choose, writes to inputs, and arrays too open for their place."""
+    for buffer in kernel.buffers:
+        found = _misplaced_buffer(buffer)
+        if found is not None:
+            source, span = place(kernel, (), buffer)
+            return Diagnostic(*found, span, source)
+    for site in kernel.sites:
+        target = site.statement.target
+        if kernel.buffer(target.buffer).role == "in":
+            source, span = place(kernel, site.path, target)
+            message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
+            return Diagnostic("write-to-input", message, span, source)
+    return None
+
+
+def _misplaced_buffer(buffer: Buffer) -> tuple[str, str] | None:
+    name = buffer.name
+    if buffer.role != "tmp":
+        if any(dim.collapsed for dim in buffer.dims):
+            return "collapsed-argument", f"the caller has storage for every index of {name}: remove the `~`"
+        if buffer.storage != "heap":
+            return "placed-argument", f"the caller chooses where {name} lives: remove `{buffer.storage}`"
+    if buffer.storage in {"stack", "reg"}:
+        for dim in buffer.dims:
+            if not dim.collapsed and not dim.extent.is_constant:
+                return (
+                    "open-extent",
+                    f"{name} is in `{buffer.storage}`, which needs constant extents, and {dim.extent} is not: "
+                    f"use `heap`, or collapse the dimension with `~`",
+                )
+    return None
+
+
+def _dependent_iterations(kernel: Kernel) -> Diagnostic | None:
+    for path, node in kernel.walk():
+        if not isinstance(node, Scope):
+            continue
+        for mark in node.marks:
+            conflict = find_conflict(kernel, path, mark) if mark != "u" else None
+            if conflict is not None:
+                code = "carried-value" if conflict.carried else "shared-element"
+                message = (
+                    f"this scope is marked `{mark}`, and its iterations are not independent: "
+                    f"{conflict.message(kernel)}"
+                )
+                source, span = place(kernel, path)
+                return Diagnostic(code, message, span, source)
+    return None

@@ -1,0 +1,256 @@
+"""Every element written before it is read, outputs written to the last element, and no collapsed dimension that
+changes what a read sees.
+
+A read is covered if some plain assignment to its element runs before it: an accumulation needs a value to begin
+with. Arguments that a call passes in (`in`, `inout`) have theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from dojoir.affine import Affine
+from dojoir.cures import divisibility, mending_fact, nonnegative, with_cure
+from dojoir.elimination import is_nonnegative
+from dojoir.errors import Diagnostic, Note
+from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site
+from dojoir.locate import place
+from dojoir.operations import ACCUMULATIONS
+from dojoir.printer import format_access
+from dojoir.sets import KernelSets, sets_of
+from dojoir.witness import Point, describe, example, occasion
+
+_NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A read of an element. `text` is its access as a map to logical elements (see `dojoir.sets`); `own` marks
+    the read that an accumulation makes of its target."""
+
+    site: Site
+    number: int
+    access: Access
+    text: str
+    own: bool
+
+
+def prove_written(kernel: Kernel) -> Diagnostic | None:
+    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned.
+
+    Every index must be in bounds. Raises isl.Error where the step limit of the context is reached.
+    """
+    sets = sets_of(kernel)
+    for buffer in kernel.buffers:
+        if buffer.role in {"in", "inout"}:
+            continue
+        writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.op == "="]
+        plain = [kernel.sites[k] for k in writers]
+        open_uses = [use for use in _uses(sets, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+        found = _unwritten_read(sets, buffer, open_uses, writers) if open_uses else None
+        if found is None and buffer.role == "out" and not any(_covers(buffer, w, None) for w in plain):
+            found = _unwritten_output(sets, buffer, writers)
+        if found is not None:
+            return found
+    return None
+
+
+def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
+    """A read that would get the value of another element because a dimension is collapsed.
+
+    Every read must be of a written element. Raises isl.Error where the step limit of the context is reached.
+    """
+    sets = sets_of(kernel)
+    for buffer in kernel.buffers:
+        if any(dim.collapsed for dim in buffer.dims):
+            uses = [use for use in _uses(sets, buffer) if not use.own]
+            if not _one_at_a_time(kernel, buffer, uses):
+                found = _mixed_up(sets, buffer, uses)
+                if found is not None:
+                    return found
+    return None
+
+
+def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
+    """The numbers of the statements that write a buffer."""
+    return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
+
+
+def _uses(sets: KernelSets, buffer: Buffer) -> Iterator[_Use]:
+    """The reads of a buffer, in the order of the text."""
+    for number, site in enumerate(sets.kernel.sites):
+        for read in sets.reads[number]:
+            if read.access.buffer == buffer.name:
+                yield _Use(site, number, read.access, sets.read_text(read, storage=False), own=False)
+        target = site.statement.target
+        if site.statement.op in ACCUMULATIONS and target.buffer == buffer.name:
+            yield _Use(site, number, target, sets.write_text(number, storage=False, name="t"), own=True)
+
+
+# -- what needs no isl ---------------------------------------------------------------------------------------
+def _shared(left: Site, right: Site) -> int:
+    """How many ancestors two statements have in common."""
+    count = 0
+    while left.path[count] == right.path[count]:
+        count += 1
+    return count
+
+
+def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
+    """Whether a plain assignment surely assigns all that `use` reads (every element, for None), before it does
+    and in the same iteration of the scopes they share.
+
+    It does if it comes earlier in the text and, of the scopes that only it is in, each runs over the whole of
+    one dimension, or runs at least once; in the other dimensions its index is that of the read.
+    """
+    shared = 0
+    if use is not None:
+        if writer.path >= use.site.path:
+            return False
+        shared = _shared(writer, use.site)
+    if any(isinstance(node, Guard) for node in writer.ancestors[shared:]):
+        return False
+    outer = sum(isinstance(node, Scope) for node in writer.ancestors[:shared])
+    around = writer.scopes[:outer]
+    free = dict(enumerate(writer.scopes[outer:], outer))
+    if any(depth >= outer for scope in free.values() for b in scope.extent.bounds for depth in b.iterators):
+        return False
+    for dim, index in enumerate(writer.statement.target.indices):
+        assert isinstance(index, Affine)
+        wanted = use.access.indices[dim] if use is not None else None
+        if index == wanted and all(depth < outer for depth in index.iterators):
+            continue
+        extent = buffer.dims[dim].extent
+        spanning = next((depth for depth in free if index == Affine.iterator(depth)), None)
+        if spanning is None:
+            return False
+        for bound in free.pop(spanning).extent.bounds:
+            reached = isinstance(wanted, Affine) and use and is_nonnegative(bound - 1 - wanted, use.site.scopes)
+            if bound != extent and not reached:
+                return False
+    return all(is_nonnegative(bound - 1, around) for scope in free.values() for bound in scope.extent.bounds)
+
+
+def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool:
+    """Whether each element that shares storage surely comes and goes within one iteration of the scopes that all
+    its users share: they index the collapsed dimensions alike, with iterators of these scopes only, and each
+    read is covered there."""
+    writes = [kernel.sites[k] for k in _writes(kernel, buffer)]
+    sites = [*writes, *(use.site for use in uses)]
+    accesses = [*(site.statement.target for site in writes), *(use.access for use in uses)]
+    ancestors = min((_shared(sites[0], s) for s in sites if s.path != sites[0].path), default=None)
+    if ancestors is None:
+        return False
+    outer = sum(isinstance(node, Scope) for node in sites[0].ancestors[:ancestors])
+    for dim, declared in enumerate(buffer.dims):
+        if declared.collapsed:
+            index = accesses[0].indices[dim]
+            if not isinstance(index, Affine) or any(depth >= outer for depth in index.iterators):
+                return False
+            if any(access.indices[dim] != index for access in accesses):
+                return False
+    plain = [site for site in writes if site.statement.op == "="]
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
+
+
+# -- exactly -------------------------------------------------------------------------------------------------
+def _unwritten_read(
+    sets: KernelSets, buffer: Buffer, uses: Sequence[_Use], writers: Sequence[int]
+) -> Diagnostic | None:
+    reads = sets.map(*(use.text for use in uses))
+    writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
+    involved = {*writers, *(use.number for use in uses)}
+    times = sets.map(*(text for k in involved for text in sets.schedule_texts(k, ordered=True)))
+    before = times.intersect_domain(reads.domain()).lex_gt_union_map(times.intersect_domain(writes.domain()))
+    covered = reads.apply_range(writes.reverse()).intersect(before).domain()
+    for use in uses:
+        wrong = sets.map(use.text).subtract_domain(covered)
+        if not wrong.is_empty():
+            return _refuse_read(sets, buffer, use, writers, wrong)
+    return None
+
+
+def _refuse_read(
+    sets: KernelSets, buffer: Buffer, use: _Use, writers: Sequence[int], wrong: isl.UnionMap
+) -> Diagnostic:
+    kernel = sets.kernel
+    found = example(wrong, kernel)
+    assert found is not None
+    start = occasion(found.sizes, found.left.iteration(kernel))
+    element, text = _element(buffer, found.right), format_access(use.access)
+    if use.own:
+        op = use.site.statement.op
+        first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
+        message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
+    elif not writers:
+        message = f"{start}{element} is read, and nothing assigns it"
+    else:
+        message = f"{start}{element} is read before it is assigned"
+    if buffer.role == "out":
+        message += "; or declare it `inout`, if the caller gives its values"
+    message = with_cure(message, [mending_fact(sets, wrong, _running(kernel, writers))])
+    source, span = place(kernel, use.site.path, use.access)
+    return Diagnostic("read-before-write", message, span, source, _assigned(kernel, writers))
+
+
+def _unwritten_output(sets: KernelSets, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
+    kernel = sets.kernel
+    written = sets.map(*(sets.write_text(k, storage=False) for k in writers)).range()
+    missing = sets.map(sets.box_text(buffer, f"out_{buffer.name}")).subtract_range(written)
+    found = example(missing, kernel)
+    if found is None:
+        return None
+    message = (
+        f"{occasion(found.sizes)}{_element(buffer, found.right)} is never assigned, and all of an output must be"
+    )
+    message = with_cure(message, [mending_fact(sets, missing, _running(kernel, writers))])
+    source, span = place(kernel, (), buffer)
+    return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers))
+
+
+def _mixed_up(sets: KernelSets, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
+    """By the flow through storage: every source of a read must be a write to the very element it reads."""
+    kernel = sets.kernel
+    writes = _writes(kernel, buffer)
+    must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op == "="]
+    may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op != "="]
+    reads = [sets.read_text(r) for u in uses for r in sets.reads[u.number] if r.access is u.access]
+    times = [t for k in {*writes, *(u.number for u in uses)} for t in sets.schedule_texts(k, ordered=False)]
+    info = isl.UnionAccessInfo.from_sink(sets.map(*reads))
+    info = info.set_must_source(sets.map(*must)).set_may_source(sets.map(*may)).set_schedule_map(sets.map(*times))
+    written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
+    same = written.apply_range(sets.map(*(use.text for use in uses)).reverse())
+    found = example(info.compute_flow().get_may_dependence().subtract(same), kernel)
+    if found is None:
+        return None
+    use = next(u for u in uses if u.text.startswith(f"{found.right.name}["))
+    message = (
+        f"{occasion(found.sizes, found.right.iteration(kernel))}{format_access(use.access)} would be what "
+        f"{describe(found.left, kernel)} left: these elements of {buffer.name} share storage; remove the `~`, or "
+        f"read each element before the next is written"
+    )
+    source, span = place(kernel, use.site.path, use.access)
+    return Diagnostic("shared-storage", message, span, source)
+
+
+def _assigned(kernel: Kernel, writers: Sequence[int]) -> tuple[Note, ...]:
+    sites = [kernel.sites[k] for k in writers[:1]]
+    return tuple(Note("assigned here", place(kernel, s.path, s.statement.target)[1]) for s in sites)
+
+
+def _running(kernel: Kernel, writers: Sequence[int]) -> Iterator[Condition]:
+    """Facts that might make an assignment cover more: its scopes run, whole tiles fit."""
+    for writer in (kernel.sites[k] for k in writers):
+        for scope in writer.scopes:
+            for bound in scope.extent.bounds:
+                if bound.sizes and not bound.iterators:
+                    yield nonnegative(bound - 1)
+        yield from divisibility(writer)
+
+
+def _element(buffer: Buffer, point: Point) -> str:
+    """`y[0, 1]`."""
+    return f"{buffer.name}[{', '.join(map(str, point.coordinates))}]" if point.coordinates else buffer.name
