@@ -1,0 +1,120 @@
+"""The portable C target: a lowered program as C11 that any compiler takes and a person can read.
+
+Lanes are left to the compiler (`#pragma omp simd`), cores to OpenMP (`#pragma omp parallel`); a compiler that
+knows neither ignores both and computes the same. Nothing in the text is undefined. The only thing to ask of a
+compiler is not to contract `a * b + c` on its own (`-ffp-contract=off`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from dojoir.codegen.c_names import identifiers, symbol
+from dojoir.codegen.c_prelude import headers, prelude
+from dojoir.codegen.c_spelling import Spelling
+from dojoir.codegen.c_statements import Around, Statements, is_heap, worst_status, written
+from dojoir.codegen.c_text import WIDTH, broken, comment, indent
+from dojoir.codegen.c_values import Values
+from dojoir.codegen.lir import FIRST_CHECK, OK, OUT_OF_MEMORY, Array, Call, Function, Program, Value
+from dojoir.codegen.lir_usage import usage_of, usage_of_function
+from dojoir.codegen.lir_walk import parts, statements, values
+
+
+def print_c(program: Program) -> str:
+    """`program` as one C11 source file. Its function is called `c_names.symbol(program.name)`, takes the arguments
+    and sizes of the program in order, and returns its status."""
+    spelling = Spelling()
+    names = identifiers(program)
+    code = "\n".join(
+        [
+            *(_function(function, names, spelling) for function in _called(program)),
+            _kernel(program, names, spelling),
+        ]
+    )
+    code = "\n".join(filter(None, [prelude(code), code]))
+    top = [*_title(program), "", *(f"#include <{header}>" for header in headers(code)), ""]
+    if "float " in code or "double " in code:
+        top += ["#if !defined(__GNUC__) || defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
+    return "\n".join(piece for line in [*top, *code.splitlines()] for piece in broken(line)) + "\n"
+
+
+def _title(program: Program) -> Iterator[str]:
+    """The comment at the top: the kernel's declarations, what comes back, how to compile it."""
+    sizes = ", ".join(size.name for size in program.sizes)
+    head = program.text.partition("\n\n")[0].strip().splitlines() or [f"kernel {program.name}({sizes})"]
+    yield from map(comment, head)
+    yield "//"
+    statuses = [f"{OK} when done"]
+    if any(map(is_heap, statements(program.body))):
+        statuses.append(f"{OUT_OF_MEMORY} when memory ran out")
+    for n, check in enumerate(program.checks):
+        statuses.append(f"{FIRST_CHECK + n} when an index of {check.access} was out of bounds")
+    yield from map(comment, wrap(f"Returns {', '.join(statuses)}.", WIDTH - 3))
+    yield comment("Compile with: cc -std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp")
+
+
+def _called(program: Program) -> Iterator[Function]:
+    """The functions that the program calls, each after those that it calls itself."""
+    by_name = {function.name: function for function in program.functions}
+    done: dict[str, Function] = {}
+
+    def visit(value: Value) -> None:
+        for part in parts(value):
+            if isinstance(part, Call) and part.function not in done:
+                function = by_name[part.function]
+                for inner in (*(let.value for let in function.body), function.result):
+                    visit(inner)
+                done[function.name] = function
+
+    for stmt in statements(program.body):
+        for value in values(stmt):
+            visit(value)
+    return iter(done.values())
+
+
+def _function(function: Function, names: Mapping[str, str], spelling: Spelling) -> str:
+    usage = usage_of_function(function)
+    printer = Statements(Values(names, usage, spelling))
+    params = ", ".join(f"{spelling.type(var.type)} {names[var.name]}" for var in function.params)
+    lines = [
+        *([comment(function.comment)] if function.comment else []),
+        f"static inline {spelling.type(function.result.type)} {names[function.name]}({params or 'void'})",
+        "{",
+        *indent(f"(void){names[var.name]};" for var in function.params if var.name not in usage.live),
+        *indent(printer.block(function.body, Around())),
+        f"    return {printer.values.text(function.result)};",
+        "}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> str:
+    usage = usage_of(program)
+    worst = worst_status(program.body)
+    printer = Statements(Values(names, usage, spelling), worst)
+    touched = usage.live | written(program.body)
+    by_value = {var.name: var for var in program.by_value}
+    params = [
+        f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
+        if array.name in by_value
+        else _pointer(array, names[array.name], spelling)
+        for array in program.arguments
+    ]
+    params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
+    given = [array.name for array in program.arguments] + [size.name for size in program.sizes]
+    unused = [names[name] for name in given if name not in touched]
+    body = [
+        *(f"(void){name};" for name in unused),
+        *([f"int32_t status = {OK};"] if worst else []),
+        *printer.block(program.body, Around(), spaced=True),
+        f"return {'status' if worst else OK};",
+    ]
+    head = f"int32_t {symbol(program.name)}({', '.join(params) or 'void'})"
+    return "\n".join([head, "{", *indent(body), "}"])
+
+
+def _pointer(array: Array, name: str, spelling: Spelling) -> str:
+    const = "const " if array.constant else ""
+    return f"{const}{spelling.element(array.dtype)} *restrict {name}"

@@ -1,0 +1,100 @@
+"""Walking a lowered program: the parts of a value, the values of a statement, the blocks inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.codegen.lir import (
+    Allocate,
+    Assign,
+    Binary,
+    Bitcast,
+    Call,
+    Comment,
+    Compare,
+    Const,
+    Convert,
+    Declare,
+    Fail,
+    Fma,
+    For,
+    If,
+    Iota,
+    Let,
+    Load,
+    Parallel,
+    Reduce,
+    Select,
+    Splat,
+    Stmt,
+    Store,
+    Unary,
+    Value,
+    Var,
+)
+
+
+def operands(value: Value) -> tuple[Value, ...]:
+    """The values that `value` is made of, in order."""
+    match value:
+        case Const() | Var() | Iota():
+            return ()
+        case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
+            return (arg,)
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return (left, right)
+        case Select(condition, yes, no):
+            return (condition, yes, no)
+        case Fma(a, b, c):
+            return (a, b, c)
+        case Load(offset=offset, stride=stride, mask=mask):
+            return tuple(part for part in (offset, stride, mask) if part is not None)
+        case Call(args=args):
+            return args
+
+
+def parts(value: Value) -> Iterator[Value]:
+    """`value` and everything inside it, outermost first."""
+    yield value
+    for operand in operands(value):
+        yield from parts(operand)
+
+
+def values(stmt: Stmt) -> tuple[Value, ...]:
+    """The values that a statement itself computes, without those of the blocks inside it."""
+    match stmt:
+        case Let(value=value) | Declare(value=value) | Assign(value=value):
+            return (value,)
+        case Store(_, offset, value, stride, mask):
+            return tuple(part for part in (offset, value, stride, mask) if part is not None)
+        case Allocate(array):
+            return (array.elements,)
+        case For(start=start, stop=stop):
+            return (start, stop)
+        case Parallel(stop=stop):
+            return (stop,)
+        case If(condition=condition) | Fail(condition=condition):
+            return (condition,)
+        case Comment():
+            return ()
+
+
+def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """The blocks inside a statement, in the order of the text."""
+    match stmt:
+        case For(body=body):
+            return (body,)
+        case Parallel(prologue=prologue, body=body):
+            return (prologue, body)
+        case If(then=then, otherwise=otherwise):
+            return (then, otherwise)
+        case Let() | Declare() | Assign() | Store() | Allocate() | Fail() | Comment():
+            return ()
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement of a block and of the blocks inside it, in the order of the text."""
+    for stmt in body:
+        yield stmt
+        for block in blocks(stmt):
+            yield from statements(block)
