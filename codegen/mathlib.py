@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping
 
 from dojoir.codegen import lir, math_f32
 from dojoir.codegen.builder import F32, Body, Expr
+from dojoir.codegen.storage import decode, encode
+
+__all__ = ["decode", "encode", "function"]
 
 Formula = Callable[[Body, Expr], Expr]
 
