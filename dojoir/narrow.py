@@ -21,7 +21,8 @@ def to_floats(array: npt.NDArray[np.generic], dtype: DType) -> Floats:
     `array` has any shape and one of the types `dtype.accepted`."""
     if dtype.stored.startswith("float"):
         return array.astype(np.float64)
-    return _decode(array.view(dtype.stored).astype(np.int64), FORMATS[dtype.name])
+    bits = array if array.dtype.name == dtype.stored else array.view(dtype.stored)
+    return _decode(bits.astype(np.int64), FORMATS[dtype.name])
 
 
 def from_floats(values: npt.NDArray[np.floating], dtype: DType) -> npt.NDArray[np.generic]:

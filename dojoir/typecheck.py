@@ -108,15 +108,26 @@ def elaborate(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedState
         ) from None
 
 
-def check(kernel: Kernel) -> None:
-    """Raises KernelError, showing the line, for the first statement whose types do not fit."""
+def check(kernel: Kernel) -> tuple[TypedStatement, ...]:
+    """The statements of the kernel, in the order of `kernel.sites`, with every type made explicit.
+
+    Raises KernelError, showing the line, for the first one whose types do not fit.
+    """
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    typed: list[TypedStatement] = []
     for site in kernel.sites:
         try:
-            _statement(site.statement, buffers)
+            typed.append(_statement(site.statement, buffers))
         except _Clash as clash:
             source, span = place(kernel, site.path, clash.part)
             raise KernelError(Diagnostic(clash.code, clash.message, span, source)) from None
+    return tuple(typed)
+
+
+def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
+    """The type that an expression has whatever its context, or None for a weak one. It must be well typed."""
+    value = _elaborate(expr, buffers)
+    return None if isinstance(value, _Weak) else value.dtype
 
 
 class _Clash(Exception):

@@ -194,4 +194,4 @@ def test_check_shows_the_line() -> None:
         check(kernel)
     assert str(caught.value).startswith("k:6:9: error[type-mismatch]: ")
     assert "  s_i32 = s_f32\n" in str(caught.value)
-    check(kernel.evolve(body=body[:1]))
+    assert check(kernel.evolve(body=body[:1])) == (elaborate(body[0], BUFFERS),)
