@@ -37,8 +37,8 @@ def load(name: str, **sizes: int) -> dojoir.Kernel:
                 f"kernel {name} has no size '{size}'{did_you_mean(size, known)}; its sizes: {', '.join(known)}",
                 "unknown-size",
             )
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ArgumentError(f"size {size} must be an integer, not {value!r}", "bad-size")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise ArgumentError(f"size {size} must be an integer of at least 0, not {value!r}", "bad-size")
     fixed = {size.name: sizes[size.name] for size in default.sizes if size.value is not None and size.name in sizes}
     kernel = dojoir.parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
     runtime = {size: value for size, value in sizes.items() if size not in fixed}
@@ -50,7 +50,7 @@ def _with_fixed(text: str, values: dict[str, int]) -> str:
 
     def header(match: re.Match[str]) -> str:
         return re.sub(
-            r"(\w+)(\s*=\s*)-?\d+", lambda m: f"{m[1]}{m[2]}{values[m[1]]}" if m[1] in values else m[0], match[0]
+            r"(\w+)(\s*=\s*)\d+", lambda m: f"{m[1]}{m[2]}{values[m[1]]}" if m[1] in values else m[0], match[0]
         )
 
     return re.sub(r"^kernel\b.*$", header, text, count=1, flags=re.MULTILINE)
