@@ -1,1 +1,43 @@
+"""Lowering, and one printer for each target. `emit` gives the source of a kernel, `lower` its program."""
 
+from __future__ import annotations
+
+from dojoir.codegen.c import print_c
+from dojoir.codegen.lir import Program
+from dojoir.codegen.llvm import print_llvm
+from dojoir.codegen.lower import lower as lower_to
+from dojoir.codegen.target import C, Target, llvm_host
+from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.ir import Kernel
+
+TARGETS = ("llvm", "c")
+
+
+def emit(kernel: Kernel, target: str = "c") -> str:
+    """The source of a kernel for a target: `c` (C11, for any compiler) or `llvm` (LLVM IR, for this machine).
+
+    Raises ArgumentError for an unknown target, KernelError for a kernel that the target cannot take.
+    """
+    chosen = _target(target)
+    program = lower_to(kernel, chosen)
+    return print_c(program) if chosen.name == "c" else print_llvm(program, chosen)
+
+
+def lower(kernel: Kernel, target: str = "c") -> Program:
+    """The program of a kernel for a target, before it is spelled. Raises as `emit` does."""
+    return lower_to(kernel, _target(target))
+
+
+def _target(name: str) -> Target:
+    match name:
+        case "c":
+            return C
+        case "llvm":
+            return llvm_host()
+        case _:
+            known = f"the targets are {', '.join(TARGETS)}"
+            message = f"there is no target '{name}'{did_you_mean(name, TARGETS)}; {known}"
+            raise ArgumentError(message, "unknown-target")
+
+
+__all__ = ["TARGETS", "emit", "lower"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,8 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
 
 def llvm_host() -> Target:
     """The LLVM target of the machine that this process runs on."""
-    from llvmlite import binding
-
-    features = binding.get_host_cpu_features()
-    return llvm_target(
-        binding.get_default_triple().partition("-")[0],
-        frozenset(name for name, present in features.items() if present),
-    )
+    binding = import_module("llvmlite.binding")
+    triple: str = binding.get_default_triple()
+    features: Mapping[str, bool] = binding.get_host_cpu_features()
+    present = frozenset(name for name, is_present in features.items() if is_present)
+    return llvm_target(triple.partition("-")[0], present)

@@ -1,0 +1,198 @@
+"""Which scopes run in vector lanes, how many lanes they take, and which reductions they keep in registers.
+
+A scope marked `v` whose shape does not allow lanes (another `v` scope inside, an inner extent that differs from
+lane to lane, a plain store that several lanes make to one element) runs as a plain loop: that is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dojoir.affine import Affine, Iter
+from dojoir.codegen.arith import least
+from dojoir.codegen.homes import Home, Use, is_linear, is_uniform
+from dojoir.codegen.target import Target
+from dojoir.dtypes import DType
+from dojoir.ir import Access, Buffer, Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.typecheck import Apply, Convert, Typed, TypedStatement
+
+MOST_LANES = 64
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """A reduction into `target`, one element in every lane, that is kept in a variable until the scope ends."""
+
+    target: Access
+    op: str
+    dtype: DType
+    paths: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a scope runs in lanes: `lanes` at a time, where the target has vectors (else 0)."""
+
+    lanes: int
+    accumulators: tuple[Accumulator, ...]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What planning needs to know of a kernel."""
+
+    kernel: Kernel
+    target: Target
+    buffers: Mapping[str, Buffer]
+    uses: Mapping[str, list[Use]]
+    homes: Mapping[str, Home]
+    typed: Mapping[Path, TypedStatement]
+
+    def plans(self) -> dict[Path, Plan]:
+        """The plan of each scope that runs in lanes, by its path."""
+        plans: dict[Path, Plan] = {}
+        for path, node in self.kernel.walk():
+            if isinstance(node, Scope) and "v" in node.marks:
+                depth = self.kernel.depth_of(path)
+                if self._allows_lanes(path, node, depth):
+                    accumulators = tuple(self._accumulators(path, node, depth))
+                    plans[path] = Plan(self._lanes(path, node, bool(accumulators)), accumulators)
+        return plans
+
+    # -- whether ---------------------------------------------------------------------------------------------
+    def _allows_lanes(self, path: Path, scope: Scope, depth: int) -> bool:
+        return all(self._node_allows(node, depth) for node in scope.body) and all(
+            self._target_allows(statement, depth) for _, statement in self._statements(path)
+        )
+
+    def _node_allows(self, node: Node, depth: int) -> bool:
+        match node:
+            case Statement():
+                return True
+            case Scope(extent, _, marks):
+                if "v" in marks or any(depth in bound.iterators for bound in extent.bounds):
+                    return False
+        return all(self._node_allows(child, depth) for child in node.body)
+
+    def _target_allows(self, statement: TypedStatement, depth: int) -> bool:
+        """Whether lanes may run the statement side by side: they own the element that they write, each writes
+        another one, or they accumulate into the same one."""
+        target = statement.target
+        home = self.homes.get(target.buffer)
+        if home is not None and depth < len(home.around):
+            return True
+        if is_uniform(target, depth, self.buffers):
+            ordered = self.kernel.fp == "strict" and statement.value.dtype.is_float
+            return statement.op is not None and not ordered
+        return any(
+            isinstance(index, Affine) and not dim.collapsed and is_linear(index, depth)
+            for index, dim in zip(target.indices, self.buffers[target.buffer].dims, strict=True)
+        )
+
+    # -- how wide --------------------------------------------------------------------------------------------
+    def _lanes(self, path: Path, scope: Scope, reduces: bool) -> int:
+        """The constant extent, or else as many lanes as keep the target busy: a few registers where a
+        reduction must hide its latency, fewer otherwise."""
+        fixed = fixed_lanes(scope)
+        if self.target.vector_bits == 0 or fixed is not None:
+            return fixed or 0
+        bits = max(bits for _, statement in self._statements(path) for bits in _bits(statement))
+        wide = self.target.registers >= 32
+        registers = 4 if reduces else 2 if wide else 1
+        return min(MOST_LANES, registers * max(1, self.target.vector_bits // bits))
+
+    # -- reductions ------------------------------------------------------------------------------------------
+    def _accumulators(self, path: Path, scope: Scope, depth: int) -> Iterator[Accumulator]:
+        seen: set[str] = set()
+        for _, statement in self._statements(path):
+            name = statement.target.buffer
+            if name not in seen:
+                seen.add(name)
+                found = self._accumulator(path, scope, depth, name)
+                if found is not None:
+                    yield found
+
+    def _accumulator(self, path: Path, scope: Scope, depth: int, name: str) -> Accumulator | None:
+        """The reduction into buffer `name`, if all that the scope does with it is one reduction into one
+        element that is sure to exist."""
+        home = self.homes.get(name)
+        if home is not None and depth < len(home.around):
+            return None
+        inside = [use for use in self.uses[name] if use.site.path[: len(path)] == path]
+        target = inside[0].access
+        kinds = {(self.typed[use.site.path].op, self.typed[use.site.path].value.dtype) for use in inside}
+        op, dtype = next(iter(kinds))
+        if len(kinds) > 1 or op is None or any(not use.writes or use.access != target for use in inside):
+            return None
+        affine = [index for index in target.indices if isinstance(index, Affine)]
+        if len(affine) < len(target.indices) or any(d >= depth for index in affine for d in index.iterators):
+            return None
+        if self.kernel.fp == "strict" and dtype.is_float:
+            return None
+        if not self._exists(path, scope, inside, target):
+            return None
+        return Accumulator(target, op, dtype, tuple(use.site.path for use in inside))
+
+    def _exists(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> bool:
+        """Whether `target` is in bounds wherever `scope` runs at all: some use of it there is sure to be made,
+        a statement beside the scope uses it, or its indices are plainly those of whole dimensions."""
+        if any(
+            all(not isinstance(node, Guard) and _runs(node) for node in use.site.ancestors[len(path) :])
+            for use in inside
+        ):
+            return True
+        parent = path[:-1]
+        beside = [use for use in self.uses[target.buffer] if use.site.path[:-1] == parent]
+        if any(use.access == target for use in beside):
+            return True
+        around = inside[0].site.scopes
+        return all(
+            isinstance(index, Affine)
+            and (
+                (index == Affine.constant(0) and (least(dim.extent) or 0) >= 1)
+                or any(index == Affine.iterator(d) and dim.extent in s.extent.bounds for d, s in enumerate(around))
+            )
+            for index, dim in zip(target.indices, self.buffers[target.buffer].dims, strict=True)
+        )
+
+    def _statements(self, path: Path) -> Iterator[tuple[Path, TypedStatement]]:
+        for own, statement in self.typed.items():
+            if own[: len(path)] == path:
+                yield own, statement
+
+
+def fixed_lanes(scope: Scope) -> int | None:
+    """The constant that bounds the extent, if it is one that lanes can have."""
+    constants = [bound.offset for bound in scope.extent.bounds if bound.is_constant]
+    return min(constants) if constants and 1 <= min(constants) <= MOST_LANES else None
+
+
+def lane_part(index: Affine, depth: int) -> tuple[int, bool]:
+    """The coefficient of the iterator at `depth`, and whether the index is linear in it."""
+    coefficient = index.coefficient(Iter(depth))
+    return coefficient, depth not in (index - Affine.iterator(depth) * coefficient).iterators
+
+
+def _runs(node: Node) -> bool:
+    """Whether a scope runs at least once, at all sizes."""
+    return isinstance(node, Scope) and all((least(bound) or 0) >= 1 for bound in node.extent.bounds)
+
+
+def _bits(statement: TypedStatement) -> Iterator[int]:
+    """The widths of the types that a statement computes in."""
+    yield statement.dtype.compute.bits
+    yield from _value_bits(statement.value)
+
+
+def _value_bits(value: Typed) -> Iterator[int]:
+    match value:
+        case Apply(dtype, _, args):
+            yield dtype.bits
+            for arg in args:
+                yield from _value_bits(arg)
+        case Convert(dtype, arg):
+            yield dtype.compute.bits
+            yield from _value_bits(arg)
+        case _:
+            return

@@ -1,0 +1,164 @@
+"""Elements of buffers: their addresses, checked gathers, loads and stores, one lane or many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dojoir.affine import Affine
+from dojoir.codegen import lir
+from dojoir.codegen.arith import add, affine_value, binary, both, compare, integer, known, least, mul, spread
+from dojoir.codegen.conversions import as_stored, convert
+from dojoir.codegen.lanes import lane_part
+from dojoir.codegen.lir import Type, Value
+from dojoir.codegen.state import Block, Memory, State, Unit, Variable
+from dojoir.dtypes import I64
+from dojoir.ir import Access, Path
+from dojoir.printer import format_access
+
+
+@dataclass(frozen=True)
+class Address:
+    """A scalar `offset` where all lanes mean one element (`stride` None) or elements `stride` apart; a vector
+    of offsets otherwise. `exists`: whether there is such an element at all (None: there is)."""
+
+    offset: Value
+    stride: Value | None = None
+    exists: Value | None = None
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.stride is None and self.offset.type.lanes == 1
+
+
+def lane_iterators(state: State) -> Sequence[Value]:
+    """The iterators with that of the scope in lanes as a vector: its first value, plus 0, 1, 2, …"""
+    if state.lanes is None:
+        return state.iterators
+    depth, count = state.lanes.depth, state.lanes.count
+    lane = add(state.iterators[depth], lir.Iota(Type(I64, count)))
+    return (*state.iterators[:depth], lane, *state.iterators[depth + 1 :])
+
+
+def index_value(affine: Affine, state: State) -> Value:
+    """The value of an affine expression: a scalar where it is the same in all lanes."""
+    if state.lanes is None or state.lanes.depth not in affine.iterators:
+        return affine_value(affine, state.iterators)
+    coefficient, linear = lane_part(affine, state.lanes.depth)
+    if not linear:
+        return affine_value(affine, lane_iterators(state))
+    lane = mul(lir.Iota(Type(I64, state.lanes.count)), integer(coefficient))
+    return add(affine_value(affine, state.iterators), lane)
+
+
+class Accesses:
+    """Reads and writes elements at one place of the kernel, emitting what they need into a block."""
+
+    def __init__(self, unit: Unit, state: State, block: Block, path: Path) -> None:
+        self.unit, self.state, self.block, self.path = unit, state, block, path
+
+    def load(self, access: Access) -> Value:
+        """The element as the buffer holds it."""
+        place = self.state.places[access.buffer]
+        if isinstance(place, Variable):
+            return place.var
+        address = self.address(access, place)
+        dtype = as_stored(place.layout.buffer.dtype, self.unit.target)
+        if address.is_uniform:
+            return lir.Load(Type(dtype), place.array, address.offset, mask=address.exists)
+        kind = Type(dtype, self.state.lane_count)
+        mask = both(self.state.mask, address.exists)
+        if mask is not None:
+            mask = spread(mask, kind.lanes)
+        return lir.Load(kind, place.array, address.offset, _step(address), mask)
+
+    def store(self, access: Access, value: Value) -> None:
+        """Gives the element a new value, which is of the type as stored."""
+        place = self.state.places[access.buffer]
+        if isinstance(place, Variable):
+            self._assign(place.var, value)
+            return
+        address = self.address(access, place)
+        if address.is_uniform:
+            assert value.type.lanes == 1
+            self.block.emit(lir.Store(place.array, address.offset, value))
+            return
+        value = spread(value, self.state.lane_count)
+        self.block.emit(lir.Store(place.array, address.offset, value, _step(address), self.state.mask))
+
+    def _assign(self, var: lir.Var, value: Value) -> None:
+        value = spread(value, var.type.lanes)
+        if var.name in self.block.pending:
+            self.block.pending.remove(var.name)
+            self.block.emit(lir.Declare(var, value))
+            return
+        if var.type.lanes > 1 and self.state.mask is not None:
+            value = lir.Select(self.state.mask, value, var)
+        self.block.emit(lir.Assign(var, value))
+
+    # -- addresses -------------------------------------------------------------------------------------------
+    def address(self, access: Access, place: Memory) -> Address:
+        """Where the element is."""
+        indices: list[Value] = []
+        exists: Value | None = None
+        stride: Value = integer(0)
+        for d, index in enumerate(access.indices):
+            dim = place.layout.buffer.dims[d]
+            if isinstance(index, Access):
+                value, ok = self._gathered(access, index, dim.extent)
+                exists = both(exists, ok)
+            elif dim.collapsed:
+                value = integer(0)
+            else:
+                value, step = self._split(index)
+                if step:
+                    stride = add(stride, mul(integer(step), place.layout.stride(d).value))
+            indices.append(value)
+        offset = place.layout.offset(indices)
+        lanes = self.state.lanes
+        varies = known(stride) != 0
+        if lanes is None:
+            return Address(offset, None, exists)
+        if offset.type.lanes > 1 and varies:
+            offset, varies = add(offset, mul(lir.Iota(Type(I64, lanes.count)), stride)), False
+        if place.copies == 1:
+            return Address(offset, stride if varies else None, exists)
+        if varies:
+            offset = add(offset, mul(lir.Iota(Type(I64, lanes.count)), stride))
+        offset = mul(offset, integer(place.copies))
+        if offset.type.lanes > 1:
+            return Address(add(offset, lir.Iota(Type(I64, lanes.count))), None, exists)
+        return Address(offset, integer(1), exists)
+
+    def _split(self, index: Affine) -> tuple[Value, int]:
+        """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""
+        lanes = self.state.lanes
+        if lanes is not None:
+            coefficient, linear = lane_part(index, lanes.depth)
+            if not linear:
+                return affine_value(index, lane_iterators(self.state)), 0
+            return affine_value(index, self.state.iterators), coefficient
+        return affine_value(index, self.state.iterators), 0
+
+    def _gathered(self, access: Access, index: Access, extent: Affine) -> tuple[Value, Value | None]:
+        """The value of an index that is an element, 0 where it is out of bounds (then the program fails, and
+        goes on), and whether element 0 exists, if that is not sure."""
+        buffer = self.unit.buffers[index.buffer]
+        loaded = convert(self.unit, buffer.dtype, I64, self.load(index))
+        var = lir.Var(loaded.type, self.unit.names.fresh(f"{index.buffer}_index"))
+        self.block.emit(lir.Let(var, loaded))
+        size = affine_value(extent, ())
+        outside = binary("or", compare("lt", var, integer(0)), compare("ge", var, size))
+        failed = lir.Var(outside.type, self.unit.names.fresh(f"{index.buffer}_outside"))
+        self.block.emit(lir.Let(failed, outside))
+        mask = self.state.mask if failed.type.lanes > 1 else None
+        condition = both(failed, mask)
+        assert condition is not None
+        self.block.emit(lir.Fail(condition, self.unit.status(self.path, access, format_access(access))))
+        exists = None if (least(extent) or 0) >= 1 else compare("gt", size, integer(0))
+        return lir.Select(failed, spread(integer(0), var.type.lanes), var), exists
+
+
+def _step(address: Address) -> Value | None:
+    """The stride as loads and stores have it, where None is contiguous."""
+    return None if address.stride is None or known(address.stride) == 1 else address.stride

@@ -1,0 +1,55 @@
+"""Typed expressions as values of the program. What is the same in all lanes stays a scalar."""
+
+from __future__ import annotations
+
+from dojoir.codegen import lir, mathlib
+from dojoir.codegen.arith import compare, level
+from dojoir.codegen.conversions import call, convert, number
+from dojoir.codegen.lir import Value
+from dojoir.codegen.lower_access import Accesses, index_value
+from dojoir.codegen.state import Unit
+from dojoir.dtypes import DType
+from dojoir.typecheck import Apply, Convert, IndexValue, Load, Number, Typed
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+UNARY = frozenset({"neg", "not", "abs", "sqrt", "floor", "ceil", "round"})
+BINARY = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "and", "or"})
+
+
+def evaluate(typed: Typed, accesses: Accesses) -> Value:
+    """The value of `typed` at the place of `accesses`, held as the target holds its type."""
+    unit = accesses.unit
+    match typed:
+        case Number(dtype, value):
+            return number(dtype, value)
+        case IndexValue(affine):
+            return index_value(affine, accesses.state)
+        case Load(_, access):
+            return accesses.load(access)
+        case Convert(dtype, arg):
+            return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
+        case Apply(dtype, name, args):
+            return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
+
+
+def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
+    """An operation of the language on values; `dtype` is what it gives."""
+    values = level(*args)
+    kind = values[-1].type.with_dtype(dtype)
+    match name, values:
+        case "select", (condition, yes, no):
+            return lir.Select(condition, yes, no)
+        case "fma", (a, b, c):
+            return lir.Fma(a, b, c)
+        case _, (arg,) if name in UNARY:
+            return lir.Unary(kind, name, arg)
+        case _, (left, right) if name in COMPARISONS:
+            return compare(name, left, right)
+        case _, (left, right) if name in BINARY:
+            return lir.Binary(kind, combination(unit, name, dtype), left, right)
+    return call(unit, mathlib.function(name, kind, unit.fast), *values)
+
+
+def combination(unit: Unit, name: str, dtype: DType) -> str:
+    """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
+    return f"{name}_fast" if name in ("min", "max") and dtype.is_float and unit.fast else name

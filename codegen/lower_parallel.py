@@ -1,0 +1,74 @@
+"""Scopes on the cores: what each chunk of iterations has of its own, and what it takes from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dojoir.codegen import lir
+from dojoir.codegen.arith import add, divide, integer, mul, smaller
+from dojoir.codegen.lir import INDEX, Var
+from dojoir.codegen.lir_walk import parts, statements, values
+from dojoir.codegen.lower_lanes import vector_range
+from dojoir.codegen.lower_scopes import Scopes
+from dojoir.codegen.state import Block, Place, State
+from dojoir.ir import Path, Scope
+
+BLOCK = 4096
+"""How many iterations of a scope that is on cores and in lanes go together."""
+
+
+def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
+    """A scope marked `p`."""
+    unit = scopes.unit
+    depth = len(state.iterators)
+    prologue = Block()
+    places: dict[str, Place] = {}
+    for name, home in unit.homes.items():
+        if name not in state.places and home.lives == "heap" and not home.is_variable and depth < len(home.around):
+            places[name] = scopes.allocate(home, scopes.lane_copies(home), prologue)
+    inner = replace(state, in_parallel=True, places={**state.places, **places})
+    stop = scopes.extent(scope.extent, state.iterators)
+    if path in unit.plans:
+        total = Var(INDEX, unit.names.fresh("count"))
+        block.emit(lir.Let(total, stop))
+        var = Var(INDEX, unit.names.loop("block", state.iterators))
+        start = mul(var, integer(BLOCK))
+        within = Block()
+        vector_range(scopes, path, scope, inner, start, smaller(total, add(start, integer(BLOCK))), within)
+        body = within.body
+        stop = divide("floordiv", add(total, integer(BLOCK - 1)), BLOCK)
+    else:
+        var = scopes.loop_var(scope, state)
+        body = scopes.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
+    captures, arrays = _captured((*prologue.statements, *body), var, scopes)
+    block.emit(lir.Parallel(var, stop, prologue.body, body, captures, arrays, unit.lines[path]))
+
+
+def _captured(
+    body: tuple[lir.Stmt, ...], own: Var, scopes: Scopes
+) -> tuple[tuple[Var, ...], tuple[lir.Array, ...]]:
+    """The variables and arrays that `body` uses and does not make."""
+    read: dict[str, Var] = {}
+    touched: dict[str, None] = {}
+    made = {own.name}
+    for stmt in statements(body):
+        made.update(_makes(stmt))
+        if isinstance(stmt, lir.Store):
+            touched[stmt.buffer] = None
+        for value in values(stmt):
+            for part in parts(value):
+                if isinstance(part, Var):
+                    read[part.name] = part
+                elif isinstance(part, lir.Load):
+                    touched[part.buffer] = None
+    variables = tuple(var for name, var in read.items() if name not in made)
+    return variables, tuple(scopes.unit.arrays[name] for name in touched if name not in made)
+
+
+def _makes(stmt: lir.Stmt) -> Iterator[str]:
+    match stmt:
+        case lir.Let(var) | lir.Declare(var) | lir.For(var=var) | lir.Parallel(var=var):
+            yield var.name
+        case lir.Allocate(array):
+            yield array.name

@@ -1,0 +1,297 @@
+"""Scopes, guards and statements as loops, branches and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dojoir.affine import Affine
+from dojoir.codegen import lir
+from dojoir.codegen.arith import (
+    affine_value,
+    both,
+    condition_value,
+    integer,
+    least,
+    smaller,
+    spread,
+)
+from dojoir.codegen.conversions import as_stored, convert, number
+from dojoir.codegen.homes import STACK_BYTES, Home, is_uniform
+from dojoir.codegen.lir import INDEX, Type, Value, Var
+from dojoir.codegen.lower_access import Accesses, lane_iterators
+from dojoir.codegen.lower_expr import combination, evaluate, operate
+from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
+from dojoir.dtypes import DType
+from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement, expr_accesses
+from dojoir.typecheck import Load, TypedStatement
+
+MOST_COPIES = 4096
+"""How many copies of a statement unrolled scopes may make together; beyond, they stay loops."""
+
+
+class Scopes:
+    """Lowers the nodes of one kernel."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+
+    # -- blocks ----------------------------------------------------------------------------------------------
+    def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
+        """The children of the scope at `path` (empty: of the kernel), with the temporaries that live there."""
+        block = Block()
+        self.fill(path, nodes, state, block)
+        return block.body
+
+    def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The same, into a block that has begun."""
+        state = self._settle(path, nodes, state, block)
+        self.nodes(path, nodes, state, block)
+
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        for i, node in enumerate(nodes):
+            here = (*path, i)
+            match node:
+                case Statement():
+                    self._statement(here, state, block)
+                case Guard():
+                    self._guard(here, node, state, block)
+                case Scope():
+                    self._scope(here, node, state, block)
+
+    # -- temporaries -----------------------------------------------------------------------------------------
+    def _settle(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> State:
+        """Gives the temporaries of the scope at `path` their places."""
+        places: dict[str, Place] = {}
+        for name, home in self.unit.homes.items():
+            if home.owner == path and name not in state.places:
+                inside = state.lanes is not None and state.lanes.depth < len(home.around)
+                if home.is_variable:
+                    places[name] = self._variable(home, state.lane_count if inside else 1, nodes, block)
+                else:
+                    places[name] = self.allocate(home, self.lane_copies(home) if inside else 1, block)
+        return replace(state, places={**state.places, **places}) if places else state
+
+    def _variable(self, home: Home, lanes: int, nodes: tuple[Node, ...], block: Block) -> Variable:
+        dtype = as_stored(home.buffer.dtype, self.unit.target)
+        var = Var(Type(dtype, lanes), self.unit.names.fresh(home.buffer.name))
+        if _begins_with_assignment(home.buffer.name, nodes):
+            block.pending.add(var.name)
+        else:
+            block.emit(lir.Declare(var, spread(number(dtype, 0), lanes)))
+        return Variable(var)
+
+    def is_private_to_chunk(self, home: Home) -> bool:
+        """Whether each chunk of a scope on the cores needs its own."""
+        return any("p" in scope.marks and home.is_private(depth) for depth, scope in enumerate(home.around))
+
+    def lane_copies(self, home: Home) -> int:
+        """How many lanes each need their own, in the scope in lanes around all uses."""
+        for n in range(1, len(home.owner) + 1):
+            plan = self.unit.plans.get(home.owner[:n])
+            if plan is not None and home.is_private(self.unit.kernel.depth_of(home.owner[:n])):
+                return max(plan.lanes, 1)
+        return 1
+
+    def allocate(self, home: Home, copies: int, block: Block) -> Memory:
+        """An array for a temporary, each element `copies` times."""
+        buffer = home.buffer
+        dtype = as_stored(buffer.dtype, self.unit.target)
+        elements = home.layout.elements
+        lives = home.lives
+        if lives == "stack" and elements.constant * copies * dtype.itemsize > STACK_BYTES:
+            lives = "heap"
+        align = max(buffer.align, 64) if lives == "heap" else buffer.align
+        times = Affine.constant(copies)
+        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).count, lives, align)
+        self.unit.arrays[array.name] = array
+        block.emit(lir.Allocate(array))
+        return Memory(array.name, home.layout, copies)
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, path: Path, state: State, block: Block) -> None:
+        statement = self.unit.typed[path]
+        accesses = Accesses(self.unit, state, block, path)
+        if path in state.accumulators:
+            self._accumulate(state.accumulators[path], statement, accesses)
+        elif self._is_shared_reduction(statement, state):
+            self._reduce_in_place(statement, accesses)
+        else:
+            accesses.store(statement.target, self._spelled(statement, accesses))
+
+    def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The new element, of the type as stored."""
+        value = evaluate(statement.value, accesses)
+        if statement.op is None:
+            return convert(self.unit, statement.value.dtype, statement.dtype, value)
+        return self._combined(statement, accesses, value)
+
+    def _combined(self, statement: TypedStatement, accesses: Accesses, value: Value) -> Value:
+        """The element combined with `value`, converted to the type as stored."""
+        dtype = statement.value.dtype
+        assert statement.op is not None
+        own = convert(
+            self.unit, statement.dtype, dtype, evaluate(Load(statement.dtype, statement.target), accesses)
+        )
+        return convert(self.unit, dtype, statement.dtype, operate(self.unit, statement.op, dtype, own, value))
+
+    def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
+        """Into the variable of a reduction; lanes that are masked keep theirs."""
+        assert statement.op is not None
+        value = evaluate(statement.value, accesses)
+        combined = self._combine(statement.op, var.type.dtype, value, var)
+        mask = accesses.state.mask
+        if mask is not None and var.type.lanes > 1:
+            combined = lir.Select(mask, combined, var)
+        accesses.block.emit(lir.Assign(var, combined))
+
+    def _combine(self, op: str, dtype: DType, value: Value, into: Value) -> Value:
+        """`into op value`. max and min look for a NaN in their first operand only: the second is never lost."""
+        ordered = (value, into) if op in ("min", "max") else (into, value)
+        return operate(self.unit, op, dtype, *ordered)
+
+    def _is_shared_reduction(self, statement: TypedStatement, state: State) -> bool:
+        """Whether all lanes accumulate into one element."""
+        if state.lanes is None or statement.op is None:
+            return False
+        home = self.unit.homes.get(statement.target.buffer)
+        if home is not None and state.lanes.depth < len(home.around):
+            return False
+        return is_uniform(statement.target, state.lanes.depth, self.unit.buffers)
+
+    def _reduce_in_place(self, statement: TypedStatement, accesses: Accesses) -> None:
+        assert statement.op is not None
+        lanes = accesses.state.lane_count
+        dtype = statement.value.dtype
+        value = spread(evaluate(statement.value, accesses), lanes)
+        mask = accesses.state.mask
+        if mask is not None:
+            value = lir.Select(mask, value, spread(identity(statement.op, dtype), lanes))
+        total = lir.Reduce(combination(self.unit, statement.op, dtype), value)
+        accesses.store(statement.target, self._combined(statement, accesses, total))
+
+    # -- guards ----------------------------------------------------------------------------------------------
+    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        uniform: Value | None = None
+        varying: Value | None = None
+        for condition in guard.conditions:
+            depths = condition.left.iterators | condition.right.iterators
+            if state.lanes is not None and state.lanes.depth in depths:
+                varying = both(varying, condition_value(condition, lane_iterators(state)))
+            else:
+                uniform = both(uniform, condition_value(condition, state.iterators))
+        inner = Block(pending=set())
+        if varying is not None:
+            assert state.lanes is not None
+            mask = both(state.lanes.mask, varying)
+            assert mask is not None
+            var = Var(mask.type, self.unit.names.fresh("active"))
+            within = Block()
+            self.nodes(path, guard.body, replace(state, lanes=replace(state.lanes, mask=var)), within)
+            inner.emit(lir.Let(var, mask))
+            inner.emit(lir.If(lir.Reduce("or", var), within.body, comment=self.unit.lines[path]))
+        else:
+            self.nodes(path, guard.body, state, inner)
+        if uniform is None:
+            block.statements.extend(inner.statements)
+        else:
+            comment = "" if varying is not None else self.unit.lines[path]
+            block.emit(lir.If(uniform, inner.body, comment=comment))
+
+    # -- scopes ----------------------------------------------------------------------------------------------
+    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        from dojoir.codegen.lower_lanes import vector_scope
+        from dojoir.codegen.lower_parallel import parallel_scope
+
+        if "p" in scope.marks and not state.in_parallel and state.lanes is None:
+            parallel_scope(self, path, scope, state, block)
+        elif path in self.unit.plans and state.lanes is None:
+            vector_scope(self, path, scope, state, block)
+        else:
+            self._loop(path, scope, state, block)
+
+    def loop_var(self, scope: Scope, state: State) -> Var:
+        """A variable named like the scope."""
+        base = scope.label or f"i{len(state.iterators)}"
+        return Var(INDEX, self.unit.names.loop(base, state.iterators))
+
+    def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        var = self.loop_var(scope, state)
+        inner = replace(state, iterators=(*state.iterators, var))
+        body = self.body(path, scope.body, inner)
+        comment = self.unit.lines[path]
+        bounds = scope.extent.bounds
+        constant = min((bound.offset for bound in bounds if bound.is_constant), default=None)
+        if "u" in scope.marks and constant is not None and max(constant, 1) * copies(scope.body) <= MOST_COPIES:
+            rest = tuple(bound for bound in bounds if not bound.is_constant)
+            if rest:
+                within = lir.Compare("lt", var, self.extent(Extent(rest), state.iterators))
+                body = (lir.If(within, body),)
+            block.emit(lir.For(var, integer(0), integer(max(constant, 0)), 1, body, "unroll", comment=comment))
+        else:
+            block.emit(
+                lir.For(var, integer(0), self.extent(scope.extent, state.iterators), 1, body, comment=comment)
+            )
+
+    def extent(self, extent: Extent, iterators: Sequence[Value]) -> Value:
+        """How often a scope runs, not at all if that is 0 or less."""
+        first, *others = (affine_value(bound, iterators) for bound in extent.bounds)
+        for other in others:
+            first = smaller(first, other)
+        return first
+
+
+def copies(nodes: tuple[Node, ...]) -> int:
+    """How many statements a block has once the unrolled scopes in it are spelled out."""
+    total = 0
+    for node in nodes:
+        match node:
+            case Statement():
+                total += 1
+            case Guard():
+                total += copies(node.body)
+            case Scope(extent, body, marks):
+                bounds = [bound.offset for bound in extent.bounds if bound.is_constant]
+                total += copies(body) * (max(min(bounds), 1) if "u" in marks and bounds else 1)
+    return total
+
+
+def identity(op: str, dtype: DType) -> Value:
+    """What combining leaves a value as it is with."""
+    infinite = float("inf")
+    low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
+    high = (1 << dtype.bits) - 1 + low
+    match op:
+        case "add":
+            return number(dtype, -0.0 if dtype.is_float else 0)
+        case "mul":
+            return number(dtype, 1)
+        case "max":
+            return number(dtype, -infinite if dtype.is_float else low)
+        case _:
+            return number(dtype, infinite if dtype.is_float else high)
+
+
+def at_least(extent: Extent, bound: int) -> bool:
+    """Whether the extent is `bound` or more at all sizes and iterations."""
+    lows = [least(affine) for affine in extent.bounds]
+    return all(low is not None and low >= bound for low in lows)
+
+
+def _begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
+    """Whether the first use of a buffer among `nodes` is to assign it, whatever happens."""
+    for node in nodes:
+        if _mentions(name, node):
+            return (
+                isinstance(node, Statement)
+                and node.op == "="
+                and node.target.buffer == name
+                and not any(access.buffer == name for access in expr_accesses(node.value))
+            )
+    return False
+
+
+def _mentions(name: str, node: Node) -> bool:
+    if isinstance(node, Statement):
+        return node.target.buffer == name or any(a.buffer == name for a in expr_accesses(node.value))
+    return any(_mentions(name, child) for child in node.body)
