@@ -114,12 +114,6 @@ def load_object(code: bytes, names: Iterable[str], symbols: Mapping[str, int]) -
     return Library({name: int(tracker[name]) for name in wanted}, tracker)
 
 
-def process_symbol(name: str) -> int | None:
-    """The address of a function of this process or of a library that it has loaded, or None."""
-    address: int | None = _binding().address_of_symbol(name)
-    return address
-
-
 @cache
 def _binding() -> ModuleType:
     """llvmlite.binding, which takes a while to import, initialised for this machine."""

@@ -24,7 +24,7 @@ from string import Template
 
 from dojoir.errors import ArgumentError
 from dojoir.runtime.cache import Cache
-from dojoir.runtime.llvm_engine import Library, build, host, process_symbol
+from dojoir.runtime.llvm_engine import Library, build, host
 
 SPINS = 2000
 """How often a thread looks before it sleeps: 50 to 100 microseconds on today's processors."""
@@ -71,9 +71,18 @@ def parallel_for(threads: int) -> int:
     """The address of a C function `void (void (*body)(void *context, int64_t from, int64_t to), void *context,
     int64_t n)`, which runs `body` over chunks of [0, n) on up to `threads` threads, and returns when all are
     done. With one thread, or where the process has no pthreads, the caller runs it all."""
-    if threads > 1 and all(process_symbol(name) for name in _NEEDED):
+    if threads > 1 and _has_pthreads():
         return _limited(threads).addresses["dojo_parallel_for"]
     return _sequential().addresses["dojo_parallel_for"]
+
+
+@cache
+def _has_pthreads() -> bool:
+    try:
+        process = ctypes.CDLL(None)
+    except (OSError, TypeError):  # a system where a process has no name for itself
+        return False
+    return all(hasattr(process, name) for name in _NEEDED)
 
 
 @cache
