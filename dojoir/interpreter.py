@@ -24,7 +24,7 @@ from dojoir.ir import Access, Buffer, Kernel, substitute_access
 from dojoir.locate import place
 from dojoir.narrow import from_floats, to_floats
 from dojoir.printer import format_access, format_buffer
-from dojoir.rounding import nearest
+from dojoir.rounding import nearest, rounder
 from dojoir.scalars import scalar_value
 from dojoir.sizes import solve
 from dojoir.transcribe import transcribe
@@ -87,7 +87,8 @@ def interpret(
 
 _LIBRARY: Mapping[str, object] = {
     **FUNCTIONS,
-    **{f"to_{dtype}": partial(nearest, dtype=dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"to_{dtype}": rounder(dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"integer_to_{dtype}": partial(nearest, dtype=dtype) for dtype in DTYPES.values() if dtype.is_float},
     "divide_by_zero": divide_by_zero,
     "fma": fma,
     "fma_f32": fma_f32,

@@ -8,6 +8,7 @@ the exponent of the number and rounding `number / 2**q` to an integer, which is 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dojoir.dtypes import DType
@@ -67,25 +68,38 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def nearest(value: int | float, dtype: DType) -> float:
-    """The value of the float type `dtype` nearest to `value`, ties to even; beyond the largest finite number as
-    the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1 where it is -0 (as in ml_dtypes)."""
+def rounder(dtype: DType) -> Callable[[float], float]:
+    """The function that rounds an f64 to the nearest value of the float type `dtype`, ties to even; beyond the
+    largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
+    is -0 (as in ml_dtypes)."""
     format_ = FORMATS[dtype.name]
-    if isinstance(value, float):
-        if math.isnan(value):
-            return -0.0 if format_.overflow == "max" else value
-        if math.isinf(value):
+    precision, lowest, largest = format_.precision, format_.quantum, format_.largest
+    frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
+
+    def rounded(value: float) -> float:
+        if value - value != 0:  # inf or NaN
             return _beyond(format_, value)
-        quantum = max(math.frexp(value)[1] - format_.precision, format_.quantum)
-        rounded = round(math.ldexp(value, -quantum))
-    else:
-        quantum = max(value.bit_length() - format_.precision, 0)
-        rounded = _shift(value, quantum)
+        quantum = frexp(value)[1] - precision
+        if quantum < lowest:
+            quantum = lowest
+        result = copysign(ldexp(round(ldexp(value, -quantum)), quantum), value)
+        return result if -largest <= result <= largest else _beyond(format_, value)
+
+    return rounded
+
+
+def nearest(value: int | float, dtype: DType) -> float:
+    """The value of the float type `dtype` nearest to a number, as in `rounder`; an integer of any length is rounded
+    once."""
+    if isinstance(value, float):
+        return rounder(dtype)(value)
+    format_ = FORMATS[dtype.name]
+    quantum = max(value.bit_length() - format_.precision, 0)
     try:
-        result = math.copysign(math.ldexp(rounded, quantum), value)
+        result = math.ldexp(_shift(value, quantum), quantum)
     except OverflowError:
         return _beyond(format_, value)
-    return _beyond(format_, value) if abs(result) > format_.largest else result
+    return result if -format_.largest <= result <= format_.largest else _beyond(format_, value)
 
 
 def _shift(value: int, places: int) -> int:
@@ -98,7 +112,9 @@ def _shift(value: int, places: int) -> int:
 
 
 def _beyond(format_: Format, value: int | float) -> float:
-    """What a number of the sign of `value`, larger than all finite ones, becomes."""
+    """What a number larger than all finite ones becomes, by its sign; and what NaN becomes."""
+    if value != value:
+        return -0.0 if format_.overflow == "max" else math.nan
     match format_.overflow:
         case "nan":
             return math.nan

@@ -253,7 +253,7 @@ class _Line:
                 ):
                     return self._name(f"float({value})")
                 exact = max(-low, high) <= 1 << FORMATS["f64"].precision
-                return self._rounded(value, dtype) if exact else self._name(f"to_{dtype}({value})")
+                return self._rounded(value, dtype) if exact else self._name(f"integer_to_{dtype}({value})")
             case _ if source.is_float:
                 low, high = integer_range(dtype)
                 return self._name(f"saturate({value}, {low}, {high})")
