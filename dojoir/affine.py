@@ -153,13 +153,13 @@ class Affine:
             return self
         whole = [(atom, c // divisor) for atom, c in self.terms if c % divisor == 0]
         rest = [(atom, c) for atom, c in self.terms if c % divisor]
-        pulled = int(self.offset / divisor) if rest else self.offset // divisor
-        outside = Affine(tuple(whole), pulled)
         if not rest:
-            return outside
-        common = gcd(divisor, *(c for _, c in rest))
-        inside = Affine(tuple((atom, c // common) for atom, c in rest), (self.offset - pulled * divisor) // common)
-        divisor //= common
+            return Affine(tuple(whole), self.offset // divisor)
+        common = gcd(divisor, *(c for _, c in rest))  # floor((g*a + o) / (g*d)) is floor((a + floor(o/g)) / d)
+        offset, divisor = self.offset // common, divisor // common
+        pulled = abs(offset) // divisor * (1 if offset > 0 else -1)  # towards zero: (N - 1) // 16 stays as it is
+        outside = Affine(tuple(whole), pulled)
+        inside = Affine(tuple((atom, c // common) for atom, c in rest), offset - pulled * divisor)
         if divisor == 1:
             return outside + inside
         if len(inside.terms) == 1:
@@ -250,7 +250,10 @@ class Affine:
         parts: list[str] = []
         # A positive term first reads better: `N - {0}`, not `-{0} + N`.
         for atom, coefficient in sorted(self.terms, key=lambda term: term[1] < 0):
-            parts.append(_signed(_format_term(atom, abs(coefficient), iterator_name), coefficient, not parts))
+            text = _format_term(atom, abs(coefficient), iterator_name)
+            if not parts and coefficient == -1 and isinstance(atom, FloorDiv | Mod):
+                text = f"({text})"  # a leading minus binds tighter than // and %
+            parts.append(_signed(text, coefficient, not parts))
         if self.offset or not parts:
             parts.append(_signed(str(abs(self.offset)), self.offset, not parts))
         return "".join(parts)

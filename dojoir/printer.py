@@ -36,8 +36,8 @@ Name = Callable[[int], str]
 def to_text(kernel: Kernel, names: bool = False) -> str:
     """The text of a kernel, in depth style, or in name style where `names` is true.
 
-    In name style a scope without a label gets `i0`, `i1`, … by its depth (with underscores added where that
-    would hide a label around it).
+    In name style a scope without a label gets `i0`, `i1`, … by its depth (with underscores added where a scope
+    around or below it is labelled so).
     """
     return "\n".join(line for _, line in lines(kernel, names)) + "\n"
 
@@ -84,13 +84,23 @@ def _node_lines(
         case Scope(extent, _, marks, label):
             if names and label is None:
                 label = f"i{len(around)}"
-                while label in around:
+                taken = {*around, *_labels(node.body)}
+                while label in taken:
                     label += "_"
             around = (*around, label or "")
             tail = (f" : {', '.join(marks)}" if marks else "") + (f" @{label}" if label else "")
             yield path, prefix + format_extent(extent, name) + tail
     for i, child in enumerate(node.body):
         yield from _node_lines(child, (*path, i), around, bars + 1, names)
+
+
+def _labels(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Every label below."""
+    for node in nodes:
+        if not isinstance(node, Statement):
+            yield from _labels(node.body)
+            if isinstance(node, Scope) and node.label is not None:
+                yield node.label
 
 
 def format_buffer(buffer: Buffer) -> str:
@@ -136,7 +146,8 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
     """The text of an expression, in brackets if it binds less tightly than `tightest`."""
     match expr:
         case Const(value):
-            text, precedence = format_number(value), 9 if math.copysign(1, value) > 0 else 7
+            negative = not math.isnan(value) and math.copysign(1, value) < 0
+            text, precedence = format_number(value), 7 if negative else 9
         case Index(affine):
             text, precedence = affine.format(name), _affine_precedence(affine)
         case Access():
