@@ -9,6 +9,7 @@ of the accumulations is free. Where it is not, an accumulation reads its own ele
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy as isl
 
@@ -25,31 +26,85 @@ class Flow:
     initial: isl.UnionMap
 
 
-def flow_of(sets: KernelSets, strict: bool) -> Flow:
-    """The flow of a kernel; `strict` makes the order of float accumulations count."""
-    found = sets.flows.get(strict)
+def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
+    """The flow of a kernel through one buffer; `strict` makes the order of float accumulations count."""
+    found = sets.flows.get((buffer, strict))
     if found is None:
-        found = sets.flows[strict] = _compute(sets, strict)
+        found = sets.flows[buffer, strict] = _compute(sets, buffer, strict)
     return found
 
 
-def _compute(sets: KernelSets, strict: bool) -> Flow:
+def whole_flow(sets: KernelSets, strict: bool) -> Flow:
+    """The flow of a kernel through all its buffers."""
+    flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers]
+    nothing = sets.map()
+    return Flow(
+        reduce(isl.UnionMap.union, (flow.sources for flow in flows), nothing),
+        reduce(isl.UnionMap.union, (flow.initial for flow in flows), nothing),
+    )
+
+
+def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
     must: list[str] = []
     may: list[str] = []
     reads: list[str] = []
     schedule: list[str] = []
-    for k in sets.numbers:
-        ordered = sets.is_ordered(k, strict)
-        free = not ordered and sets.kernel.sites[k].statement.op in ACCUMULATIONS
-        (may if free else must).append(sets.write_text(k))
-        if ordered:
-            reads.append(sets.write_text(k, name="t"))
-        reads += [sets.read_text(read) for read in sets.reads[k]]
-        schedule += sets.schedule_texts(k, ordered)
-    for buffer in sets.returned:
-        reads.append(sets.box_text(buffer, f"out_{buffer.name}"))
-        schedule.append(sets.final_time(buffer))
-    info = isl.UnionAccessInfo.from_sink(sets.map(*reads))
-    info = info.set_must_source(sets.map(*must)).set_may_source(sets.map(*may))
+    for k, site in enumerate(sets.kernel.sites):
+        if site.statement.target.buffer == buffer:
+            ordered = sets.is_ordered(k, strict)
+            free = not ordered and site.statement.op in ACCUMULATIONS
+            (may if free else must).append(sets.write_text(k))
+            schedule.append(sets.schedule_text(k))
+            if ordered:
+                reads.append(sets.write_text(k, name="t"))
+                schedule.append(sets.schedule_text(k, name="t"))
+        for read in sets.reads[k]:
+            if read.access.buffer == buffer:
+                reads.append(sets.read_text(read))
+                schedule.append(sets.schedule_text(k, read))
+    declared = sets.kernel.buffer(buffer)
+    if declared in sets.returned:
+        reads.append(sets.box_text(declared, f"out_{buffer}"))
+        schedule.append(sets.final_time(declared))
+    sinks = sets.map(*reads)
+    if not must and not may:
+        return Flow(sets.map(), sinks)
+    info = isl.UnionAccessInfo.from_sink(sinks).set_must_source(sets.map(*must)).set_may_source(sets.map(*may))
     flow = info.set_schedule_map(sets.map(*schedule)).compute_flow()
     return Flow(flow.get_may_dependence(), flow.get_may_no_source())
+
+
+def dependences(sets: KernelSets) -> isl.UnionMap:
+    """All pairs of statement instances, the first before the second, that touch one element of storage, one of
+    them writing it; accumulations that may change places are no pair. Any order that keeps every pair keeps the
+    flow. In the strict sense where the kernel is `fp strict`."""
+    if sets.order is None:
+        parts = (_buffer_dependences(sets, buffer.name) for buffer in sets.kernel.buffers if buffer.role != "in")
+        sets.order = reduce(isl.UnionMap.union, parts, sets.map())
+    return sets.order
+
+
+def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
+    assigned: list[str] = []
+    accumulated: list[str] = []
+    read: list[str] = []
+    schedule: list[str] = []
+    for k, site in enumerate(sets.kernel.sites):
+        reads = [sets.read_by_statement(r) for r in sets.reads[k] if r.access.buffer == buffer]
+        if site.statement.target.buffer == buffer:
+            free = site.statement.op in ACCUMULATIONS and not sets.is_ordered(k, sets.kernel.fp == "strict")
+            (accumulated if free else assigned).append(sets.write_text(k))
+        elif not reads:
+            continue
+        read += reads
+        schedule.append(sets.schedule_text(k))
+    time = sets.map(*schedule)
+
+    def pairs(first: list[str], second: list[str]) -> isl.UnionMap:
+        if not first or not second:
+            return sets.map()
+        info = isl.UnionAccessInfo.from_sink(sets.map(*second)).set_may_source(sets.map(*first))
+        return info.set_schedule_map(time).compute_flow().get_may_dependence()
+
+    writes = assigned + accumulated
+    return pairs(writes, assigned + read).union(pairs(assigned + read, accumulated)).union(pairs(read, assigned))

@@ -9,6 +9,7 @@ their order is free.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy as isl
 
@@ -107,7 +108,7 @@ def _shared_conflict(
             (lanes if shared else writes).setdefault(name, []).append(sets.write_text(k))
         for read in sets.reads[k]:
             if read.access.buffer not in private:
-                reads.setdefault(read.access.buffer, []).append(_read_by_statement(sets, read.site, read.ordinal))
+                reads.setdefault(read.access.buffer, []).append(sets.read_by_statement(read))
     same_run = " and ".join([*(f"a{d} = b{d}" for d in range(depth)), f"a{depth} != b{depth}"])
     prefix = _prefixes(sets, numbers, depth, reads=False)
     apart = prefix.apply_range(sets.map(_pairs(depth, same_run))).apply_range(prefix.reverse())
@@ -124,21 +125,15 @@ def _shared_conflict(
     return None
 
 
-def _read_by_statement(sets: KernelSets, number: int, ordinal: int) -> str:
-    """The access of a read, as one of its statement: gathered indices may be anything."""
-    read = sets.reads[number][ordinal]
-    text = sets.read_text(read)
-    _, _, target = text.partition(" -> ")
-    return f"s{number}[{iterators(len(sets.kernel.sites[number].scopes))}] -> {target}"
-
-
 def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[str]) -> Conflict | None:
     kernel = sets.kernel
     numbers = [k for k in sets.numbers if kernel.sites[k].path[: len(path)] == path]
     users = [(k, read) for k in numbers for read in sets.reads[k] if read.access.buffer in private]
     if not users:
         return None
-    sources = flow_of(sets, strict=False).sources
+    sources = reduce(
+        isl.UnionMap.union, (flow_of(sets, name, strict=False).sources for name in sorted(private)), sets.map()
+    )
     private_reads = sets.map(*(sets.read_text(read) for _, read in users)).domain()
     same = sets.map(_pairs(depth, " and ".join(f"a{d} = b{d}" for d in range(depth + 1))))
     within = (

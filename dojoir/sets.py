@@ -134,7 +134,8 @@ class KernelSets:
         self.workspace = workspace
         names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
         self.prefix = f"[{names}] -> " if names else ""
-        self.flows: dict[bool, Flow] = {}
+        self.flows: dict[tuple[str, bool], Flow] = {}
+        self.order: isl.UnionMap | None = None
 
     # -- parameters and domains --------------------------------------------------------------------------
     @cached_property
@@ -199,13 +200,22 @@ class KernelSets:
 
     def read_text(self, read: Read, storage: bool = True) -> str:
         site = self.kernel.sites[read.site]
-        buffer = self.kernel.buffer(read.access.buffer)
         gathered = {d: f"g{d}" for d in read.gathers}
         domain = ", ".join(filter(None, [iterators(len(site.scopes)), *gathered.values()]))
         conditions = [self.constraints(site.ancestors)]
-        conditions += [f"0 <= g{d} < {isl_affine(buffer.dims[d].extent)}" for d in read.gathers]
+        conditions += self.gather_bounds(read)
         element = self.element(read.access, gathered, storage)
         return f"{read.name}[{domain}] -> {element} : {' and '.join(conditions)}"
+
+    def read_by_statement(self, read: Read) -> str:
+        """The access of a read, as one of its statement: gathered indices may be anything."""
+        _, _, element = self.read_text(read).partition(" -> ")
+        return f"s{read.site}[{iterators(len(self.kernel.sites[read.site].scopes))}] -> {element}"
+
+    def gather_bounds(self, read: Read) -> tuple[str, ...]:
+        """The bounds of the gathered indices of a read: a valid gather stays inside the buffer."""
+        dims = self.kernel.buffer(read.access.buffer).dims
+        return tuple(f"0 <= g{d} < {isl_affine(dims[d].extent)}" for d in read.gathers)
 
     def write_text(self, number: int, storage: bool = True, name: str = "s") -> str:
         site = self.kernel.sites[number]
@@ -237,18 +247,15 @@ class KernelSets:
                 depth += 1
         return result + ["0"] * (self.time_dims - len(result))
 
-    def schedule_texts(self, number: int, ordered: bool) -> list[str]:
-        """The schedule of a statement, of its reads, and of the read of its own target where that counts."""
+    def schedule_text(self, number: int, read: Read | None = None, name: str = "s") -> str:
+        """The schedule of a statement, or of one of its reads: both run when it does."""
         site = self.kernel.sites[number]
-        time = f"[{', '.join(self.time(site))}]"
         own = iterators(len(site.scopes))
-        pieces = [f"s{number}[{own}] -> {time}"]
-        for read in self.reads[number]:
-            domain = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
-            pieces.append(f"{read.name}[{domain}] -> {time}")
-        if ordered:
-            pieces.append(f"t{number}[{own}] -> {time}")
-        return pieces
+        time = f"[{', '.join(self.time(site))}]"
+        if read is None:
+            return f"{name}{number}[{own}] -> {time}"
+        domain = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
+        return f"{read.name}[{domain}] -> {time}"
 
     def final_time(self, buffer: Buffer) -> str:
         """The schedule of the read of a returned buffer: after everything."""

@@ -95,7 +95,7 @@ def _examine(
         return None, Verdict("illegal", diagnostic)
     if trust:
         return done, LEGAL
-    verdict = compare(kernel, done.kernel, done.origins, step_limit)
+    verdict = compare(kernel, done.kernel, done.instances, step_limit)
     if not verdict:
         verdict = replace(
             verdict, diagnostic=replace(verdict.diagnostic, message=f"{move}: {verdict.diagnostic.message}")

@@ -27,7 +27,7 @@ class Rewrite:
     """The kernel after a move, and which old statement instance each new one stands for."""
 
     kernel: Kernel
-    origins: InstanceMap
+    instances: InstanceMap
 
 
 class Refusal(Exception):
@@ -137,19 +137,23 @@ def fresh_label(kernel: Kernel, wanted: str) -> str:
 def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:
     """The instance map of a rewrite that keeps all statements in their order and renames the iterators of those
     inside `path`: `new` gives each old one in terms of the new ones."""
-    return tuple(
+    origins = tuple(
         Origin(k, tuple(new(Iter(d)) for d in range(len(site.scopes))))
         if site.path[: len(path)] == path
         else origin
-        for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel), strict=True))
+        for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel).origins, strict=True))
     )
+    return InstanceMap(origins)
 
 
 def then(first: Rewrite, second: Rewrite) -> Rewrite:
-    """Two rewrites, one after the other, as one."""
-    origins = []
-    for origin in second.origins:
-        middle = first.origins[origin.site]
+    """Two rewrites without substitutions, one after the other, as one."""
+    origins: list[Origin | None] = []
+    for origin in second.instances.origins:
+        middle = None if origin is None else first.instances.origins[origin.site]
+        if origin is None or middle is None:
+            origins.append(None)
+            continue
         new = substitute_iterators(dict(enumerate(origin.iterators)))
         origins.append(Origin(middle.site, tuple(a.substitute(new) for a in middle.iterators)))
-    return Rewrite(second.kernel, tuple(origins))
+    return Rewrite(second.kernel, InstanceMap(tuple(origins)))

@@ -41,6 +41,8 @@ OUTER_MARKS = frozenset({"p", "gx", "gy", "gz"})
 SPLIT_FACTORS = (2, 4, 8, 16, 32, 64, 128, 256)
 """The factors that are listed for a scope of open extent."""
 
+ZERO = Affine.constant(0)
+
 TILE_SIZES = (16, 32, 64)
 """The tile sizes that are listed."""
 
@@ -170,10 +172,10 @@ def _split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
 
 def _divides(kernel: Kernel, extent: Extent, factor: int) -> bool:
     """Whether every bound is a multiple of the factor, by its form or by the facts of the kernel."""
-    zero = Affine.constant(0)
+    rests = [bound % factor for bound in extent.bounds]
     return all(
-        not rest.offset if rest.is_constant else sets_of(kernel).always(Condition(rest, "==", zero))
-        for rest in (bound % factor for bound in extent.bounds)
+        rest == ZERO or (not rest.iterators and sets_of(kernel).always(Condition(rest, "==", ZERO)))
+        for rest in rests
     )
 
 

@@ -219,12 +219,12 @@ def certify(trace: Trace, step_limit: int = STEP_LIMIT) -> Verdict:
         done = then(done, step.move.rewrite(kernels[-1]))
         kernels.append(parse(to_text(done.kernel)))
     prove(start)
-    verdict = compare(start, parse(to_text(trace.kernel)), done.origins, step_limit)
+    verdict = compare(start, parse(to_text(trace.kernel)), done.instances, step_limit)
     if verdict.status != "unknown":
         return verdict
     for before, step in zip(kernels, trace.steps, strict=False):
         one = step.move.rewrite(before)
-        verdict = compare(before, one.kernel, one.origins, step_limit)
+        verdict = compare(before, one.kernel, one.instances, step_limit)
         if not verdict:
             return verdict
     return LEGAL

@@ -1,0 +1,86 @@
+"""Instance maps: which old statement instance each new one stands for, after a rewrite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import islpy as isl
+
+from dojoir.affine import Affine
+from dojoir.ir import Access, Kernel, Replace, Statement, expr_accesses, substitute, substitute_iterators
+from dojoir.sets import isl_affine, iterators, sets_of
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """In the statement `site`, read number `ordinal` (of its value as it stands) is replaced by the value of the
+    statement `definition` at `iterators`, in terms of the iterators of `site`."""
+
+    site: int
+    ordinal: int
+    definition: int
+    iterators: tuple[Affine, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What one statement of the new kernel stands for: the statement `site` of the old kernel, with the old
+    iterators (outermost first) as affine expressions in the new ones."""
+
+    site: int
+    iterators: tuple[Affine, ...]
+
+    @property
+    def replace(self) -> Replace:
+        """What each old iterator becomes."""
+        return substitute_iterators(dict(enumerate(self.iterators)))
+
+
+@dataclass(frozen=True)
+class InstanceMap:
+    """How a rewritten kernel corresponds to the one before.
+
+    `origins` has an entry for each new statement, None for one that stands for nothing old: it may only pass
+    values on (a copy, partial results of a reduction and their neutral start), or be of no effect. `inlined`
+    are reads of the old kernel that the new one replaced by the expression that gave their value, `extracted`
+    the reads of the new kernel of which that would give the old one.
+    """
+
+    origins: tuple[Origin | None, ...]
+    inlined: tuple[Substitution, ...] = ()
+    extracted: tuple[Substitution, ...] = ()
+
+
+def identity(kernel: Kernel) -> InstanceMap:
+    """The instance map of a rewrite that leaves every statement where it is."""
+    return InstanceMap(
+        tuple(Origin(k, tuple(map(Affine.iterator, range(len(s.scopes))))) for k, s in enumerate(kernel.sites))
+    )
+
+
+def stand_for(after: Kernel, instances: InstanceMap) -> isl.UnionMap:
+    """Each new instance that runs to the old one that it stands for."""
+    sets = sets_of(after)
+    pieces = []
+    for k, origin in enumerate(instances.origins):
+        if origin is not None:
+            old = ", ".join(map(isl_affine, origin.iterators))
+            pieces.append(f"s{k}[{iterators(len(after.sites[k].scopes))}] -> s{origin.site}[{old}]")
+    return sets.map(*pieces).intersect_domain(sets.domains)
+
+
+def same_statement(old: Statement, origin: Origin, new: Statement) -> bool:
+    """Whether a new statement is the old one in the new iterators, to the letter."""
+    return substitute(old, origin.replace) == new
+
+
+def same_elements(old: Statement, origin: Origin, new: Statement) -> bool:
+    """Whether a new statement touches, by its text, the elements that the old one does."""
+    moved = substitute(old, origin.replace)
+    assert isinstance(moved, Statement)
+    return list(accesses(moved)) == list(accesses(new))
+
+
+def accesses(statement: Statement) -> list[Access]:
+    """All accesses of a statement: its target, then its reads."""
+    return [statement.target, *expr_accesses(statement.value)]
