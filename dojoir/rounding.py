@@ -73,11 +73,11 @@ def rounder(dtype: DType) -> Callable[[float], float]:
     largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
     is -0 (as in ml_dtypes)."""
     format_ = FORMATS[dtype.name]
-    precision, lowest, largest = format_.precision, format_.quantum, format_.largest
+    precision, lowest, largest, limit = format_.precision, format_.quantum, format_.largest, 2 * format_.largest
     frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
 
     def rounded(value: float) -> float:
-        if value - value != 0:  # inf or NaN
+        if value - value != 0 or abs(value) >= 2 * largest:  # inf, NaN, or so large that rounding may overflow
             return _beyond(format_, value)
         quantum = frexp(value)[1] - precision
         if quantum < lowest:
