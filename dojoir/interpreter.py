@@ -7,6 +7,7 @@ typed tree.
 from __future__ import annotations
 
 import math
+import sys
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from dojoir.printer import format_access, format_buffer
 from dojoir.rounding import nearest, rounder
 from dojoir.scalars import scalar_value
 from dojoir.sizes import solve
-from dojoir.transcribe import transcribe
+from dojoir.transcribe import Script, transcribe
 from dojoir.typecheck import check
 
 Elements = list[int | float | bool | None]
@@ -67,22 +68,14 @@ def interpret(
     call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
     try:
         buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
-        script = transcribe(kernel, typed, call.sizes, call.exact_floats)
-        faults = _Faults(kernel, call.sizes, script.accesses)
-        names: dict[str, object] = dict(_LIBRARY)
-        names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
-        names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
-        exec(compile(script.text, f"<{kernel.name}>", "exec"), names)
-        run = names["kernel"]
-        assert callable(run)
-        run()
-        return {
-            buffer.name: call.result(buffer, elements)
-            for buffer, elements in zip(kernel.buffers, buffers, strict=True)
-            if buffer.role in ("out", "inout")
-        }
-    except (MemoryError, OverflowError):
+        call.run(transcribe(kernel, typed, call.sizes, call.exact_floats), buffers)
+    except MemoryError:
         raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
+    return {
+        buffer.name: call.result(buffer, elements)
+        for buffer, elements in zip(kernel.buffers, buffers, strict=True)
+        if buffer.role in ("out", "inout")
+    }
 
 
 _LIBRARY: Mapping[str, object] = {
@@ -167,10 +160,24 @@ class _Call:
     def elements(self, buffer: Buffer, value: Array | int | float | None) -> Elements:
         """The contents of a buffer before the kernel runs."""
         if value is None:
-            return [None] * math.prod(self.shape(buffer))
+            count = math.prod(self.shape(buffer))
+            if count > sys.maxsize:
+                raise MemoryError
+            return [None] * count
         if not isinstance(value, np.ndarray):
             return [bool(value) if buffer.dtype.kind == "b" else value]
         return list((to_floats(value, buffer.dtype) if buffer.dtype.is_float else value).ravel().tolist())
+
+    def run(self, script: Script, buffers: list[Elements]) -> None:
+        """Runs the kernel on its buffers, in declared order."""
+        faults = _Faults(self.kernel, self.sizes, script.accesses)
+        names: dict[str, object] = dict(_LIBRARY)
+        names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
+        names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
+        exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
+        entry = names["kernel"]
+        assert callable(entry)
+        entry()
 
     def result(self, buffer: Buffer, elements: Elements) -> Array:
         """The contents of a buffer after the kernel has run, as an array."""

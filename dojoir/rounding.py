@@ -77,7 +77,7 @@ def rounder(dtype: DType) -> Callable[[float], float]:
     frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
 
     def rounded(value: float) -> float:
-        if value - value != 0 or abs(value) >= 2 * largest:  # inf, NaN, or so large that rounding may overflow
+        if not -limit < value < limit:  # NaN, inf, or so large that ldexp could overflow
             return _beyond(format_, value)
         quantum = frexp(value)[1] - precision
         if quantum < lowest:

@@ -47,6 +47,7 @@ TEMPLATES: dict[str, str] = {
     "max": "{0} if {0} >= {1} or {0} != {0} else {1}",
     "select": "{1} if {0} else {2}",
     "fma": "fma({0}, {1}, {2})",
+    "fma_f32": "fma_f32({0}, {1}, {2})",
     "pow": "power({0}, {1})",
     **{name: f"{name}({{0}})" for name in FUNCTIONS},
 }
