@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from dojoir.dataflow import Verdict
 
 
+_WIDEST = 200
+"""How much of a line is shown with an error."""
+
+
 @dataclass(frozen=True)
 class Span:
     """A piece of one line of a text: 1-based `line` and `column`, `end` is one past the last column."""
@@ -29,8 +33,8 @@ class Source:
     text: str
 
     def line(self, number: int) -> str:
-        lines = self.text.splitlines()
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+        lines = self.text.split("\n")
+        return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,15 @@ class Diagnostic:
         if span is None or self.source is None:
             return []
         line = self.source.line(span.line)
-        if not line.strip() and span.column > 1:
+        if not line.strip():
             return []
+        # Of a long line, the part around the culprit is shown.
+        start = 0 if len(line) <= _WIDEST else max(0, span.column - _WIDEST // 2)
+        shown = line[start : start + _WIDEST]
+        column, end = span.column - start, min(span.end - start, len(shown) + 1)
         # Tabs are kept in the indent so that the caret stays under the culprit.
-        lead = "".join("\t" if ch == "\t" else " " for ch in line[: span.column - 1])
-        return [f"  {line}", f"  {lead}^{'~' * (min(span.end, len(line) + 1) - span.column - 1)}"]
+        lead = "".join("\t" if ch == "\t" else " " for ch in shown[: column - 1])
+        return [f"  {shown}", f"  {lead}^{'~' * (end - column - 1)}"]
 
 
 class DojoError(Exception):
