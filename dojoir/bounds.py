@@ -26,7 +26,7 @@ def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
         for access in (*expr_accesses(site.statement.value), site.statement.target):
             dims = [d for d in _affine_dims(access) if not _is_inside(kernel, site, access, d)]
             if dims and not sets.map(_outside(sets, number, access, dims)).is_empty():
-                return _refuse(sets, number, access, dims)
+                return _refuse(kernel, number, access, dims)
     return None
 
 
@@ -58,8 +58,8 @@ def _outside(sets: KernelSets, number: int, access: Access, dims: Iterable[int])
     return f"s{number}[{iterators(len(site.scopes))}] -> [] : {inside}"
 
 
-def _refuse(sets: KernelSets, number: int, access: Access, dims: list[int]) -> Diagnostic:
-    kernel, site = sets.kernel, sets.kernel.sites[number]
+def _refuse(kernel: Kernel, number: int, access: Access, dims: list[int]) -> Diagnostic:
+    sets, site = sets_of(kernel), kernel.sites[number]
     for dim in dims:
         wrong = sets.map(_outside(sets, number, access, [dim]))
         found = example(wrong, kernel)

@@ -107,9 +107,9 @@ def _misplaced_buffer(buffer: Buffer) -> tuple[str, str] | None:
     name = buffer.name
     if buffer.role != "tmp":
         if any(dim.collapsed for dim in buffer.dims):
-            return "collapsed-argument", f"the caller has storage for every index of {name}: remove the `~`"
+            return "argument-storage", f"the caller has storage for every index of {name}: remove the `~`"
         if buffer.storage != "heap":
-            return "placed-argument", f"the caller chooses where {name} lives: remove `{buffer.storage}`"
+            return "argument-storage", f"the caller chooses where {name} lives: remove `{buffer.storage}`"
     if buffer.storage in {"stack", "reg"}:
         for dim in buffer.dims:
             if not dim.collapsed and not dim.extent.is_constant:

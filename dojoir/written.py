@@ -16,11 +16,11 @@ from dojoir.affine import Affine
 from dojoir.cures import divisibility, mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
-from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site
+from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
 from dojoir.locate import place
 from dojoir.operations import ACCUMULATIONS
 from dojoir.printer import format_access
-from dojoir.sets import KernelSets, sets_of
+from dojoir.sets import Read, sets_of
 from dojoir.witness import Point, describe, example, occasion
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
@@ -28,14 +28,21 @@ _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
 
 @dataclass(frozen=True)
 class _Use:
-    """A read of an element. `text` is its access as a map to logical elements (see `dojoir.sets`); `own` marks
-    the read that an accumulation makes of its target."""
+    """A read of an element: the value of statement `number` reads it, or that statement accumulates into it.
+    `name` is its tuple in isl, `text` its access as a map to logical elements and `time` its schedule (see
+    `dojoir.sets`)."""
 
     site: Site
     number: int
     access: Access
+    name: str
     text: str
-    own: bool
+    time: str
+
+    @property
+    def own(self) -> bool:
+        """Whether this is the read that an accumulation makes of its target."""
+        return self.name.startswith("t")
 
 
 def prove_written(kernel: Kernel) -> Diagnostic | None:
@@ -43,16 +50,15 @@ def prove_written(kernel: Kernel) -> Diagnostic | None:
 
     Every index must be in bounds. Raises isl.Error where the step limit of the context is reached.
     """
-    sets = sets_of(kernel)
     for buffer in kernel.buffers:
         if buffer.role in {"in", "inout"}:
             continue
         writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.op == "="]
         plain = [kernel.sites[k] for k in writers]
-        open_uses = [use for use in _uses(sets, buffer) if not any(_covers(buffer, w, use) for w in plain)]
-        found = _unwritten_read(sets, buffer, open_uses, writers) if open_uses else None
+        open_uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+        found = _unwritten_read(kernel, buffer, open_uses, writers) if open_uses else None
         if found is None and buffer.role == "out" and not any(_covers(buffer, w, None) for w in plain):
-            found = _unwritten_output(sets, buffer, writers)
+            found = _unwritten_output(kernel, buffer, writers)
         if found is not None:
             return found
     return None
@@ -63,12 +69,11 @@ def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
 
     Every read must be of a written element. Raises isl.Error where the step limit of the context is reached.
     """
-    sets = sets_of(kernel)
     for buffer in kernel.buffers:
         if any(dim.collapsed for dim in buffer.dims):
-            uses = [use for use in _uses(sets, buffer) if not use.own]
+            uses = [use for use in _uses(kernel, buffer) if not use.own]
             if not _one_at_a_time(kernel, buffer, uses):
-                found = _mixed_up(sets, buffer, uses)
+                found = _mixed_up(kernel, buffer, uses)
                 if found is not None:
                     return found
     return None
@@ -79,15 +84,21 @@ def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
 
 
-def _uses(sets: KernelSets, buffer: Buffer) -> Iterator[_Use]:
+def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
     """The reads of a buffer, in the order of the text."""
-    for number, site in enumerate(sets.kernel.sites):
-        for read in sets.reads[number]:
-            if read.access.buffer == buffer.name:
-                yield _Use(site, number, read.access, sets.read_text(read, storage=False), own=False)
+    sets = sets_of(
+        kernel
+    )  # it may be that of an equal kernel with another source: accesses are taken from this one
+    for number, site in enumerate(kernel.sites):
+        for ordinal, access in enumerate(expr_accesses(site.statement.value)):
+            if access.buffer == buffer.name:
+                read = Read(number, ordinal, access)
+                text = sets.read_text(read, storage=False)
+                yield _Use(site, number, access, read.name, text, sets.schedule_text(number, read))
         target = site.statement.target
         if site.statement.op in ACCUMULATIONS and target.buffer == buffer.name:
-            yield _Use(site, number, target, sets.write_text(number, storage=False, name="t"), own=True)
+            text = sets.write_text(number, storage=False, name="t")
+            yield _Use(site, number, target, f"t{number}", text, sets.schedule_text(number, name="t"))
 
 
 # -- what needs no isl ---------------------------------------------------------------------------------------
@@ -158,25 +169,25 @@ def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool
 
 # -- exactly -------------------------------------------------------------------------------------------------
 def _unwritten_read(
-    sets: KernelSets, buffer: Buffer, uses: Sequence[_Use], writers: Sequence[int]
+    kernel: Kernel, buffer: Buffer, uses: Sequence[_Use], writers: Sequence[int]
 ) -> Diagnostic | None:
+    sets = sets_of(kernel)
     reads = sets.map(*(use.text for use in uses))
     writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
-    involved = {*writers, *(use.number for use in uses)}
-    times = sets.map(*(text for k in involved for text in sets.schedule_texts(k, ordered=True)))
-    before = times.intersect_domain(reads.domain()).lex_gt_union_map(times.intersect_domain(writes.domain()))
+    read_at = sets.map(*(use.time for use in uses)).intersect_domain(reads.domain())
+    written_at = sets.map(*map(sets.schedule_text, writers)).intersect_domain(writes.domain())
+    before = read_at.lex_gt_union_map(written_at)
     covered = reads.apply_range(writes.reverse()).intersect(before).domain()
     for use in uses:
         wrong = sets.map(use.text).subtract_domain(covered)
         if not wrong.is_empty():
-            return _refuse_read(sets, buffer, use, writers, wrong)
+            return _refuse_read(kernel, buffer, use, writers, wrong)
     return None
 
 
 def _refuse_read(
-    sets: KernelSets, buffer: Buffer, use: _Use, writers: Sequence[int], wrong: isl.UnionMap
+    kernel: Kernel, buffer: Buffer, use: _Use, writers: Sequence[int], wrong: isl.UnionMap
 ) -> Diagnostic:
-    kernel = sets.kernel
     found = example(wrong, kernel)
     assert found is not None
     start = occasion(found.sizes, found.left.iteration(kernel))
@@ -191,13 +202,13 @@ def _refuse_read(
         message = f"{start}{element} is read before it is assigned"
     if buffer.role == "out":
         message += "; or declare it `inout`, if the caller gives its values"
-    message = with_cure(message, [mending_fact(sets, wrong, _running(kernel, writers))])
+    message = with_cure(message, [mending_fact(sets_of(kernel), wrong, _running(kernel, writers))])
     source, span = place(kernel, use.site.path, use.access)
     return Diagnostic("read-before-write", message, span, source, _assigned(kernel, writers))
 
 
-def _unwritten_output(sets: KernelSets, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
-    kernel = sets.kernel
+def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
+    sets = sets_of(kernel)
     written = sets.map(*(sets.write_text(k, storage=False) for k in writers)).range()
     missing = sets.map(sets.box_text(buffer, f"out_{buffer.name}")).subtract_range(written)
     found = example(missing, kernel)
@@ -211,14 +222,15 @@ def _unwritten_output(sets: KernelSets, buffer: Buffer, writers: Sequence[int]) 
     return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers))
 
 
-def _mixed_up(sets: KernelSets, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
+def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
     """By the flow through storage: every source of a read must be a write to the very element it reads."""
-    kernel = sets.kernel
+    sets = sets_of(kernel)
     writes = _writes(kernel, buffer)
     must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op == "="]
     may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op != "="]
-    reads = [sets.read_text(r) for u in uses for r in sets.reads[u.number] if r.access is u.access]
-    times = [t for k in {*writes, *(u.number for u in uses)} for t in sets.schedule_texts(k, ordered=False)]
+    names = {use.name for use in uses}
+    reads = [sets.read_text(read) for use in uses for read in sets.reads[use.number] if read.name in names]
+    times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]
     info = isl.UnionAccessInfo.from_sink(sets.map(*reads))
     info = info.set_must_source(sets.map(*must)).set_may_source(sets.map(*may)).set_schedule_map(sets.map(*times))
     written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
@@ -226,7 +238,7 @@ def _mixed_up(sets: KernelSets, buffer: Buffer, uses: Sequence[_Use]) -> Diagnos
     found = example(info.compute_flow().get_may_dependence().subtract(same), kernel)
     if found is None:
         return None
-    use = next(u for u in uses if u.text.startswith(f"{found.right.name}["))
+    use = next(u for u in uses if u.name == found.right.name)
     message = (
         f"{occasion(found.sizes, found.right.iteration(kernel))}{format_access(use.access)} would be what "
         f"{describe(found.left, kernel)} left: these elements of {buffer.name} share storage; remove the `~`, or "
