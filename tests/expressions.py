@@ -1,0 +1,179 @@
+"""Random expressions of a wanted type. What they are made of is for those who use them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from random import Random
+
+from dojoir.dtypes import DTYPES, DType
+from dojoir.ir import Cast, Const, Expr, make_op
+
+FLOATS = tuple(t for t in DTYPES.values() if t.is_float)
+INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
+BOOL = DTYPES["bool"]
+F32 = DTYPES["f32"]
+
+SMOOTH = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow")
+ROUNDING = ("floor", "ceil", "round")
+ODD = (float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 5e-324, 1.7976931348623157e308, 1e22, 1e16)
+RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+class Expressions(ABC):
+    """Draws expressions that type.
+
+    The types are bool, each integer type, and one for all floats (f32 stands for it). An expression is *exact*
+    if every correct target gives the same bits for it. Only what is exact may be compared, rounded or cast to an
+    integer, where the last bit of an inexact value would matter; where `wild` is set, anything may.
+    """
+
+    wild = False
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    @abstractmethod
+    def leaf(self, dtype: DType, exact: bool) -> Expr | None:
+        """An element of a buffer of a type that goes with `dtype`, or a size or an iterator if it is a number."""
+
+    @abstractmethod
+    def tame(self, dtype: DType) -> Expr | None:
+        """An exact float that is neither huge nor a zero of an unknown sign."""
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def value(self, dtype: DType, fuel: int, exact: bool) -> Expr:
+        """An expression with at most about 2**fuel operations."""
+        if dtype == BOOL:
+            return self._bool(fuel)
+        if fuel <= 0 or self.chance(0.15):
+            found = self.leaf(dtype, exact) if self.chance(0.85) else None
+            return self.number(dtype) if found is None else found
+        return self._float(fuel, exact) if dtype.is_float else self._integer(dtype, fuel)
+
+    # -- numbers -----------------------------------------------------------------------------------------
+    def number(self, dtype: DType) -> Expr:
+        """A number that fits."""
+        if dtype.is_float:
+            if self.wild and self.chance(0.3):
+                return Const(self.random.choice(ODD))
+            return Const(self.random.choice((0.0, 0.5, 1.0, 2.0, -1.0, 0.1, -0.75, 3.0, 1, 2, -3, 0)))
+        if self.wild and self.chance(0.1):
+            top = 2 ** (dtype.bits - (dtype.kind == "i")) - 1
+            return Cast(dtype, Const(self.random.choice((top, top - 1, -top - 1 if dtype.kind == "i" else 0))))
+        return Const(self.random.choice((0, 1, 2, 3, 5, 7, 100) + ((-1, -2, -100) if dtype.kind == "i" else ())))
+
+    def _fitting(self, expr: Expr, dtype: DType) -> Expr:
+        """`expr`, unless folding made it a number that its type does not hold."""
+        if isinstance(expr, Const) and isinstance(expr.value, int) and dtype.is_integer:
+            low = -(2 ** (dtype.bits - 1)) if dtype.kind == "i" else 0
+            if not low <= expr.value < 2 ** (dtype.bits - (dtype.kind == "i")):
+                return Const(abs(expr.value) % 100)
+        return expr
+
+    # -- one type each -----------------------------------------------------------------------------------
+    def _bool(self, fuel: int) -> Expr:
+        if fuel > 1 and self.chance(0.3):
+            match self.random.randrange(4):
+                case 0:
+                    return make_op("not", (self._bool(fuel - 1),))
+                case 1:
+                    return make_op("and", (self._bool(fuel - 1), self._bool(fuel - 1)))
+                case 2:
+                    return make_op("or", (self._bool(fuel - 1), self._bool(fuel - 1)))
+                case _:
+                    return make_op("eq" if self.chance(0.5) else "ne", (self._bool(fuel - 1), self._bool(fuel - 1)))
+        if self.chance(0.2):
+            found = self.leaf(BOOL, True)
+            if found is not None:
+                return found
+        dtype = self.random.choice((F32, F32, self.random.choice(INTEGERS)))
+        if self.chance(0.1):
+            return Cast(BOOL, self.value(dtype, fuel - 1, True))
+        sides = (self.value(dtype, fuel - 1, True), self.value(dtype, fuel - 1, True))
+        return make_op(self.random.choice(RELATIONS), sides)
+
+    def _integer(self, dtype: DType, fuel: int) -> Expr:
+        names = ["add", "add", "sub", "mul", "mul", "neg", "abs", "min", "max", "floordiv", "mod", "select"]
+        name = self.random.choice([*names, "cast", "cast"])
+
+        def arg() -> Expr:
+            return self.value(dtype, fuel - 1, True)
+
+        match name:
+            case "cast":
+                other = self.random.choice((*INTEGERS, F32, F32, F32, BOOL))
+                return Cast(dtype, self.value(other, fuel - 1, True))
+            case "floordiv" | "mod":
+                args: tuple[Expr, ...] = (arg(), Const(self.random.choice((1, 2, 3, 7, 16))))
+            case "neg" | "abs":
+                args = (arg(),)
+            case "select":
+                args = (self._bool(fuel - 1), arg(), arg())
+            case _:
+                args = (arg(), arg())
+        return self._fitting(make_op(name, args), dtype)
+
+    def _float(self, fuel: int, exact: bool) -> Expr:
+        names = [
+            "add",
+            "add",
+            "sub",
+            "mul",
+            "mul",
+            "div",
+            "neg",
+            "abs",
+            "min",
+            "max",
+            "fma",
+            "select",
+            "cast",
+            "sqrt",
+        ]
+        if exact or self.wild:
+            names += ROUNDING
+        if not exact or self.wild:
+            names += SMOOTH
+
+        def arg(exactly: bool = exact) -> Expr:
+            return self.value(F32, fuel - 1, exactly)
+
+        def smooth() -> Expr:
+            found = None if self.wild else self.tame(F32)
+            return arg(True) if found is None else found
+
+        name = self.random.choice(names)
+        match name:
+            case "cast":
+                other = self.random.choice((F32, self.random.choice(INTEGERS), BOOL))
+                inner = self.value(other, fuel - 1, exact)
+                if other.is_integer and not exact and not self.wild:  # large numbers drown the inexact ones
+                    inner = make_op("mod", (inner, Const(7)))
+                return Cast(self.random.choice(FLOATS if exact else FLOATS[:2]), inner)
+            case "select":
+                args: tuple[Expr, ...] = (self._bool(fuel - 1), arg(), arg())
+            case "fma":
+                args = (arg(), arg(), arg())
+            case "neg" | "abs":
+                args = (arg(),)
+            case "floor" | "ceil" | "round":
+                args = (arg(True),)
+            case "div":
+                args = (arg(), self._positive(smooth()))
+            case "sqrt" | "log" | "log2" | "rsqrt":
+                args = (self._positive(smooth()),)
+            case "pow":
+                args = (self._positive(smooth()), self.number(F32))
+            case _ if name in SMOOTH:
+                args = (smooth(),)
+            case _:
+                args = (arg(), arg())
+        return make_op(name, args)
+
+    def _positive(self, expr: Expr) -> Expr:
+        """At least one half, and of a known sign."""
+        if self.wild and self.chance(0.5):
+            return expr
+        return make_op("add", (make_op("abs", (expr,)), Const(0.5)))
