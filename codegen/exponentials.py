@@ -1,0 +1,93 @@
+"""exp, exp2 and what is made of them: tanh, erf, sigmoid; on f32 or f64 lanes, in the arithmetic of the type.
+
+Each writes its formula into a `Body`. There are no branches and no tables: special cases are selected.
+"""
+
+from __future__ import annotations
+
+from dojoir.codegen import precision
+from dojoir.codegen.builder import Body, Expr, fma, horner, select
+from dojoir.codegen.precision import Precision
+
+
+def with_sign(magnitude: Expr, x: Expr, p: Precision) -> Expr:
+    """`magnitude`, whose sign bit is clear, with the sign of x."""
+    return (magnitude.bits(p.unsigned) | (x.bits(p.unsigned) & p.sign)).bits(p.dtype)
+
+
+def reduce(body: Body, x: Expr, bias: int, p: Precision) -> tuple[Expr, Expr]:
+    """r and k = n + bias, where x = n ln 2 + r and |r| ≤ ln 2 / 2 (Cody and Waite). Only the low bits of k count:
+    it is to be shifted into the place of the exponent."""
+    t = body.let("t", fma(x, p.log2_e, p.shifter + bias))
+    n = body.let("n", t - (p.shifter + bias))
+    r = fma(n, -p.ln2_low, fma(n, -p.ln2_high, x))
+    return body.let("r", r), body.let("k", t.bits(p.unsigned))
+
+
+def power_of_two(k: Expr, p: Precision) -> Expr:
+    """2**n where k is n + the bias of the type, for a normal result."""
+    return (k << p.digits).bits(p.dtype)
+
+
+def scale(body: Body, value: Expr, k: Expr, p: Precision) -> Expr:
+    """`2**n * value` for a value near 1, where k is n + twice the bias: by two factors, so that a subnormal result
+    is rounded once and overflow gives inf."""
+    first = body.let("first", (k >> 1) << p.digits)
+    second = (k << p.digits) - first
+    return value * first.bits(p.dtype) * second.bits(p.dtype)
+
+
+def exp(body: Body, x: Expr) -> Expr:
+    """eˣ = 2ⁿ eʳ, with a polynomial of degree 6 (f64: 12) for eʳ."""
+    p = precision.of(x.dtype)
+    r, k = reduce(body, x.at_least(p.exp_zero).at_most(p.exp_inf), 2 * p.bias, p)
+    return scale(body, body.let("power", horner(r, (1.0, 1.0, *p.exp))), k, p)
+
+
+def exp2(body: Body, x: Expr) -> Expr:
+    """2ˣ = 2ⁿ 2ʳ, with a polynomial of degree 6 (f64: 12) for 2ʳ."""
+    p = precision.of(x.dtype)
+    x = body.let("clamped", x.at_least(p.exp2_zero).at_most(p.exp2_inf))
+    t = body.let("t", x + (p.shifter + 2 * p.bias))
+    r = body.let("r", x - (t - (p.shifter + 2 * p.bias)))
+    power = body.let("power", horner(r, (1.0, p.ln2, *p.exp2)))
+    return scale(body, power, body.let("k", t.bits(p.unsigned)), p)
+
+
+def tanh(body: Body, x: Expr) -> Expr:
+    """x + x³ q(x²) below 0.8, 1 - 2 / (exp(2 |x|) + 1) above, and the sign of x."""
+    p = precision.of(x.dtype)
+    a = body.let("a", x.abs())
+    square = body.let("square", x * x)
+    small = body.let("small", fma(a * square, horner(square, p.tanh), a))
+    r, k = reduce(body, (a * 2.0).at_most(2 * p.tanh_one), p.bias, p)
+    power = horner(r, (1.0, 1.0, *p.exp)) * power_of_two(k, p)
+    large = 1.0 - 2.0 / (power + 1.0)
+    return with_sign(select(a < 0.8, small, large), x, p)
+
+
+def erf(body: Body, x: Expr) -> Expr:
+    """x q(x²) below 0.85, 1 - exp(-q(|x|)) above, where the second q fits -ln(1 - erf), and the sign of x."""
+    p = precision.of(x.dtype)
+    a = body.let("a", x.abs())
+    square = body.let("square", x * x)
+    small = body.let("small", fma(a, p.two_over_sqrt_pi, a * horner(square, p.erf_small)))
+    near = body.let("near", a.at_most(p.erf_one))
+    r, k = reduce(body, body.let("logarithm", -horner(near, p.erf_large)), p.bias, p)
+    large = 1.0 - horner(r, (1.0, 1.0, *p.exp)) * power_of_two(k, p)
+    return with_sign(select(a < 0.85, small, large), x, p)
+
+
+def sigmoid(body: Body, x: Expr) -> Expr:
+    """1 / (1 + z) for x ≥ 0 and z / (1 + z) below, with z = exp(-|x|); the quotient is corrected once."""
+    p = precision.of(x.dtype)
+    lift = p.bias // 2  # keeps z normal up to its last multiplication
+    r, k = reduce(body, (-x.abs()).at_least(p.exp_zero), p.bias + lift, p)
+    z = body.let("z", horner(r, (1.0, 1.0, *p.exp)) * power_of_two(k, p) * 2.0**-lift)
+    below = body.let("below", z + 1.0)
+    below_rest = body.let("below_rest", z - (below - 1.0))
+    above = body.let("above", select(x < 0.0, z, 1.0))
+    inverse = body.let("inverse", 1.0 / below)
+    quotient = body.let("quotient", above * inverse)
+    remainder = fma(-quotient, below_rest, fma(-quotient, below, above))
+    return fma(remainder, inverse, quotient)
