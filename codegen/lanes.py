@@ -85,6 +85,8 @@ class Analysis:
         if is_uniform(target, depth, self.buffers):
             ordered = self.kernel.fp == "strict" and statement.value.dtype.is_float
             return statement.op is not None and not ordered
+        if home is not None and home.is_variable:
+            return False
         return any(
             isinstance(index, Affine) and not dim.collapsed and is_linear(index, depth)
             for index, dim in zip(target.indices, self.buffers[target.buffer].dims, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen import llvm_text as text
-from dojoir.codegen.lir import OK, Array, Function, Parallel, Program, Type, Var
+from dojoir.codegen.lir import OK, Array, Function, Parallel, Program
 from dojoir.codegen.llvm_code import Code, Module
 from dojoir.codegen.llvm_statements import Statements
 from dojoir.codegen.llvm_values import Values
@@ -46,13 +46,13 @@ class _Printer:
 
     # -- functions -------------------------------------------------------------------------------------------
     def _function(self, function: Function) -> str:
-        """A function on values."""
+        """A function on values. Its roundings are part of it: algebra stays outside."""
         code = Code(self.module)
-        values = Values(code, self.program.fast, functions=self.functions)
+        values = Values(code, fast=False, functions=self.functions)
         parameters = []
         for n, param in enumerate(function.params):
-            values.names[param.name] = f"%p{n}"
-            parameters.append(f"{text.spelled(param.type)} %p{n}")
+            values.names[param.name] = f"%.p{n}"
+            parameters.append(f"{text.spelled(param.type)} %.p{n}")
         for let in function.body:
             values.names[let.var.name] = values.operand(let.value)
         result = values.operand(function.result)
@@ -60,7 +60,7 @@ class _Printer:
         code.do(f"ret {kind} {result}")
         name = self.functions[function.name]
         head = f"define internal {kind} @{name}({', '.join(parameters)}) alwaysinline #0 {{"
-        return "\n".join([head, "entry:", *code.lines, "}", ""])
+        return "\n".join([head, ".entry:", *code.lines, "}", ""])
 
     def _main(self) -> str:
         code = Code(self.module)
@@ -70,14 +70,14 @@ class _Printer:
         for n, array in enumerate(self.program.arguments):
             if array.name in by_value:
                 var = by_value[array.name]
-                values.names[var.name] = f"%a{n}"
+                values.names[var.name] = f"%.a{n}"
                 zeroed = " zeroext" if var.type.dtype.kind == "b" else ""
-                parameters.append(f"{text.spelled(var.type)}{zeroed} %a{n}")
+                parameters.append(f"{text.spelled(var.type)}{zeroed} %.a{n}")
             else:
-                parameters.append(_pointer(array, f"%a{n}", values))
+                parameters.append(_pointer(array, f"%.a{n}", values))
         for n, size in enumerate(self.program.sizes):
-            values.names[size.name] = f"%s{n}"
-            parameters.append(f"i64 %s{n}")
+            values.names[size.name] = f"%.s{n}"
+            parameters.append(f"i64 %.s{n}")
         status = code.at_entry("alloca i32", "status")
         code.entry.append(f"  store i32 {OK}, ptr {status}")
         printer = Statements(values, status, self.parallel)
@@ -110,31 +110,30 @@ class _Printer:
         layout = "{ " + ", ".join(kind for kind, _ in fields) + " }"
         given = []
         for n, (kind, _) in enumerate(fields):
-            where = code.value(f"getelementptr inbounds {layout}, ptr %context, i32 0, i32 {n}")
+            where = code.value(f"getelementptr inbounds {layout}, ptr %.context, i32 0, i32 {n}")
             given.append(f"{kind} {code.value(f'load {kind}, ptr {where}')}")
         body = quoted(f"{name}.body")
-        code.do(f"call void @{body}({', '.join([*given, 'i64 %from', 'i64 %to'])})")
+        code.do(f"call void @{body}({', '.join([*given, 'i64 %.from', 'i64 %.to'])})")
         code.do("ret void")
-        head = f"define internal void @{quoted(name)}(ptr %context, i64 %from, i64 %to) #0 {{"
-        return "\n".join([head, "entry:", *code.lines, "}", ""])
+        head = f"define internal void @{quoted(name)}(ptr %.context, i64 %.from, i64 %.to) #0 {{"
+        return "\n".join([head, ".entry:", *code.lines, "}", ""])
 
     def _parallel_body(self, name: str, statement: Parallel) -> str:
         code = Code(self.module)
         values = Values(code, self.program.fast, functions=self.functions)
-        parameters = [_pointer(array, f"%a{n}", values) for n, array in enumerate(statement.captured_arrays)]
+        parameters = [_pointer(array, f"%.a{n}", values) for n, array in enumerate(statement.captured_arrays)]
         for n, var in enumerate(statement.captures):
-            values.names[var.name] = f"%c{n}"
-            parameters.append(f"{text.spelled(var.type)} %c{n}")
-        parameters += ["ptr %status", "i64 %from", "i64 %to"]
-        printer = Statements(values, "%status", self.parallel, shared=True)
-        start, stop = Var(Type(statement.var.type.dtype), "from"), Var(Type(statement.var.type.dtype), "to")
-        printer.chunk(statement, start, stop)
+            values.names[var.name] = f"%.c{n}"
+            parameters.append(f"{text.spelled(var.type)} %.c{n}")
+        parameters += ["ptr %.status", "i64 %.from", "i64 %.to"]
+        printer = Statements(values, "%.status", self.parallel, shared=True)
+        printer.chunk(statement, "%.from", "%.to")
         code.do("ret void")
         return _definition(f"define internal void @{quoted(name)}({', '.join(parameters)}) #0 {{", code)
 
 
 def _definition(head: str, code: Code) -> str:
-    return "\n".join([head, "entry:", *code.entry, "  br label %start", "start:", *code.lines, "}", ""])
+    return "\n".join([head, ".entry:", *code.entry, "  br label %.start", ".start:", *code.lines, "}", ""])
 
 
 def _pointer(array: Array, operand: str, values: Values) -> str:

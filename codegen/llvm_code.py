@@ -22,8 +22,9 @@ class Code:
     module: Module
     lines: list[str] = field(default_factory=list)
     entry: list[str] = field(default_factory=list)
-    label: str = "entry"
+    label: str = ".start"
     numbers: dict[str, int] = field(default_factory=dict)
+    labels: int = 0
 
     def fresh(self, base: str = "v") -> str:
         """A name that the function does not have yet."""
@@ -48,12 +49,10 @@ class Code:
         return name
 
     def new_label(self, base: str) -> str:
-        return f"{base}.{self._count('label')}"
-
-    def _count(self, what: str) -> int:
-        n = self.numbers.get(what, 0)
-        self.numbers[what] = n + 1
-        return n
+        """A label that the function does not have yet. No name of the program begins with a dot."""
+        n = self.labels
+        self.labels += 1
+        return f".{base}.{n}"
 
     def start(self, label: str) -> None:
         """Ends nothing: the block before must have its terminator."""

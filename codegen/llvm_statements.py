@@ -51,15 +51,13 @@ class Statements:
 
     def whole(self, body: tuple[Stmt, ...]) -> None:
         """All statements of the function, and the label to which one that gives up goes."""
-        code = self.values.code
-        code.label = "start"
         self.block(body)
         self._end()
 
-    def chunk(self, statement: Parallel, start: Var, stop: Var) -> None:
-        """The iterations from `start` below `stop` of a scope on the cores."""
-        self.values.code.label = "start"
-        self.values.names |= {start.name: "%from", stop.name: "%to"}
+    def chunk(self, statement: Parallel, first: str, end: str) -> None:
+        """The iterations from operand `first` below operand `end` of a scope on the cores."""
+        start, stop = Var(statement.var.type, ".from"), Var(statement.var.type, ".to")
+        self.values.names |= {start.name: first, stop.name: end}
         loop = For(statement.var, start, stop, 1, statement.body, comment=statement.comment)
         self.block((*statement.prologue, loop))
         self._end()

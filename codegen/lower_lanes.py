@@ -41,6 +41,8 @@ def vector_range(
     runner = _Runner(scopes, path, scope, state, scopes.unit.plans[path])
     if scopes.unit.target.vector_bits == 0:
         runner.simd_loop(start, stop, block)
+    elif runner.plan.lanes == 1:
+        runner.one_by_one(start, stop, block)
     elif fixed_lanes(scope) is not None and known(start) == 0:
         runner.one_vector(stop, block)
     else:
@@ -90,7 +92,7 @@ class _Runner:
         if self.unit.target.tail == "mask":
             self._reducing(count, first, part)
         else:
-            self._one_by_one(integer(0), stop, part)
+            self.one_by_one(integer(0), stop, part)
         block.emit(lir.If(compare("ge", stop, integer(count)), full.body, part.body))
 
     def chunks(self, start: Value, stop: Value, block: Block) -> None:
@@ -116,15 +118,16 @@ class _Runner:
 
         self._reducing(count, run, block)
         if not masked and not divisible:
-            self._one_by_one(rest, stop, block)
+            self.one_by_one(rest, stop, block)
 
-    def _one_by_one(self, start: Value, stop: Value, block: Block) -> None:
+    def one_by_one(self, start: Value, stop: Value, block: Block) -> None:
+        """Without lanes."""
         var = self.scopes.loop_var(self.scope, self.state)
         block.emit(lir.For(var, start, stop, 1, self._body(self.state, var, None), comment=self.comment))
 
     # -- their parts -----------------------------------------------------------------------------------------
-    def _lanes(self, count: int, mask: Value | None) -> Lanes | None:
-        return Lanes(len(self.state.iterators), count, mask) if count > 1 else None
+    def _lanes(self, count: int, mask: Value | None) -> Lanes:
+        return Lanes(len(self.state.iterators), count, mask)
 
     def _body(self, state: State, iterator: Value, lanes: Lanes | None) -> tuple[lir.Stmt, ...]:
         inner = replace(state, iterators=(*state.iterators, iterator), lanes=lanes)
