@@ -64,7 +64,7 @@ LOG2_F64 = (
 
 
 def _log2_pair(body: Body, a: Expr) -> tuple[Expr, Expr]:
-    """log₂ a for a finite a > 0 as a sum of two f64, with an error below 2⁻⁶⁴ of it."""
+    """log₂ a for a finite a > 0 as a sum of two f64, with an error below 2⁻⁶³ of it."""
     k, f = split(body, a, DOUBLE, subnormals=True)
     below = body.let("below", f + 2.0)
     below_rest = f - (below - 2.0)
@@ -75,15 +75,22 @@ def _log2_pair(body: Body, a: Expr) -> tuple[Expr, Expr]:
     square = body.let("square", z * z)
     square_rest = fma(z, z, -square) + 2.0 * z * z_rest
     second = body.let("second", square * A1)
-    tail = fma(square, A1, -second) + fma(square_rest, A1, square * A1_REST)
-    tail = tail + square * square * horner(square, LOG2_F64)
-    factor = body.let("factor", second + A0)
-    factor_rest = body.let("factor_rest", (A0 - factor) + second + (tail + A0_REST))
+    second_rest = fma(square, A1, -second) + fma(square_rest, A1, square * A1_REST)
+    tail = body.let("tail", square * square * horner(square, LOG2_F64))
+    series, series_rest = _sum(body, second, tail)
+    factor, factor_rest = _sum(body, z.constant(A0), series)
+    factor_rest = body.let("factor_low", factor_rest + (series_rest + second_rest + A0_REST))
 
     product = body.let("product", z * factor)
     product_rest = fma(z, factor, -product) + fma(z, factor_rest, z_rest * factor)
-    log = body.let("log", k + product)
-    return log, body.let("log_rest", (k - log) + product + product_rest)
+    log, log_rest = _sum(body, k, product)
+    return _sum(body, log, log_rest + product_rest)
+
+
+def _sum(body: Body, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """a + b rounded, and what the rounding lost, exactly, if |a| ≥ |b| or a = 0 (Dekker)."""
+    total = body.let("sum", a + b)
+    return total, body.let("lost", (a - total) + b)
 
 
 def _pow_f64(body: Body, a: Expr, y: Expr) -> Expr:
