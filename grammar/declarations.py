@@ -41,9 +41,7 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
     )
     for dim in dims:
         if dim.collapsed and role != "tmp":
-            message = (
-                f"'~' gives a dimension of a tmp no storage; {name} is an argument, whose storage the caller has"
-            )
+            message = f"'~' is for a tmp; {name} is an argument, and its storage is the caller's"
             raise names.error("argument-storage", message, dim.loc or written.name.span)
     buffer = Buffer(role, name, dtype, dims, loc=written.name.span)
     seen: dict[str, Span] = {}
