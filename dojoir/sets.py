@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,20 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
-from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Scope, Site, expr_accesses
+from dojoir.ir import (
+    Access,
+    Buffer,
+    Condition,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    Site,
+    Statement,
+    expr_accesses,
+)
 from dojoir.operations import ACCUMULATIONS
 
 if TYPE_CHECKING:
@@ -148,6 +161,22 @@ class KernelSets:
     def always(self, condition: Condition) -> bool:
         """Whether a condition on the sizes holds for all sizes that a call may have."""
         return self.parameters.is_subset(self.workspace.set(f"{self.prefix}{{ : {isl_condition(condition)} }}"))
+
+    def holds_around(self, path: Path, conditions: Sequence[Condition]) -> bool:
+        """Whether conditions on the sizes and the iterators around the node at `path` hold whenever it runs."""
+        around: list[Scope | Guard] = []
+        node: Kernel | Node = self.kernel
+        for child in path:
+            if isinstance(node, Scope | Guard):
+                around.append(node)
+            assert not isinstance(node, Statement)
+            node = node.body[child]
+        where = self.constraints(around)
+        dims = f"[{iterators(sum(isinstance(n, Scope) for n in around))}]"
+        return all(
+            self.map(f"{dims} -> [] : {where} and not ({isl_condition(condition)})").is_empty()
+            for condition in conditions
+        )
 
     def constraints(self, around: Iterable[Scope | Guard]) -> str:
         """The conditions under which something inside `around` (outermost first) runs."""

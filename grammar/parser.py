@@ -9,10 +9,13 @@ from pathlib import Path
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from dojoir.affine import Affine
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
+from dojoir.grammar.expressions import affine
+from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
 from dojoir.ir import Kernel
 
@@ -28,6 +31,18 @@ def parse(text: str, name: str = "<string>") -> Kernel:
         raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
     source = Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     return resolve(read(source), source)
+
+
+def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
+    """The affine expression that a text writes, in the sizes of a kernel and the iterators of `depth` scopes.
+
+    Raises ParseError or KernelError, which show their place in `text`.
+    """
+    source = Source("<expression>", text)
+    written = _read(source, "affine")
+    assert not isinstance(written, syntax.Kernel)
+    around = tuple(Around(None, written.span) for _ in range(depth))
+    return affine(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around), "this")
 
 
 def load(path: str | os.PathLike[str]) -> Kernel:
@@ -61,18 +76,25 @@ def load(path: str | os.PathLike[str]) -> Kernel:
 
 def read(source: Source) -> syntax.Kernel:
     """The tree as it is written, its names unknown. Raises ParseError."""
+    written = _read(source, "kernel")
+    assert isinstance(written, syntax.Kernel)
+    return written
+
+
+def _read(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
     try:
-        tree = _grammar().parse(source.text)
+        # What Lark gives is typed as a tree; here it is what the rule `start` of _Tree returns.
+        written: object = _grammar().parse(source.text, start=start)
     except (LayoutError, UnexpectedCharacters, UnexpectedToken) as error:
         raise explain(error, source) from None
-    assert isinstance(tree, syntax.Kernel)
-    return tree
+    assert isinstance(written, syntax.Kernel | syntax.Expr)
+    return written
 
 
 @cache
 def _grammar() -> Lark:
     text = (Path(__file__).parent / "dojo.lark").read_text(encoding="utf-8")
-    return Lark(text, start="kernel", parser="lalr", lexer="basic", postlex=Bars(), transformer=_Tree())
+    return Lark(text, start=["kernel", "affine"], parser="lalr", lexer="basic", postlex=Bars(), transformer=_Tree())
 
 
 def _span(token: Token) -> Span:
@@ -141,6 +163,9 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         *given, close = numbers
         span = _from(_span(name), _span(close))
         return syntax.Attribute(_word(name), tuple(_word(number) for number in given), True, span)
+
+    def affine(self, expr: syntax.Expr) -> syntax.Expr:
+        return expr
 
     # -- the body ----------------------------------------------------------------------------------------
     def statement(self, target: syntax.Expr, sign: Token, value: syntax.Expr) -> syntax.Statement:

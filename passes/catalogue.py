@@ -7,17 +7,31 @@ from typing import get_args, get_origin
 from dojoir.errors import ArgumentError, Diagnostic, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.passes.hardware import Parallelize, Unroll, Vectorize
-from dojoir.passes.move import BufferName, Move, Place, Word
+from dojoir.passes.inlining import Inline
+from dojoir.passes.layout import PadDims, ReorderDims
+from dojoir.passes.move import BufferName, Formula, Move, Place, Word
+from dojoir.passes.order import SplitScopes, SwapSiblings
+from dojoir.passes.ranges import Collapse, Cut, Shift
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Tile
-from dojoir.passes.storage import PlaceBuffer, ReuseDims
+from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
 
 MOVES: tuple[type[Move], ...] = (
     JoinScopes,
+    SplitScopes,
     Split,
-    SwapScopes,
+    Collapse,
     Tile,
+    SwapScopes,
+    SwapSiblings,
+    Cut,
+    Shift,
     ReuseDims,
+    MaterializeDims,
     PlaceBuffer,
+    ReorderDims,
+    PadDims,
+    Inline,
+    DeleteTemporary,
     Unroll,
     Vectorize,
     Parallelize,
@@ -44,13 +58,15 @@ def build_move(call: Call) -> Move:
     values: list[object] = []
     words = list(call.arguments)
     lists = [t for t in parameters.values() if get_origin(t) is tuple]
-    if lists and words and len(words) % len(lists) == 0:
-        share = len(words) // len(lists)
-        groups = [words[i * share : (i + 1) * share] for i in range(len(lists))]
-        values = [
-            tuple(_convert(call, word, get_args(t)[0], usage) for word in group)
-            for t, group in zip(lists, groups, strict=True)
-        ]
+    single = len(parameters) - len(lists)
+    if lists and len(words) > single and (len(words) - single) % len(lists) == 0:
+        share = (len(words) - single) // len(lists)
+        for parameter in parameters.values():
+            if get_origin(parameter) is tuple:
+                values.append(tuple(_convert(call, word, get_args(parameter)[0], usage) for word in words[:share]))
+                words = words[share:]
+            else:
+                values.append(_convert(call, words.pop(0), parameter, usage))
     elif not lists and len(words) == len(parameters):
         values = [_convert(call, word, t, usage) for word, t in zip(words, parameters.values(), strict=True)]
     else:
@@ -69,6 +85,8 @@ def _convert(call: Call, word: str, kind: object, usage: str) -> object:
         label = word.startswith("@") and word[1:].isidentifier()
         if not (label or all(part.isascii() and part.isdigit() for part in word.split("."))):
             raise _error(call, "bad-place", f"'{word}' is not a place such as 0.1 or @j, in {usage}")
+    elif kind is Formula:
+        return Formula(word)
     elif kind in {BufferName, Word} and not word.isidentifier():
         raise _error(call, "bad-arguments", f"'{word}' is not a name, in {usage}")
     return word

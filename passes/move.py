@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from itertools import count
 from typing import ClassVar, NewType, get_type_hints
 
-from dojoir.affine import Iter
+from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.errors import DojoError
+from dojoir.grammar import parse_affine
 from dojoir.ir import Kernel, Node, Path, Replace, Scope, substitute_iterators
 
 Place = NewType("Place", str)
@@ -20,6 +22,23 @@ BufferName = NewType("BufferName", str)
 
 Word = NewType("Word", str)
 """One of a few words, such as a storage class."""
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An affine expression as written, such as `N - 1` or `16*(M // 16)`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def affine(self, kernel: Kernel, depth: int) -> Affine:
+        """Its value in the sizes of the kernel and the iterators of `depth` scopes. Raises Refusal."""
+        try:
+            return parse_affine(self.text, kernel, depth)
+        except DojoError as error:
+            raise Refusal("bad-formula", error.diagnostic.message) from None
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dojoir.dataflow import identity
-from dojoir.ir import Buffer, Kernel
+from dojoir.dataflow import InstanceMap, identity
+from dojoir.instances import accesses
+from dojoir.ir import Buffer, Guard, Kernel, Node, Scope, Statement
 from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, Word
+from dojoir.printer import format_statement
 
 MAX_STACK_BYTES = 64 * 1024
 """The largest buffer that may live on the stack."""
@@ -69,6 +71,112 @@ class ReuseDims(Move):
 
 
 @dataclass(frozen=True)
+class MaterializeDims(Move):
+    """Gives dimension `dim` of a temporary storage of its own again. The inverse of `reuse_dims`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N~]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... | y[{0}] = t[{0}] + 1
+    ... ''')
+    >>> dojoir.apply(k, "materialize_dims(t, 0)").buffer("t").dims[0].collapsed
+    False
+    """
+
+    name: ClassVar[str] = "materialize_dims"
+    buffer: BufferName
+    dim: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        _check_dim(buffer, self.dim)
+        if not buffer.dims[self.dim].collapsed:
+            raise Refusal("no-change", f"dimension {self.dim} of `{buffer.name}` has storage of its own already")
+        dims = tuple(replace(d, collapsed=False) if i == self.dim else d for i, d in enumerate(buffer.dims))
+        changed = replace(buffer, dims=dims)
+        if buffer.storage in {"stack", "reg"}:
+            _check_constant(changed, buffer.storage)
+        return Rewrite(kernel.replace_buffer(changed), identity(kernel))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            for i, dim in enumerate(buffer.dims):
+                if dim.collapsed:
+                    yield cls(BufferName(buffer.name), i)
+
+
+@dataclass(frozen=True)
+class DeleteTemporary(Move):
+    """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
+
+    Legal where nothing reads it. It has an inverse only as a step of a trace.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... | y[{0}] = 2 * x[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "delete_temporary(t)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "delete_temporary"
+    buffer: BufferName
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        for site in kernel.sites:
+            reader = site.statement
+            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in accesses(reader)):
+                raise Refusal("still-read", f"`{buffer.name}` is read by `{format_statement(reader)}`", site.path)
+        kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]
+        if not kept:
+            raise Refusal("nothing-left", "nothing of the kernel would be left")
+        after = kernel.evolve(
+            buffers=tuple(b for b in kernel.buffers if b.name != buffer.name),
+            body=_without(kernel.body, buffer.name),
+        )
+        origins = identity(kernel).origins
+        return Rewrite(after, InstanceMap(tuple(origins[k] for k in kept)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role == "tmp":
+                yield cls(BufferName(buffer.name))
+
+
+def _without(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
+    """The tree without the statements that write a buffer, and without what that leaves empty."""
+    kept: list[Node] = []
+    for node in nodes:
+        match node:
+            case Statement():
+                if node.target.buffer != buffer:
+                    kept.append(node)
+            case Scope() | Guard():
+                body = _without(node.body, buffer)
+                if body:
+                    kept.append(replace(node, body=body))
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
 class PlaceBuffer(Move):
     """Chooses where a temporary lives: `heap`, `stack`, `reg` (registers) or `shared` (of a GPU's block).
 
@@ -120,6 +228,12 @@ def temporary(kernel: Kernel, name: str) -> Buffer:
             "not-a-temporary", f"`{name}` is an argument of the kernel; only a tmp has storage of its own"
         )
     return buffer
+
+
+def _check_dim(buffer: Buffer, dim: int) -> None:
+    if not 0 <= dim < len(buffer.dims):
+        has = f"dimensions 0 to {len(buffer.dims) - 1}" if buffer.dims else "no dimensions"
+        raise Refusal("unknown-dim", f"`{buffer.name}` has {has}, not {dim}")
 
 
 def _check_constant(buffer: Buffer, storage: str) -> None:

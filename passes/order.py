@@ -1,0 +1,116 @@
+"""Moves that change which statements run together: distribute a scope, exchange neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.dataflow import InstanceMap, identity
+from dojoir.ir import Kernel, Path, format_path
+from dojoir.passes.move import Move, Place, Refusal, Rewrite, scope_at, scopes, siblings
+
+
+@dataclass(frozen=True)
+class SplitScopes(Move):
+    """Distributes a scope: its first `children` children run in one scope, the others in another after it.
+
+    The label stays on the first. The inverse is `join_scopes`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N @i
+    ... | t[{i}] = 2 * x[{i}]
+    ... | y[{i}] = t[{i}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "split_scopes(@i, 1)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    <BLANKLINE>
+    N @i
+    | t[{0}] = 2 * x[{0}]
+    N
+    | y[{0}] = t[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "split_scopes"
+    scope: Place
+    children: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if not 0 < self.children < len(scope.body):
+            raise Refusal(
+                "bad-count",
+                f"the scope has {len(scope.body)} child{'' if len(scope.body) == 1 else 'ren'}: "
+                f"{self.children} of them cannot be split from the rest",
+                path,
+            )
+        first = replace(scope, body=scope.body[: self.children])
+        second = replace(scope, body=scope.body[self.children :], label=None)
+        return Rewrite(kernel.replace_node(path, first, second), identity(kernel))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            for children in range(1, len(scope.body)):
+                yield cls(Place(format_path(path)), children)
+
+
+@dataclass(frozen=True)
+class SwapSiblings(Move):
+    """Exchanges a node with the one after it in the same scope. The inverse is the same move.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... out z: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}]
+    ... | z[{0}] = x[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "swap_siblings(0.0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    out z: f32[N]
+    <BLANKLINE>
+    N
+    | z[{0}] = x[{0}] + 1
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "swap_siblings"
+    node: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        following = _next(path)
+        if len(siblings(kernel, path)) <= following[-1]:
+            raise Refusal("not-adjacent", f"nothing follows {self.node} in the same scope", path)
+        first, second = kernel.at(path), kernel.at(following)
+        after = kernel.replace_node(following).replace_node(path, second, first)
+        origins = identity(kernel).origins
+        before = [k for k, site in enumerate(kernel.sites) if site.path < path]
+        mine = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
+        other = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == following]
+        rest = range(len(before) + len(mine) + len(other), len(origins))
+        return Rewrite(after, InstanceMap(tuple(origins[k] for k in [*before, *other, *mine, *rest])))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in kernel.walk():
+            if path[-1] + 1 < len(siblings(kernel, path)):
+                yield cls(Place(format_path(path)))
+
+
+def _next(path: Path) -> Path:
+    return (*path[:-1], path[-1] + 1)

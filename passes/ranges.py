@@ -1,0 +1,209 @@
+"""Moves on the range of a scope: cut it in two, collapse it with its child, shift what it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.affine import Affine, Iter, SizeVar
+from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.ir import Condition, Extent, Guard, Kernel, Scope, format_path, substitute, substitute_iterators
+from dojoir.passes.move import (
+    Formula,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    only_child,
+    renamed_inside,
+    scope_at,
+    scopes,
+)
+from dojoir.sets import sets_of
+
+
+@dataclass(frozen=True)
+class Cut(Move):
+    """Cuts the range of a scope in two: iterations below `at`, and the rest in a scope of its own after it.
+
+    `at` is affine in the sizes and the iterators around the scope. The first extent is `at` where that is known
+    not to be more than the extent, else the smaller of the two. The label stays on the first.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "cut(@i, 16*(N // 16))"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    16*(N // 16) @i
+    | y[{0}] = 2 * x[{0}]
+    N - 16*(N // 16)
+    | y[{0} + 16*(N // 16)] = 2 * x[{0} + 16*(N // 16)]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "cut"
+    scope: Place
+    at: Formula
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        depth = kernel.depth_of(path)
+        at = self.at.affine(kernel, depth)
+        inside = sets_of(kernel).holds_around(path, [Condition(at, "<=", b) for b in scope.extent.bounds])
+        first = replace(scope, extent=Extent((at,) if inside else (*scope.extent.bounds, at)))
+        moved = substitute_iterators({depth: at + Affine.iterator(depth)})
+        second = Scope(
+            Extent(tuple(bound - at for bound in scope.extent.bounds)),
+            tuple(substitute(node, moved) for node in scope.body),
+            scope.marks,
+        )
+        origins: list[Origin | None] = []
+        mine = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
+        for k, origin in enumerate(identity(kernel).origins):
+            origins.append(origin)
+            if mine and k == mine[-1]:
+                origins += [
+                    Origin(m, tuple(moved(Iter(d)) for d in range(len(kernel.sites[m].scopes)))) for m in mine
+                ]
+        return Rewrite(kernel.replace_node(path, first, second), InstanceMap(tuple(origins)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if len(scope.extent.bounds) != 1:
+                continue
+            bound = scope.extent.bounds[0]
+            ways = [Affine.constant(1), bound - 1]
+            if not bound.is_constant:
+                ways.append(bound // 16 * 16)
+            for way in dict.fromkeys(ways):
+                if not (way.is_constant and bound.is_constant and not 0 < way.offset < bound.offset):
+                    yield cls(Place(format_path(path)), Formula(str(way)))
+
+
+@dataclass(frozen=True)
+class Collapse(Move):
+    """Makes one scope of a scope and its only child, whose extent must be constant. The label of the outer scope
+    stays. The inverse is `split` with the extent of the child.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N, 4]
+    ... out y: f32[N, 4]
+    ... N @i
+    ... | 4 @j
+    ... | | y[{i}, {j}] = 2 * x[{i}, {j}]
+    ... ''')
+    >>> print(dojoir.apply(k, "collapse(@i)"))
+    kernel f(N)
+    in  x: f32[N, 4]
+    out y: f32[N, 4]
+    <BLANKLINE>
+    4*N @i
+    | y[{0} // 4, {0} % 4] = 2 * x[{0} // 4, {0} % 4]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "collapse"
+    scope: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        child = only_child(path, scope)
+        inner = child.extent.constant
+        if inner is None or inner < 1:
+            raise Refusal("open-extent", "the inner extent must be a constant of at least 1", path)
+        if scope.marks != child.marks:
+            raise Refusal("different-marks", "the two scopes have different marks", path)
+        depth = kernel.depth_of(path)
+        own = Affine.iterator(depth)
+
+        def new(atom: SizeVar | Iter) -> Affine:
+            match atom:
+                case Iter(d) if d == depth:
+                    return own // inner
+                case Iter(d) if d == depth + 1:
+                    return own % inner
+                case Iter(d) if d > depth:
+                    return Affine.iterator(d - 1)
+            return Affine.atom(atom)
+
+        extent = Extent(tuple(bound * inner for bound in scope.extent.bounds))
+        body = tuple(substitute(node, new) for node in child.body)
+        after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
+        return Rewrite(after, renamed_inside(kernel, path, new))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if len(scope.body) == 1 and isinstance(scope.body[0], Scope) and scope.body[0].extent.constant:
+                yield cls(Place(format_path(path)))
+
+
+@dataclass(frozen=True)
+class Shift(Move):
+    """Runs each iteration of a scope `by` later: what ran at i runs at i + `by`, under a guard.
+
+    `by` is affine in the sizes and the iterators around the scope, and not negative there: with an iterator it
+    skews the nest. A shift back, `by` negative, is legal where the guard allows it. The inverse is the shift by
+    the negative.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "shift(@i, 2)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N + 2 @i
+    | if {0} >= 2
+    | | y[{0} - 2] = 2 * x[{0} - 2]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "shift"
+    scope: Place
+    by: Formula
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        depth = kernel.depth_of(path)
+        by = self.by.affine(kernel, depth)
+        if by == Affine.constant(0):
+            raise Refusal("no-change", "a shift by 0 changes nothing", path)
+        own = Affine.iterator(depth)
+        moved = substitute_iterators({depth: own - by})
+        body = tuple(substitute(node, moved) for node in scope.body)
+        undone = Condition(own, ">=", Affine.constant(0))
+        match body:
+            case [Guard(conditions=(condition,), body=inner)] if condition == undone:
+                body = inner
+            case _ if sets_of(kernel).holds_around(path, [Condition(by, "<=", Affine.constant(0))]):
+                pass
+            case _:
+                body = (Guard((Condition(own, ">=", by),), body),)
+        extent = Extent(tuple(bound + by for bound in scope.extent.bounds))
+        after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
+        return Rewrite(after, renamed_inside(kernel, path, moved))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in scopes(kernel):
+            place = Place(format_path(path))
+            yield cls(place, Formula("1"))
+            depth = kernel.depth_of(path)
+            if depth:
+                yield cls(place, Formula(f"{{{depth - 1}}}"))
