@@ -17,6 +17,7 @@ from dojoir import ArgumentError, DojoError, KernelError, ParseError, kernels, l
 from dojoir.affine import Affine
 from dojoir.dtypes import DTYPES
 from dojoir.errors import Span
+from dojoir.grammar import parse_affine
 from dojoir.ir import (
     MARKS,
     Access,
@@ -474,6 +475,26 @@ def test_every_mark_dtype_and_function_has_its_place() -> None:
         for name_of_name in ("kernel k({})\n", "kernel k()\ntmp {}: f32\n"):
             with pytest.raises(KernelError, match="reserved-word"):
                 parse(name_of_name.format(name))
+
+
+def test_an_expression_by_itself() -> None:
+    kernel = parse("kernel k(N, K = 4)\n")
+    assert parse_affine(" N - K*{1} // 2", kernel, 2) == N - 4 * COLUMN // 2
+    for text, code, column in (
+        ("N +", "unexpected", 4),
+        ("", "unexpected", 1),
+        ("N = 3", "unexpected", 3),
+        ("N\n| N", "not-a-parent", 1),
+        ("M", "unknown-name", 1),
+        ("N + {2}", "unknown-iterator", 5),
+        ("{i}", "unknown-iterator", 1),
+        ("N*N", "not-affine", 1),
+    ):
+        with pytest.raises((ParseError, KernelError)) as caught:
+            parse_affine(text, kernel, 2)
+        diagnostic = caught.value.diagnostic
+        assert diagnostic.span is not None
+        assert (diagnostic.code, diagnostic.span.column) == (code, column)
 
 
 # -- texts that nobody wrote -------------------------------------------------------------------------------
