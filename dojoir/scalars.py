@@ -26,7 +26,7 @@ def scalar_value(buffer: Buffer, value: object) -> int | float:
     if isinstance(value, bool | np.bool_):
         if dtype.kind == "b":
             return int(bool(value))
-    elif isinstance(value, SupportsIndex):
+    elif isinstance(value, SupportsIndex) and not isinstance(value, np.ndarray):
         if dtype.is_float:
             return _rounded(buffer, operator.index(value))
         if dtype.is_integer:

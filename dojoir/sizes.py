@@ -83,7 +83,10 @@ def _given(kernel: Kernel, name: str, value: object) -> int:
                 f"its runtime sizes: {', '.join(known) or 'none'}"
             )
         raise ArgumentError(message, "unknown-size")
-    number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else 0
+    try:
+        number = operator.index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else 0
+    except TypeError:  # an array of several elements has the method as well
+        number = 0
     if not 1 <= number < 1 << 63:
         raise ArgumentError(f"size {name} must be an integer of at least 1, not {value!r}", "bad-size")
     return number
