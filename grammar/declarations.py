@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.errors import KernelError, Note, Span, did_you_mean
+from dojoir.attributes import align_error, order_error, pad_error, storage_error
+from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, integer
-from dojoir.grammar.names import RESERVED, Names, short
+from dojoir.grammar.names import Names, short
 from dojoir.ir import FP_MODES, STORAGES, Buffer, Condition, Dim, Size, holds
+from dojoir.words import name_error
 
 LARGEST_SIZE = 2**31 - 1
-LARGEST_PAD = 2**20
-LARGEST_ALIGNMENT = 4096
 
 _ATTRIBUTES = (*STORAGES, "order", "pad", "align")
 
@@ -39,11 +39,10 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
     dims = tuple(
         Dim(affine(d.extent, names, f"a dimension of {name}"), d.collapsed, d.extent.span) for d in written.dims
     )
-    for dim in dims:
-        if dim.collapsed and role != "tmp":
-            message = f"'~' is for a tmp; {name} is an argument, and its storage is the caller's"
-            raise names.error("argument-storage", message, dim.loc or written.name.span)
     buffer = Buffer(role, name, dtype, dims, loc=written.name.span)
+    error = storage_error(buffer)
+    if error is not None:
+        raise names.error("bad-attribute", error, next(d.loc for d in dims if d.collapsed) or written.name.span)
     seen: dict[str, Span] = {}
     for attribute in written.attributes:
         word = attribute.name.text
@@ -65,42 +64,36 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
     """The buffer with one attribute set."""
     word, span = attribute.name.text, attribute.span
     numbers = tuple(integer(number, names) for number in attribute.numbers)
-    rank = len(buffer.dims)
-
-    def wrong(message: str) -> KernelError:
-        return names.error("bad-attribute", message, span)
-
     match word:
-        case "order":
-            if not attribute.listed or sorted(numbers) != list(range(rank)):
-                every = ", ".join(str(dim) for dim in range(rank)) or "none, it is a scalar"
-                raise wrong(f"order(…) names each dimension of {buffer.name} once ({every}), outermost first")
-            return replace(buffer, order=numbers)
-        case "pad":
-            if not attribute.listed or len(numbers) != rank:
-                raise wrong(f"pad(…) takes one number for each dimension of {buffer.name}, which has {rank}")
-            if max(numbers) > LARGEST_PAD:
-                raise wrong(f"a dimension is padded by at most {LARGEST_PAD} elements")
-            return replace(buffer, pad=numbers)
+        case "order" if attribute.listed:
+            buffer = replace(buffer, order=numbers)
+            error = order_error(buffer)
+        case "pad" if attribute.listed:
+            buffer = replace(buffer, pad=numbers)
+            error = pad_error(buffer)
+        case "order" | "pad":
+            error = f"{word} takes a number for each dimension, as in {word}(…)"
+        case "align" if len(numbers) == 1 and not attribute.listed and numbers[0]:
+            buffer = replace(buffer, align=numbers[0])
+            error = align_error(buffer)
         case "align":
-            if attribute.listed or len(numbers) != 1 or numbers[0] & (numbers[0] - 1) or not numbers[0]:
-                raise wrong("align takes a power of two, in bytes, such as align 64")
-            if numbers[0] > LARGEST_ALIGNMENT:
-                raise wrong(f"alignment is at most {LARGEST_ALIGNMENT} bytes")
-            return replace(buffer, align=numbers[0])
+            error = "align takes one number of bytes, as in align 64"
+        case _ if numbers:
+            error = f"{word} takes no number"
         case _:
-            if numbers:
-                raise wrong(f"{word} takes no number")
-            if buffer.role != "tmp":
-                message = f"{word} is for a tmp; {buffer.name} is an argument, and its storage is the caller's"
-                raise names.error("argument-storage", message, span)
-            return replace(buffer, storage=word)
+            buffer = replace(buffer, storage=word)
+            error = storage_error(buffer)
+            if buffer.role != "tmp":  # the text does not repeat what is so anyway
+                error = error or f"{word} is for a tmp; leave it out"
+    if error is not None:
+        raise names.error("bad-attribute", error, span)
+    return buffer
 
 
 def _check_new(name: syntax.Word, names: Names) -> None:
-    if name.text in RESERVED:
-        message = f"'{name.text}' is a word of the language, and cannot be a name"
-        raise names.error("reserved-word", message, name.span)
+    error = name_error(name.text)
+    if error is not None:
+        raise names.error("reserved-word", error, name.span)
     earlier = names.sizes.get(name.text) or names.buffers.get(name.text)
     if earlier is not None:
         kind = "size" if isinstance(earlier, Size) else "buffer"

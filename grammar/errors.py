@@ -9,11 +9,10 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
+from dojoir.words import KEYWORDS
 
-KEYWORDS = {
-    "KERNEL": "kernel", "WHERE": "where", "FP": "fp", "IN": "in", "OUT": "out", "INOUT": "inout", "TMP": "tmp",
-    "IF": "if", "AND": "and", "OR": "or", "NOT": "not", "INF": "inf", "NAN": "nan",
-}  # fmt: skip
+WORDS = {word.upper(): word for word in KEYWORDS}
+"""The keywords, by the names of their terminals."""
 HEADER = ("WHERE", "FP", "IN", "OUT", "INOUT", "TMP")
 
 _SIGNS = {
@@ -112,11 +111,11 @@ def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
         return _error("unexpected", "there is no '**': a power is written pow(x, y)", span, source)
     if token.type == "CLOSE_INDEX" and before.rstrip().endswith("["):
         return _error("unexpected", "there is nothing in these brackets: a scalar has none", span, source)
-    if token.type in KEYWORDS and "NAME" in accepts:
+    if token.type in WORDS and "NAME" in accepts:
         return _error("reserved-word", f"'{token}' is a word of the language, and cannot be a name", span, source)
 
     if token.type == "NAME" and opening and before.strip(" \t|") == opening and "EQUAL" in accepts:
-        hint = did_you_mean(opening, KEYWORDS.values())
+        hint = did_you_mean(opening, KEYWORDS)
         message = "a line cannot start with two names; a declaration starts with in, out, inout or tmp"
         return _error("unexpected", message + hint, span, source)
 
@@ -149,7 +148,7 @@ def _plain(accepts: Iterable[str]) -> str:
         if sign in left:
             left -= group
             words.append(word)
-    words += [_SIGNS[name] if name in _SIGNS else f"'{KEYWORDS[name]}'" for name in sorted(left)]
+    words += [_SIGNS[name] if name in _SIGNS else f"'{WORDS[name]}'" for name in sorted(left)]
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 

@@ -10,10 +10,7 @@ from dojoir.dtypes import DTYPES, DType
 from dojoir.errors import Diagnostic, KernelError, Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.ir import Buffer, Size
-from dojoir.operations import CALLS
-
-RESERVED = CALLS | frozenset(DTYPES)
-"""The names that no size and no buffer may have: those that are called."""
+from dojoir.words import RESERVED
 
 
 @dataclass(frozen=True)
