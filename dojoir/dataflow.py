@@ -16,11 +16,11 @@ What cannot be decided within the step limit is `unknown`, which is not legal.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import islpy as isl
 
+from dojoir.affine import Affine
 from dojoir.correspondence import Correspondence
 from dojoir.errors import Diagnostic
 from dojoir.flow import Flow, dependences, flow_of
@@ -35,10 +35,11 @@ from dojoir.instances import (
     same_statement,
     stand_for,
 )
-from dojoir.ir import Guard, Kernel, Node, Scope, Statement, format_path
+from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.limits import limited
 from dojoir.marks import mark_error
 from dojoir.operations import ACCUMULATIONS
-from dojoir.sets import sets_of, workspace
+from dojoir.sets import KernelSets, sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove_bounds
 from dojoir.written import prove_collapsed, prove_written
@@ -95,21 +96,77 @@ def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     `Correspondence` and of `_well_formed` would hold as well."""
     if before.buffers != after.buffers or instances.inlined or instances.extracted:
         return False
-    if len({o.site for o in instances.origins if o is not None}) < len(before.sites):
+    if {o.site for o in instances.origins if o is not None} != set(range(len(before.sites))):
         return False
     for origin, site in zip(instances.origins, after.sites, strict=True):
         if origin is None or not same_statement(before.sites[origin.site].statement, origin, site.statement):
             return False
-    sets = sets_of(after)
-    stands_for = stand_for(after, instances)
-    if not stands_for.range().is_equal(sets_of(before).domains) or not stands_for.is_injective():
+    old, new = sets_of(before), sets_of(after)
+    were, are = _moved_statements(before, after, instances)
+    stands_for = stand_for(after, instances, are)
+    if not stands_for.range().is_equal(old.domains_of(were)) or not stands_for.is_injective():
         return False
-    when = stands_for.reverse().apply_range(sets.map(*(sets.schedule_text(k) for k in sets.numbers)))
-    order = dependences(sets_of(before))
+    order = _between(dependences(old), old, were)
     if order.is_empty():
         return True
+    when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
     moved = isl.Map.from_union_map(order.apply_domain(when).apply_range(when))
     return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
+
+
+def _moved_statements(before: Kernel, after: Kernel, instances: InstanceMap) -> tuple[list[int], list[int]]:
+    """The statements, old and new, of the part of the tree in which the two differ. The rest is the same text
+    around, before and after that part, and each of its statements stands for itself: its order to everything is
+    as it was. All statements where there is no such part."""
+    prefix, start, old_end, new_end = _difference(before.body, after.body)
+    depth = len(prefix)
+
+    def inside(path: Path, end: int) -> bool:
+        return path[:depth] == prefix and start <= path[depth] < end
+
+    were = [k for k, site in enumerate(before.sites) if inside(site.path, old_end)]
+    are = [k for k, site in enumerate(after.sites) if inside(site.path, new_end)]
+    outside = [k for k in range(len(before.sites)) if k not in set(were)]
+    mapped = [instances.origins[k] for k in range(len(after.sites)) if k not in set(are)]
+    same = identity(before).origins
+    around = sum(isinstance(before.at(prefix[: d + 1]), Scope) for d in range(depth))
+    outer = tuple(map(Affine.iterator, range(around)))
+    stays = [same[k] for k in outside] == mapped and all(
+        origin is not None and origin.site in set(were) and origin.iterators[:around] == outer
+        for origin in (instances.origins[k] for k in are)
+    )
+    if stays:
+        return were, are
+    return list(range(len(before.sites))), list(range(len(after.sites)))
+
+
+def _difference(old: tuple[Node, ...], new: tuple[Node, ...]) -> tuple[Path, int, int, int]:
+    """Where two trees differ: the path of a node that both have, the number of its first child that differs, and
+    where the differing children end in either."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    old_end, new_end = len(old) - tail, len(new) - tail
+    if old_end - start == 1 and new_end - start == 1:
+        match old[start], new[start]:
+            case Scope() as a, Scope() as b if (a.extent, a.marks) == (b.extent, b.marks):
+                prefix, *rest = _difference(a.body, b.body)
+                return (start, *prefix), rest[0], rest[1], rest[2]
+            case Guard() as a, Guard() as b if a.conditions == b.conditions:
+                prefix, *rest = _difference(a.body, b.body)
+                return (start, *prefix), rest[0], rest[1], rest[2]
+    return (), start, old_end, new_end
+
+
+def _between(order: isl.UnionMap, sets: KernelSets, numbers: list[int]) -> isl.UnionMap:
+    """The pairs of a dependence both ends of which are among the given statements."""
+    if len(numbers) == len(sets.numbers):
+        return order
+    ends = sets.domains_of(numbers)
+    return order.intersect_domain(ends).intersect_range(ends)
 
 
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -118,19 +175,6 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     return Correspondence(before, after, instances, True).refusal() is None and _lane_sums(after) <= _lane_sums(
         before
     )
-
-
-@contextmanager
-def limited(steps: int) -> Iterator[None]:
-    """Runs isl operations under a limit: past it, they raise isl.Error."""
-    context = workspace().context
-    context.reset_operations()
-    context.set_max_operations(steps)
-    try:
-        yield
-    finally:
-        context.set_max_operations(0)
-        context.reset_operations()
 
 
 def _declarations(before: Kernel, after: Kernel) -> Verdict | None:

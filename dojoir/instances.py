@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import islpy as isl
@@ -58,15 +59,17 @@ def identity(kernel: Kernel) -> InstanceMap:
     )
 
 
-def stand_for(after: Kernel, instances: InstanceMap) -> isl.UnionMap:
-    """Each new instance that runs to the old one that it stands for."""
+def stand_for(after: Kernel, instances: InstanceMap, numbers: Iterable[int] | None = None) -> isl.UnionMap:
+    """Each new instance that runs to the old one that it stands for; only those of some statements if given."""
     sets = sets_of(after)
     pieces = []
-    for k, origin in enumerate(instances.origins):
+    for k in sets.numbers if numbers is None else numbers:
+        origin = instances.origins[k]
         if origin is not None:
             old = ", ".join(map(isl_affine, origin.iterators))
-            pieces.append(f"s{k}[{iterators(len(after.sites[k].scopes))}] -> s{origin.site}[{old}]")
-    return sets.map(*pieces).intersect_domain(sets.domains)
+            where = sets.constraints(after.sites[k].ancestors)
+            pieces.append(f"s{k}[{iterators(len(after.sites[k].scopes))}] -> s{origin.site}[{old}] : {where}")
+    return sets.map(*pieces)
 
 
 def same_statement(old: Statement, origin: Origin, new: Statement) -> bool:

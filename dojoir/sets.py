@@ -194,14 +194,16 @@ class KernelSets:
         """The union of maps given as text without parameters, for the sizes that a call may have."""
         return self.workspace.union_map(f"{self.prefix}{{ {p} }}" for p in pieces).intersect_params(self.parameters)
 
-    def domain_text(self, number: int) -> str:
-        site = self.kernel.sites[number]
-        return f"s{number}[{iterators(len(site.scopes))}] : {self.constraints(site.ancestors)}"
+    def domains_of(self, numbers: Iterable[int]) -> isl.UnionSet:
+        """The instances of some statements."""
+        sites = [(k, self.kernel.sites[k]) for k in numbers]
+        pieces = (f"s{k}[{iterators(len(s.scopes))}] -> [] : {self.constraints(s.ancestors)}" for k, s in sites)
+        return self.map(*pieces).domain()
 
     @cached_property
     def domains(self) -> isl.UnionSet:
         """Every statement instance."""
-        return self.map(*(f"{self.domain_text(k)}".replace(" : ", " -> [] : ", 1) for k in self.numbers)).domain()
+        return self.domains_of(self.numbers)
 
     @property
     def numbers(self) -> range:
