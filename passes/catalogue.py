@@ -13,6 +13,7 @@ from dojoir.passes.move import BufferName, Formula, Move, Place, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
 from dojoir.passes.ranges import Collapse, Cut, Shift
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Tile
+from dojoir.passes.staging import Stage
 from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
 
 MOVES: tuple[type[Move], ...] = (
@@ -30,6 +31,7 @@ MOVES: tuple[type[Move], ...] = (
     PlaceBuffer,
     ReorderDims,
     PadDims,
+    Stage,
     Inline,
     DeleteTemporary,
     Unroll,

@@ -1,0 +1,257 @@
+"""Moves that put a copy of a part of an array into a buffer of its own: packing, and accumulating aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.affine import Affine, Iter
+from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.instances import accesses
+from dojoir.ir import (
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Dim,
+    Expr,
+    Extent,
+    Guard,
+    Index,
+    Kernel,
+    Node,
+    Op,
+    Scope,
+    Statement,
+    format_path,
+)
+from dojoir.marks import constant_bound
+from dojoir.operations import ACCUMULATIONS
+from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, Word
+from dojoir.sets import sets_of
+
+
+@dataclass(frozen=True)
+class Stage(Move):
+    """Makes the node at `node` work on a copy of the part of a buffer that it touches: a new temporary, filled
+    before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
+
+    In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
+    what is left runs from 0 to a constant or a size and is the index of the copy. The temporary is called
+    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... where N % 8 == 0
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N // 8 @b
+    ... | 8 @i
+    ... | | y[8*{b} + {i}] = 2 * x[8*{b} + {i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "stage(0.0, x, t, in)"))
+    kernel f(N)
+    where N % 8 == 0
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[8]
+    <BLANKLINE>
+    N // 8 @b
+    | 8
+    | | t[{1}] = x[8*{0} + {1}]
+    | 8 @i
+    | | y[8*{0} + {1}] = 2 * t[{1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "stage"
+    node: Place
+    buffer: BufferName
+    copy: BufferName
+    direction: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        buffer = kernel.buffer(self.buffer)
+        if self.direction not in {"in", "out", "inout"}:
+            raise Refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout", path)
+        if self.copy in {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}:
+            raise Refusal("name-taken", f"`{self.copy}` is already a name of the kernel", path)
+        node = kernel.at(path)
+        depth = kernel.depth_of(path)
+        found = [a for site in kernel.sites if site.path[: len(path)] == path
+                 for a in _all(site.statement) if a.buffer == buffer.name]  # fmt: skip
+        if not found:
+            raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
+        ranges = _inner_extents(node, depth)
+        bases = [_base(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
+        dims = tuple(Dim(_reach(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
+        staged = Buffer("tmp", self.copy, buffer.dtype, dims)
+        renamed = _renamed(node, buffer.name, self.copy, bases)
+        extents = [
+            part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
+            for part, whole, both in _copied(buffer, staged, bases)
+        ]
+        fill = _copy_nest(buffer, staged, bases, extents, depth, back=False)
+        drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
+        new = [*([fill] if self.direction != "out" else []), renamed, *([drain] if self.direction != "in" else [])]
+        after = kernel.replace_node(path, *new).evolve(buffers=(*kernel.buffers, staged))
+        return Rewrite(after, InstanceMap(tuple(self._origins(kernel))))
+
+    def _origins(self, kernel: Kernel) -> Iterator[Origin | None]:
+        path = kernel.path(self.node)
+        inside = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
+        for k, origin in enumerate(identity(kernel).origins):
+            if k == inside[0] and self.direction != "out":
+                yield None
+            yield origin
+            if k == inside[-1] and self.direction != "in":
+                yield None
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, node in kernel.walk():
+            if not isinstance(node, Scope):
+                continue
+            sites = [site for site in kernel.sites if site.path[: len(path)] == path]
+            for buffer in kernel.buffers:
+                reads = any(a.buffer == buffer.name for s in sites for a in accesses(s.statement)[1:])
+                adds = any(
+                    s.statement.target.buffer == buffer.name and s.statement.op in ACCUMULATIONS for s in sites
+                )
+                writes = any(s.statement.target.buffer == buffer.name for s in sites)
+                if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
+                    direction = "out" if not (reads or adds) else "inout" if writes else "in"
+                    name = _fresh_name(kernel, buffer.name)
+                    yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
+
+
+def _fresh_name(kernel: Kernel, name: str) -> str:
+    used = {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}
+    name += "_copy"
+    while name in used:
+        name += "_"
+    return name
+
+
+def _all(statement: Statement) -> Iterator[Access]:
+    yield from accesses(statement)
+
+
+def _inner_extents(node: Node, depth: int) -> dict[int, Affine]:
+    """How far each iterator inside a node goes, by depth: a constant where there is one. Raises Refusal where two
+    scopes of one depth differ."""
+    found: dict[int, Affine] = {}
+
+    def visit(node: Node, depth: int) -> None:
+        match node:
+            case Scope():
+                constant = constant_bound(node)
+                extent = Affine.constant(constant) if constant is not None else node.extent.bounds[0]
+                if found.setdefault(depth, extent) != extent:
+                    raise Refusal("different-extents", f"scopes at depth {depth} have different extents")
+                for child in node.body:
+                    visit(child, depth + 1)
+            case Guard():
+                for child in node.body:
+                    visit(child, depth)
+            case Statement():
+                pass
+
+    visit(node, depth)
+    return found
+
+
+def _base(name: str, dim: int, found: list[Access], depth: int) -> Affine:
+    """The part of the index in a dimension that is fixed while the node runs: the same for all accesses."""
+    bases = {_fixed_part(name, dim, access, depth) for access in found}
+    if len(bases) > 1:
+        raise Refusal("different-parts", f"accesses of `{name}` begin at different places in dimension {dim}")
+    return bases.pop()
+
+
+def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
+    index = access.indices[dim]
+    if isinstance(index, Access):
+        raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")
+    fixed = Affine.constant(0)
+    for atom, coefficient in index.terms:
+        inner = Affine.atom(atom).iterators
+        if all(d < depth for d in inner):
+            fixed = fixed + Affine.atom(atom) * coefficient
+        elif not isinstance(atom, Iter):
+            raise Refusal("not-linear", f"an index of `{name}` in dimension {dim} is divided")
+    return fixed
+
+
+def _reach(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
+    """One more than the largest local index in a dimension. Raises Refusal where it is not plain."""
+    reaches: set[Affine] = set()
+    for access in found:
+        index = access.indices[dim]
+        assert isinstance(index, Affine)
+        local = index - base
+        if local.offset < 0:
+            raise Refusal("negative-part", f"an index of `{name}` in dimension {dim} goes below its start")
+        reach = Affine.constant(local.offset + 1)
+        for atom, coefficient in local.terms:
+            assert isinstance(atom, Iter)
+            extent = extents[atom.depth]
+            if coefficient < 0 or extent.iterators:
+                raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
+            reach = reach + (extent - 1) * coefficient
+        reaches.add(reach)
+    largest = [r for r in reaches if all((r - other).is_constant and (r - other).offset >= 0 for other in reaches)]
+    if not largest:
+        raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
+    return largest[0]
+
+
+def _renamed(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
+    """The node with every access of one buffer made to the copy."""
+
+    def access(a: Access) -> Access:
+        indices = tuple(access(i) if isinstance(i, Access) else i for i in a.indices)
+        if a.buffer != old:
+            return Access(a.buffer, indices)
+        local = (i - base for i, base in zip(indices, bases, strict=True) if isinstance(i, Affine))
+        return Access(new, tuple(local))
+
+    def expr(e: Expr) -> Expr:
+        match e:
+            case Access():
+                return access(e)
+            case Op(name, args):
+                return Op(name, tuple(map(expr, args)))
+            case Cast(dtype, arg):
+                return Cast(dtype, expr(arg))
+            case Const() | Index():
+                return e
+
+    match node:
+        case Statement(target, op, value):
+            return Statement(access(target), op, expr(value))
+        case Scope() | Guard():
+            return replace(node, body=tuple(_renamed(child, old, new, bases) for child in node.body))
+
+
+def _copied(buffer: Buffer, staged: Buffer, bases: list[Affine]) -> Iterator[tuple[Extent, Affine, Extent]]:
+    """In each dimension the extent of the copy, how far the buffer goes from there, and the smaller of the two."""
+    for base, mine, its in zip(bases, staged.dims, buffer.dims, strict=True):
+        whole = its.extent - base
+        yield Extent((mine.extent,)), whole, Extent((mine.extent, whole))
+
+
+def _copy_nest(
+    buffer: Buffer, staged: Buffer, bases: list[Affine], extents: list[Extent], depth: int, back: bool
+) -> Node:
+    """Copies between a buffer and its staged part, what lies inside the buffer of it."""
+    own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
+    outside = Access(buffer.name, tuple(base + i for base, i in zip(bases, own, strict=True)))
+    inside = Access(staged.name, tuple(own))
+    node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
+    for extent in reversed(extents):
+        node = Scope(extent, (node,))
+    return node
