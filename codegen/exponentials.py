@@ -40,7 +40,8 @@ def scale(body: Body, value: Expr, k: Expr, p: Precision) -> Expr:
 def exp(body: Body, x: Expr) -> Expr:
     """eˣ = 2ⁿ eʳ, with a polynomial of degree 6 (f64: 12) for eʳ."""
     p = precision.of(x.dtype)
-    r, k = reduce(body, x.at_least(p.exp_zero).at_most(p.exp_inf), 2 * p.bias, p)
+    x = body.let("clamped", x.at_least(p.exp_zero).at_most(p.exp_inf))
+    r, k = reduce(body, x, 2 * p.bias, p)
     return scale(body, body.let("power", horner(r, (1.0, 1.0, *p.exp))), k, p)
 
 
@@ -60,7 +61,7 @@ def tanh(body: Body, x: Expr) -> Expr:
     a = body.let("a", x.abs())
     square = body.let("square", x * x)
     small = body.let("small", fma(a * square, horner(square, p.tanh), a))
-    r, k = reduce(body, (a * 2.0).at_most(2 * p.tanh_one), p.bias, p)
+    r, k = reduce(body, body.let("twice", (a * 2.0).at_most(2 * p.tanh_one)), p.bias, p)
     power = horner(r, (1.0, 1.0, *p.exp)) * power_of_two(k, p)
     large = 1.0 - 2.0 / (power + 1.0)
     return with_sign(select(a < 0.8, small, large), x, p)
@@ -82,7 +83,7 @@ def sigmoid(body: Body, x: Expr) -> Expr:
     """1 / (1 + z) for x ≥ 0 and z / (1 + z) below, with z = exp(-|x|); the quotient is corrected once."""
     p = precision.of(x.dtype)
     lift = p.bias // 2  # keeps z normal up to its last multiplication
-    r, k = reduce(body, (-x.abs()).at_least(p.exp_zero), p.bias + lift, p)
+    r, k = reduce(body, body.let("below_zero", (-x.abs()).at_least(p.exp_zero)), p.bias + lift, p)
     z = body.let("z", horner(r, (1.0, 1.0, *p.exp)) * power_of_two(k, p) * 2.0**-lift)
     below = body.let("below", z + 1.0)
     below_rest = body.let("below_rest", z - (below - 1.0))

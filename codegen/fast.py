@@ -20,7 +20,7 @@ LOG = (
 
 def exp(body: Body, x: Expr) -> Expr:
     """eˣ with a polynomial of degree 5. inf begins at 88.38 instead of 88.73."""
-    r, k = reduce(body, x.at_least(-88.0).at_most(89.0), P.bias, P)
+    r, k = reduce(body, body.let("clamped", x.at_least(-88.0).at_most(89.0)), P.bias, P)
     return horner(r, EXP) * power_of_two(k, P)
 
 
@@ -33,7 +33,7 @@ def log(body: Body, x: Expr) -> Expr:
 
 def tanh(body: Body, x: Expr) -> Expr:
     """t / (t + 2) with t = exp(2 |x|) - 1, and the sign of x."""
-    r, k = reduce(body, (x.abs() * 2.0).at_most(2 * P.tanh_one), P.bias, P)
+    r, k = reduce(body, body.let("twice", (x.abs() * 2.0).at_most(2 * P.tanh_one)), P.bias, P)
     power = body.let("power", power_of_two(k, P))
     t = body.let("expm1", fma(power, fma(r * r, horner(r, EXPM1), r), power - 1.0))
     return with_sign(t / (t + 2.0), x, P)
