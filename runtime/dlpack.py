@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from dojoir.errors import ArgumentError
 
@@ -32,13 +32,16 @@ _NAMES = {
 }  # fmt: skip
 
 
-@runtime_checkable
 class HasDLPack(Protocol):
     """What an object must have to be seen: the standard's two methods."""
 
     def __dlpack__(self, *, max_version: tuple[int, int] | None = None) -> object: ...
 
     def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+def has_dlpack(value: object) -> TypeGuard[HasDLPack]:
+    return hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +120,12 @@ def _refused(name: str, value: object, error: Exception) -> ArgumentError:
 
 def _read(name: str, capsule: object) -> Tensor:
     writable = True
-    if _is_capsule(capsule, b"dltensor"):
-        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    elif _is_capsule(capsule, b"dltensor_versioned"):
-        versioned = _Versioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
-        if versioned.major != 1:
-            raise ArgumentError(
-                f"argument {name} comes with DLPack version {versioned.major}, which is not known here", "no-dlpack"
-            )
+    try:
+        tensor = _DLTensor.from_address(_pointer(capsule, b"dltensor"))
+    except ValueError:
+        versioned = _versioned(name, capsule)
         writable = not versioned.flags & _READ_ONLY
         tensor = versioned.tensor
-    else:
-        raise ArgumentError(f"argument {name} gave no DLPack capsule, but {capsule!r}", "no-dlpack")
     dtype = tensor.dtype
     dtype_name = _NAMES.get((dtype.code, dtype.bits), f"DLPack type {dtype.code} of {dtype.bits} bits")
     if dtype.lanes != 1:
@@ -143,6 +140,18 @@ def _read(name: str, capsule: object) -> Tensor:
     return Tensor((tensor.data or 0) + tensor.byte_offset, dtype_name, shape, strides, writable, capsule)
 
 
+def _versioned(name: str, capsule: object) -> _Versioned:
+    try:
+        versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
+    except ValueError:
+        raise ArgumentError(f"argument {name} gave no DLPack capsule, but {capsule!r}", "no-dlpack") from None
+    if versioned.major != 1:
+        raise ArgumentError(
+            f"argument {name} comes with DLPack version {versioned.major}, which is not known here", "no-dlpack"
+        )
+    return versioned
+
+
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides, in elements, of an array whose last dimension is innermost and that has no gaps."""
     strides = []
@@ -153,14 +162,6 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _is_capsule(capsule: object, name: bytes) -> bool:
-    return bool(ctypes.pythonapi.PyCapsule_IsValid(ctypes.py_object(capsule), name))
-
-
-def _capsule_pointer(capsule: object, name: bytes) -> int:
-    return int(_get_pointer(ctypes.py_object(capsule), name))
-
-
-_get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )

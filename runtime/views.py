@@ -9,7 +9,7 @@ import numpy as np
 
 from dojoir.dtypes import DTYPES
 from dojoir.errors import ArgumentError
-from dojoir.runtime.dlpack import HasDLPack, borrow
+from dojoir.runtime.dlpack import borrow, has_dlpack
 
 _ITEM_BYTES = {name: dtype.itemsize for dtype in DTYPES.values() for name in dtype.accepted}
 _NUMPY = {np.dtype(dtype.stored): dtype.stored for dtype in DTYPES.values()}
@@ -33,7 +33,7 @@ def view_of(name: str, value: object) -> View:
     if isinstance(value, np.ndarray):
         address: int = value.__array_interface__["data"][0]
         return View(address, _dtype_name(name, value), value.shape, value.strides, value.flags.writeable, value)
-    if isinstance(value, HasDLPack):
+    if has_dlpack(value):
         tensor = borrow(name, value)
         item = _ITEM_BYTES.get(tensor.dtype, 1)
         strides = tuple(stride * item for stride in tensor.strides)

@@ -1,0 +1,172 @@
+"""A compiled kernel: callable on arrays, in place, with every argument checked first."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dojoir.codegen.lir import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
+from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mean
+from dojoir.ir import Kernel
+from dojoir.locate import place
+from dojoir.runtime.arguments import Bound, Fit, Signature, check_type
+from dojoir.runtime.layout import allocate
+from dojoir.runtime.scalars import Number, takes_value
+from dojoir.runtime.views import View, as_numpy, view_of
+from dojoir.sizes import solve
+
+if TYPE_CHECKING:
+    CType = type[ctypes._SimpleCData[int]] | type[ctypes._SimpleCData[float]] | type[ctypes.c_void_p]
+
+_C_TYPES: dict[str, CType] = {
+    "float64": ctypes.c_double,
+    "float32": ctypes.c_float,
+    "float16": ctypes.c_uint16,
+    "int64": ctypes.c_int64,
+    "int32": ctypes.c_int32,
+    "int16": ctypes.c_int16,
+    "int8": ctypes.c_int8,
+    "uint64": ctypes.c_uint64,
+    "uint32": ctypes.c_uint32,
+    "uint16": ctypes.c_uint16,
+    "uint8": ctypes.c_uint8,
+    "bool": ctypes.c_uint8,
+}
+
+
+class Compiled:
+    """A kernel as machine code in this process.
+
+    `compiled(x, y)` takes every in, out and inout argument in declared order and writes in place;
+    `compiled.run({"x": x})` allocates what the kernel returns. Arrays are NumPy's or anything with `__dlpack__`,
+    on the CPU, in the layout that the kernel declares (C-contiguous by default), and are never copied; scalars
+    are Python or NumPy numbers. Sizes come from the shapes; one that no shape gives is passed by name.
+
+    Both raise ArgumentError before anything runs where an argument does not fit, and RunError where the kernel
+    had no memory for its temporaries or an index read from data was out of range.
+    """
+
+    __slots__ = ("_checks", "_code", "_function", "_known", "_signature", "kernel", "source", "target", "threads")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        target: str,
+        threads: int,
+        source: str,
+        address: int,
+        code: object,
+        checks: tuple[Check, ...] = (),
+    ) -> None:
+        """`address` is that of the function, `code` what must live as long as it is called."""
+        self.kernel = kernel
+        self.target = target
+        self.threads = threads
+        self.source = source
+        self._checks = checks
+        self._code = code
+        self._signature = Signature(kernel)
+        self._known: Fit | None = None
+        parameters = [_C_TYPES[b.dtype.stored] if takes_value(b) else ctypes.c_void_p for b in kernel.arguments]
+        sizes = [ctypes.c_int64] * len(kernel.runtime_sizes)
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters, *sizes)(address)
+
+    def __call__(self, /, *arguments: object, **sizes: object) -> None:
+        """Runs the kernel on all its arguments, in declared order, in place."""
+        bound, self._known = self._signature.bind(arguments, sizes, self._known)
+        self._call(bound.values)
+
+    def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
+        """The same call with its arguments checked once, to be made any number of times."""
+        bound, self._known = self._signature.bind(arguments, sizes, self._known)
+        return _BoundCall(self, bound)
+
+    def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, np.ndarray]:
+        """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout`
+        in a new array each. An `inout` may have any strides, since it is copied."""
+        given = self._named(inputs)
+        views: dict[str, View] = {}
+        for buffer in self._signature.arrays:
+            if buffer.role != "out":
+                views[buffer.name] = view_of(buffer.name, given[buffer.name])
+                check_type(buffer, views[buffer.name])
+        solved = solve(self.kernel, {name: view.shape for name, view in views.items()}, sizes)
+        results: dict[str, np.ndarray] = {}
+        for buffer in self._signature.arrays:
+            if buffer.role != "in":
+                results[buffer.name] = allocate(buffer, solved)
+                if buffer.role == "inout":
+                    results[buffer.name][...] = as_numpy(views[buffer.name], buffer.dtype.stored)
+        self(*(results.get(buffer.name, given.get(buffer.name)) for buffer in self._signature.arguments), **sizes)
+        return results
+
+    def empty(self, name: str, /, **sizes: object) -> np.ndarray:
+        """A new array for the argument `name`, in its declared layout, its contents arbitrary."""
+        buffer = self.kernel.buffer(name)
+        if buffer.role == "tmp" or takes_value(buffer):
+            what = "a temporary" if buffer.role == "tmp" else "a scalar"
+            raise ArgumentError(f"{name} is {what} of kernel {self.kernel.name}: it takes no array", "no-array")
+        return allocate(buffer, solve(self.kernel, {}, sizes))
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s)>"
+
+    def _call(self, values: tuple[Number, ...]) -> None:
+        status: int = self._function(*values)
+        if status != OK:
+            raise self._failure(status)
+
+    def _failure(self, status: int) -> RunError:
+        if status == OUT_OF_MEMORY:
+            return RunError(
+                f"kernel {self.kernel.name} had no memory for its temporaries: run it on smaller arrays, or give "
+                f"them fewer dimensions (reuse_dims)",
+                "out-of-memory",
+            )
+        check = self._checks[status - FIRST_CHECK]
+        source, span = place(self.kernel, check.path)
+        return RunError(
+            Diagnostic(
+                "index-out-of-range",
+                f"an index read from data is out of range: {check.access}",
+                span,
+                source,
+                (Note("what the kernel wrote is not to be used"),),
+            )
+        )
+
+    def _named(self, inputs: Mapping[str, object]) -> Mapping[str, object]:
+        """The inputs, once every one is an argument that `run` takes and none is missing."""
+        takes = [buffer.name for buffer in self.kernel.arguments if buffer.role != "out"]
+        for name in inputs:
+            if name not in takes:
+                if any(buffer.name == name for buffer in self.kernel.arguments):
+                    raise ArgumentError(f"{name} is an output: run returns it, do not pass it", "unknown-argument")
+                raise ArgumentError(
+                    f"kernel {self.kernel.name} has no argument '{name}'{did_you_mean(name, takes)}; "
+                    f"run takes {', '.join(takes) or 'nothing'}",
+                    "unknown-argument",
+                )
+        for buffer in self.kernel.arguments:
+            if buffer.role != "out" and buffer.name not in inputs:
+                raise ArgumentError(
+                    f"argument {buffer.name} is missing: kernel {self.kernel.name} declares it {buffer.role}",
+                    "missing-argument",
+                )
+        return inputs
+
+
+class _BoundCall:
+    """A call whose arguments fit. Keeps them alive."""
+
+    __slots__ = ("_bound", "_compiled")
+
+    def __init__(self, compiled: Compiled, bound: Bound) -> None:
+        self._compiled = compiled
+        self._bound = bound
+
+    def __call__(self) -> None:
+        self._compiled._call(self._bound.values)

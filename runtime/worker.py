@@ -1,0 +1,74 @@
+"""The child's side: one job, read as JSON from stdin, reported as lines of JSON to a pipe.
+
+`python -m dojoir.runtime.worker FD` is started by `dojoir.runtime.child`. A `DojoError` is a message like any
+other; what else goes wrong ends the process, which its parent sees.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from dojoir.errors import DojoError
+
+Report = Callable[[dict[str, object]], None]
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Does the job and ends the process, without the clean-up of the interpreter: the job may have left it unfit
+    for one."""
+    stream = int(sys.argv[1])
+    os.set_inheritable(stream, False)
+    job: dict[str, Any] = json.load(sys.stdin)
+    _die_with(job["parent"])
+    _limit_memory(job["memory_limit"])
+
+    def report(message: dict[str, object]) -> None:
+        os.write(stream, json.dumps(message).encode() + b"\n")
+
+    try:
+        _work(job, report)
+    except DojoError as error:
+        diagnostic = error.diagnostic
+        report({"raised": type(error).__name__, "code": diagnostic.code, "message": diagnostic.message})
+    except MemoryError:
+        report({"raised": "RunError", "code": "out-of-memory", "message": "the process ran out of memory"})
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _work(job: dict[str, Any], report: Report) -> None:
+    match job["kind"]:
+        case "trial":
+            from dojoir.runtime.trial import run_trial
+
+            run_trial(job, report)
+        case kind:
+            raise AssertionError(f"no job is called {kind!r}")
+
+
+def _die_with(parent: int) -> None:
+    """Where the system can, ends this process when its parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it ended before
+            os._exit(1)
+
+
+def _limit_memory(limit: int | None) -> None:
+    if limit is not None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,408 @@
+"""Verification: right kernels pass, wrong ones do not, and whatever a kernel does to its process is a result."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir import ArgumentError, KernelError, RunError
+from dojoir.dtypes import DTYPES
+from dojoir.runtime.child import run_child
+from dojoir.runtime.compare import Expected, compare
+from dojoir.runtime.inputs import DISTRIBUTIONS, NONFINITE, make_inputs
+from dojoir.runtime.sample_sizes import count_instances, sample_sizes
+from dojoir.runtime.subject import KernelSubject
+from dojoir.runtime.tolerance import bounded
+from dojoir.runtime.verify import Report, verify, verify_subject
+
+SOFTMAX = dojoir.kernels.load("softmax")
+
+MATMUL = """
+kernel matmul(N, M, K)
+in  a: f32[N, K]
+in  b: f32[K, M]
+out c: f32[N, M]
+
+N
+| M
+| | c[{0}, {1}] = 0
+| | K
+| | | c[{0}, {1}] += a[{0}, {2}] * b[{2}, {1}]
+"""
+
+
+# -- outcomes of the process -------------------------------------------------------------------------------
+def by_hand(body: str, time_limit: float = 60.0, **declarations: str) -> Report:
+    """The report on LLVM code that stands for softmax, at two sizes."""
+    text = f"define i32 @softmax(ptr %x, ptr %y, i64 %n, i64 %m) {{\n{body}\n}}\n"
+    text += "".join(f"declare {kind} @{name}\n" for name, kind in declarations.items())
+    sizes = [{"N": 3, "M": 5}, {"N": 1, "M": 1}]
+    return verify_subject(KernelSubject(SOFTMAX, "llvm", 1, text), SOFTMAX, sizes, (0,), ("uniform",), time_limit)
+
+
+def test_a_hanging_kernel_is_stopped() -> None:
+    report = by_hand('br label %l\nl:\ncall void asm sideeffect "", ""()\nbr label %l', time_limit=3.0)
+    assert not report.ok
+    assert "hung (stopped after 3 s)" in str(report)
+    assert report.not_run >= 1
+
+
+PAST_THE_END = """
+%c = mul i64 %n, %m
+%p = getelementptr float, ptr %y, i64 %c
+store float 1.0, ptr %p
+ret i32 0
+"""
+BEFORE_THE_START = """
+%p = getelementptr i8, ptr %x, i64 -4096
+%v = load volatile i8, ptr %p
+ret i32 0
+"""
+
+
+@pytest.mark.parametrize("body", ["store i32 1, ptr null\nret i32 0", PAST_THE_END, BEFORE_THE_START])
+def test_an_access_where_nothing_is_is_a_crash(body: str) -> None:
+    report = by_hand(body)
+    assert not report.ok
+    assert report.reason is not None
+    assert "crashed (SIG" in report.reason
+    assert "N=3, M=5" in report.reason
+
+
+def test_a_write_into_the_slack_is_seen() -> None:
+    report = by_hand("%p = getelementptr float, ptr %y, i64 -1\nstore float 1.0, ptr %p\nret i32 0")
+    assert report.reason is not None
+    assert "wrote outside of y" in report.reason
+
+
+def test_an_input_must_stay_as_it_is() -> None:
+    report = by_hand("store float 7.0, ptr %x\nret i32 0")
+    assert report.reason is not None
+    assert "changed its input x" in report.reason
+
+
+def test_an_output_that_is_not_written_is_seen() -> None:
+    report = by_hand("ret i32 0")
+    assert report.reason is not None
+    assert "wrong result: y[0, 0] is nan" in report.reason
+    with pytest.raises(RunError, match="wrong result") as caught:
+        report.raise_if_failed()
+    assert caught.value.diagnostic.code == "verification-failed"
+
+
+def test_a_process_that_is_killed_or_leaves() -> None:
+    killed = by_hand("%i = call i32 @getpid()\n%k = call i32 @kill(i32 %i, i32 9)\nret i32 0", **{
+        "getpid()": "i32", "kill(i32, i32)": "i32",
+    })  # fmt: skip
+    assert "killed (SIGKILL" in str(killed)
+    left = by_hand("call void @exit(i32 0)\nret i32 0", **{"exit(i32)": "void"})
+    assert not left.ok
+    aborted = by_hand("call void @abort()\nret i32 0", **{"abort()": "void"})
+    assert "crashed (SIGABRT)" in str(aborted)
+
+
+def test_a_status_other_than_0_is_a_failure() -> None:
+    assert "no memory for its temporaries" in str(by_hand("ret i32 1"))
+
+
+def test_too_little_memory_is_a_result() -> None:
+    outcome = run_child(
+        {"kind": "trial", "subject": KernelSubject(SOFTMAX).to_json(), "runs": []}, 60, memory_limit=64 << 20
+    )
+    assert outcome.ended is not None or any("raised" in message for message in outcome.messages)
+
+
+def test_a_child_dies_with_all_that_it_started() -> None:
+    """What a job leaves behind is ended with it: here a grandchild that holds the pipes."""
+    text = """
+define i32 @softmax(ptr %x, ptr %y, i64 %n, i64 %m) {
+  %p = call i32 @fork()
+  %child = icmp eq i32 %p, 0
+  br i1 %child, label %stay, label %leave
+stay:
+  %t = call i32 @sleep(i32 600)
+  br label %stay
+leave:
+  ret i32 1
+}
+declare i32 @fork()
+declare i32 @sleep(i32)
+"""
+    report = verify_subject(
+        KernelSubject(SOFTMAX, "llvm", 1, text), SOFTMAX, [{"N": 1, "M": 1}], (0,), ("uniform",), 8.0
+    )
+    assert "no memory" in str(report)
+
+
+# -- results -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["softmax", "matmul_int8", "argmax", "cross_entropy", "maxpool2d"])
+def test_library_kernels_are_right(name: str) -> None:
+    report = verify(dojoir.kernels.load(name))
+    assert report.ok, str(report)
+    assert report.reference == "the interpreter in f64"
+    assert len(report.cases) >= 12
+    assert {case.distribution for case in report.cases} == set(DISTRIBUTIONS)
+
+
+WRONG = {
+    "a product rounded to f16": ("a[{0}, {2}] * b[{2}, {1}]", "f32(f16(a[{0}, {2}] * b[{2}, {1}]))"),
+    "the last term left out": ("| | K\n", "| | K - 1\n"),
+    "another column": ("b[{2}, {1}]", "b[{2}, 0]"),
+    "no start": ("c[{0}, {1}] = 0", "c[{0}, {1}] = 0.0001"),
+    "a sum in bf16": ("a[{0}, {2}] * b[{2}, {1}]", "f32(bf16(a[{0}, {2}])) * b[{2}, {1}]"),
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
+def test_wrong_kernels_fail(change: tuple[str, str]) -> None:
+    old, new = change
+    assert old in MATMUL
+    report = verify(dojoir.parse(MATMUL.replace(old, new)), dojoir.parse(MATMUL))
+    assert not report.ok
+    assert report.reason is not None
+    assert report.reason.startswith("wrong result: c[")
+
+
+def test_another_order_of_summation_passes_and_an_exact_input_stays_exact() -> None:
+    backwards = MATMUL.replace("a[{0}, {2}] * b[{2}, {1}]", "a[{0}, K - 1 - {2}] * b[K - 1 - {2}, {1}]")
+    report = verify(dojoir.parse(backwards), dojoir.parse(MATMUL), sizes={"N": 3, "M": 2, "K": 200})
+    assert report.ok, str(report)
+    for case in report.cases:
+        if case.distribution == "integers":
+            assert case.worst is not None
+            assert case.worst.allowed == 0
+            assert case.worst.value == case.worst.expected
+
+
+def test_a_sum_with_one_term_wrong_by_one_part_in_a_million_fails() -> None:
+    """Where the inputs are small integers nothing rounds, so nothing may differ."""
+    text = "kernel total(N)\nin x: f32[N]\nout y: f32\n\ny = 0\nN\n| y += x[{0}]\n"
+    off = text.replace("y += x[{0}]", "y += select({0} == N - 1, x[{0}] * 1.000001, x[{0}])")
+    report = verify(dojoir.parse(off), dojoir.parse(text), sizes={"N": 1000}, distributions=("integers",))
+    assert not report.ok
+
+
+def test_every_element_type_is_right() -> None:
+    lines = []
+    for i, name in enumerate(DTYPES):
+        value = f"not x{i}[{{0}}]" if name == "bool" else f"x{i}[{{0}}] * x{i}[{{0}}] + x{i}[{{0}}]"
+        lines.append((f"in x{i}: {name}[N]\nout y{i}: {name}[N]\n", f"| y{i}[{{0}}] = {value}\n"))
+    text = "kernel f(N)\n" + "".join(line for line, _ in lines) + "\nN\n" + "".join(line for _, line in lines)
+    report = verify(dojoir.parse(text), sizes=[{"N": 1}, {"N": 19}])
+    assert report.ok, str(report)
+    assert sum(case.elements for case in report.cases) == len(report.cases) * len(DTYPES) * 2 * 10
+
+
+def test_inouts_are_given_and_compared() -> None:
+    text = "kernel f(N)\nin x: f32[N]\ninout y: f32[N]\ninout n: i32\n\nN\n| y[{0}] += 3 * x[{0}]\n| n += 1\n"
+    assert verify(dojoir.parse(text)).ok
+    wrong = text.replace("3 * x", "3.00001 * x")
+    assert not verify(dojoir.parse(wrong), dojoir.parse(text)).ok
+
+
+def test_layouts_are_kept() -> None:
+    text = """
+kernel f(N, M)
+in  x: f32[N, M] order(1, 0) pad(3, 0) align 64
+out y: f32[N, M] pad(0, 5)
+
+N
+| M
+| | y[{0}, {1}] = x[{0}, {1}] + 1
+"""
+    report = verify(dojoir.parse(text))
+    assert report.ok, str(report)
+
+
+def test_infinities_and_nan_where_asked_for() -> None:
+    text = """
+kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+out m: f32
+
+m = -inf
+N
+| y[{0}] = 1 / x[{0}]
+| m max= x[{0}]
+"""
+    report = verify(dojoir.parse(text), distributions=(NONFINITE,))
+    assert report.ok, str(report)
+    assert all(case.unchecked == 0 for case in report.cases)
+    wrong = text.replace("max= x[{0}]", "max= select(x[{0}] == x[{0}], x[{0}], 0)")
+    report = verify(dojoir.parse(wrong), dojoir.parse(text), distributions=(NONFINITE,))
+    assert not report.ok, "a maximum that loses NaN"
+
+
+def test_what_rounding_alone_decides_is_not_compared() -> None:
+    text = (
+        "kernel f(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = select(x[{0}] * 3 - x[{0}] * 2 < x[{0}], 1, 2)\n"
+    )
+    report = verify(dojoir.parse(text), distributions=("uniform", "normal"))
+    assert report.ok, str(report)
+    assert report.worst is not None
+
+
+@pytest.mark.parametrize("target", ["llvm"])
+def test_a_size_beyond_the_interpreter_is_compared_with_compiled_code(target: str) -> None:
+    report = verify(SOFTMAX, sizes={"N": 700, "M": 1100}, target=target, seeds=3, threads=2)
+    assert report.ok, str(report)
+    assert "compiled in f64" in report.reference
+    assert len(report.cases) == 1
+    assert report.worst is not None
+    assert report.worst.allowed < 1e-4
+
+
+def test_the_report_is_told_in_words() -> None:
+    text = str(verify(SOFTMAX, sizes={"N": 2, "M": 3}, seeds=7))
+    assert "softmax on llvm: ok, 6 cases" in text
+    assert "against the interpreter in f64" in text
+    assert "worst: y[" in text
+    report = verify(SOFTMAX, sizes={"N": 2, "M": 3})
+    report.raise_if_failed()
+    assert report.worst_ulps < 10
+
+
+# -- what it is asked --------------------------------------------------------------------------------------
+def test_wrong_requests_are_refused() -> None:
+    def refused(code: str, **given: object) -> None:
+        with pytest.raises(ArgumentError) as caught:
+            verify(**{"kernel": SOFTMAX, **given})
+        assert caught.value.diagnostic.code == code
+
+    refused("not-a-kernel", kernel="kernel f()")
+    refused("not-a-kernel", against=3)
+    refused("unknown-target", target="cuda")
+    refused("unknown-distribution", distributions=("gaussian",))
+    refused("unknown-distribution", distributions=())
+    refused("no-sizes", sizes=[])
+    refused("size-missing", sizes={"N": 3})
+    refused("bad-size", sizes={"N": 3, "M": 0})
+    refused("bad-threads", threads=0)
+    refused("other-arguments", against=dojoir.parse(MATMUL))
+    refused("other-arguments", against=dojoir.kernels.load("log_softmax").evolve(name="f", sizes=SOFTMAX.sizes[:1]))
+    with pytest.raises(KernelError):
+        verify(dojoir.parse(MATMUL.replace("| | K\n", "| | K + 1\n")))
+
+
+# -- its parts ---------------------------------------------------------------------------------------------
+def test_inputs_are_reproducible_and_within_range() -> None:
+    kernel = dojoir.kernels.load("embedding")
+    sizes = {"N": 50, "V": 3, "D": 2}
+    for distribution in (*DISTRIBUTIONS, NONFINITE):
+        first, again = (make_inputs(kernel, sizes, 5, distribution) for _ in range(2))
+        other = make_inputs(kernel, sizes, 6, distribution)
+        assert all(first[name].tobytes() == again[name].tobytes() for name in first)
+        assert any(first[name].tobytes() != other[name].tobytes() for name in first)
+        assert first["ids"].min() >= 0
+        assert first["ids"].max() < 3
+        assert np.isfinite(first["w"]).all() == (distribution != NONFINITE)
+        assert first["w"].shape == (3, 2)
+
+
+def test_sample_sizes_keep_the_facts() -> None:
+    text = (
+        "kernel f(N, M)\nwhere N % 8 == 0, M >= N + 3\nin x: f32[N, M]\nout y: f32[N]\n\nN\n| y[{0}] = x[{0}, 0]\n"
+    )
+    found = sample_sizes(dojoir.parse(text), 10**6)
+    assert found
+    assert all(sizes["N"] % 8 == 0 and sizes["M"] >= sizes["N"] + 3 for sizes in found)
+    impossible = dojoir.parse(text.replace("N % 8 == 0", "N >= 4000"))
+    with pytest.raises(ArgumentError, match="pass sizes="):
+        sample_sizes(impossible, 10**6)
+    assert len(sample_sizes(SOFTMAX, 1)) == 1
+
+
+def test_instances_are_counted() -> None:
+    assert count_instances(SOFTMAX, {"N": 3, "M": 5}, 10**9) == 3 * (1 + 5) + 3 * (1 + 10 + 5)
+    triangle = "kernel f(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = 0\n| {0} + 1\n| | y[{0}] += x[{1}]\n"
+    assert count_instances(dojoir.parse(triangle), {"N": 10}, 10**9) == 10 + 55
+    assert count_instances(dojoir.parse(triangle), {"N": 10**6}, 1000) > 1000
+
+
+def bound_of(expression: str, x: float, dtype: str = "f32") -> tuple[float, float]:
+    """The value of an expression in x, in f64, and the bound of its error, by the kernel with bounds."""
+    text = f"kernel f()\nin x: {dtype}\nout y: {dtype}\n\ny = {expression}\n"
+    result = bounded(dojoir.parse(text))
+    values = dojoir.interpret(result.kernel, {"x": x})
+    error = values[result.errors["y"]] if "y" in result.errors else 0.0
+    return float(values["y"]), float(error)
+
+
+U = 2.0**-24
+
+
+@pytest.mark.parametrize(
+    ("expression", "x", "low", "high"),
+    [
+        ("x", 0.1, 0, 0),
+        ("-x", 0.1, 0, 0),
+        ("max(x, 2)", 0.1, 0, 0),
+        ("x * 2", 0.75, 0, 0),
+        ("x * x", 0.7, 0.9 * U * 0.49, 1.1 * U * 0.49),
+        ("x * x + 1", 0.7, 1.4 * U, 2.1 * U),
+        ("(x * x) * 3", 0.7, 2.9 * U * 0.98, 3.1 * U * 0.98),
+        ("1 / (x * x)", 0.7, 1.9 * U / 0.49, 2.2 * U / 0.49),
+        ("exp(x * x)", 7.9, 60 * U * math.exp(62.4), 70 * U * math.exp(62.42)),
+        ("log(x * x)", 0.7, U, 5 * U),
+        ("sqrt(x * x)", 0.7, 1.4 * U * 0.7, 2.2 * U * 0.7),
+        ("rsqrt(x * x)", 0.7, 4 * U / 0.7, 6 * U / 0.7),
+        ("floor(x * x)", 0.7, 0, 0),
+        ("floor(x * 3)", 1 / 3, 1, 1),
+        ("select(x * x > 0.1, 1, 5)", 0.7, 0, 0),
+        ("select(x * 3 > 1, 1, 5)", 1 / 3, 4, 4.1),
+        ("1 / (x * x - x * x)", 0.7, math.inf, math.inf),
+        ("f32(f16(x))", 0.7, 0.9 * 2.0**-11 * 0.7, 1.1 * 2.0**-11 * 0.7),
+        ("f32(i32(x * 3))", 1.4, 0, 0),
+        ("tanh(x * 2) * 0", 0.7, 0, 1e-40),
+        ("pow(x, 2.5)", 0.7, 3 * U * 0.4, 5 * U * 0.42),
+    ],
+)
+def test_bounds_of_expressions(expression: str, x: float, low: float, high: float) -> None:
+    _, bound = bound_of(expression, float(np.float32(x)))
+    assert low <= bound <= high, bound
+
+
+def test_the_bound_of_a_sum_grows_with_its_length_and_holds() -> None:
+    kernel = dojoir.kernels.load("dot")
+    result = bounded(kernel)
+    random = np.random.default_rng(0)
+    for n in (1, 10, 1000):
+        x, y = (random.standard_normal(n).astype(np.float32) for _ in range(2))
+        values = dojoir.interpret(result.kernel, {"a": x.astype(np.float64), "b": y.astype(np.float64)})
+        bound = float(values[result.errors["y"]])
+        magnitude = float(np.abs(x.astype(np.float64) * y).sum())
+        assert bound <= 1.01 * (n + 1) * U * magnitude
+        backwards = np.float32(0)
+        for a, b in zip(x[::-1], y[::-1], strict=True):
+            backwards += a * b
+        assert abs(float(backwards) - float(values["y"])) <= bound
+
+
+def test_compare_says_which_element() -> None:
+    wanted = np.array([[1.0, 2.0], [3.0, 4.0]])
+    expected = Expected(wanted, np.full((2, 2), 1e-6), None)
+    found = compare("y", DTYPES["f32"], np.add(wanted, [[0, 0], [0, 1e-3]]).astype(np.float32), expected, 2.0)
+    assert not found.ok
+    assert found.worst is not None
+    assert found.worst.index == (1, 1)
+    assert found.worst.ulps == pytest.approx(1e-3 / 2.0**-21, rel=1e-2)
+    assert compare("y", DTYPES["f32"], wanted.astype(np.float32), expected, 2.0).ok
+
+
+def test_nan_is_wrong_where_a_number_is_expected_and_the_other_way_round() -> None:
+    one, nan = np.array([1.0], np.float32), np.array([np.nan], np.float32)
+    assert not compare("y", DTYPES["f32"], nan, Expected(np.array([1.0]), np.array([0.1]), None), 2.0).ok
+    assert not compare("y", DTYPES["f32"], one, Expected(np.array([np.nan]), np.array([0.1]), None), 2.0).ok
+    assert compare("y", DTYPES["f32"], nan, Expected(np.array([np.nan]), None, None), 2.0).ok
+    free = compare("y", DTYPES["f32"], nan, Expected(np.array([1.0]), np.array([np.inf]), None), 2.0)
+    assert free.ok
+    assert free.unchecked == 1
+
+
+def test_where_the_declared_type_overflows_nothing_is_asked() -> None:
+    huge = Expected(np.array([1e60]), np.array([1e52]), np.array([np.inf]))
+    assert compare("y", DTYPES["f32"], np.array([np.inf], np.float32), huge, 2.0).unchecked == 1
