@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from references import CASES, REFERENCES, Arrays, Case, expected, inputs
 
 import dojoir
-from dojoir import ArgumentError, KernelError, kernels
+from dojoir import ArgumentError, KernelError, RunError, kernels
 from dojoir.ir import Scope
 
 
@@ -141,3 +142,64 @@ def test_a_size_that_is_no_natural_number(value: Any) -> None:
 def test_a_stride_of_zero_is_refused() -> None:
     with pytest.raises(dojoir.DojoError):
         kernels.load("conv2d", stride=0)
+
+
+# -- compiled ----------------------------------------------------------------------------------------------
+HAS_COMPILER = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+TARGETS = ["llvm", pytest.param("c", marks=pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler"))]
+
+
+def variants() -> list[list[Case]]:
+    """The cases of each kernel, those with the same fixed sizes together: one compilation serves them all."""
+    groups: dict[tuple[str, tuple[tuple[str, int], ...]], list[Case]] = {}
+    for case in CASES:
+        groups.setdefault((case.kernel, tuple(case.fixed.items())), []).append(case)
+    return list(groups.values())
+
+
+def variant_name(cases: list[Case]) -> str:
+    return str(Case(cases[0].kernel, {}, cases[0].fixed))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("cases", variants(), ids=variant_name)
+def test_compiled_code_is_the_formula(cases: list[Case], target: str) -> None:
+    kernel = cases[0].load()
+    compiled = dojoir.compile(kernel, target)
+    for case in cases:
+        given = inputs(kernel, case.sizes)
+        compare(compiled.run(given, **case.sizes), expected(case, given))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("cases", variants(), ids=variant_name)
+def test_compiled_code_is_the_meaning(cases: list[Case], target: str) -> None:
+    """Against the interpreter, with guard pages and poisoned outputs, within what rounding explains."""
+    report = dojoir.verify(cases[0].load(), target=target, sizes=[case.sizes for case in cases], seeds=1)
+    assert report.ok, str(report)
+    assert {tuple(case.sizes.items()) for case in report.cases} >= {tuple(c.sizes.items()) for c in cases}
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")
+@pytest.mark.parametrize("cases", variants(), ids=variant_name)
+def test_the_targets_agree_to_the_bit(cases: list[Case]) -> None:
+    """Without vector lanes both do the same operations in the same order."""
+    kernel = cases[0].load()
+    llvm, c = (dojoir.compile(kernel, target) for target in ("llvm", "c"))
+    for case in cases:
+        given = inputs(kernel, case.sizes, seed=1)
+        left, right = (compiled.run(given, **case.sizes) for compiled in (llvm, c))
+        for name, array in left.items():
+            assert array.tobytes() == right[name].tobytes(), name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_token_outside_the_table_is_an_error(target: str) -> None:
+    given = {"ids": np.array([0, 3]), "w": np.zeros((3, 2), np.float32)}
+    for run in (dojoir.compile(kernels.load("embedding"), target).run, interpret_embedding):
+        with pytest.raises(RunError, match=r"ids\["):
+            run(given)
+
+
+def interpret_embedding(given: Arrays) -> Arrays:
+    return dojoir.interpret(kernels.load("embedding"), given)
