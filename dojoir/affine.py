@@ -213,6 +213,15 @@ class Affine:
         """The names of the sizes that occur anywhere."""
         return frozenset(a.name for a in self.atoms() if isinstance(a, SizeVar))
 
+    @cached_property
+    def magnitude(self) -> int:
+        """The largest absolute value among the numbers in it, divisors included."""
+        largest = max([abs(self.offset), *(abs(coefficient) for _, coefficient in self.terms)])
+        for atom, _ in self.terms:
+            if isinstance(atom, FloorDiv | Mod):
+                largest = max(largest, atom.numerator.magnitude, atom.divisor)
+        return largest
+
     # -- rewriting ---------------------------------------------------------------------------------------
     def substitute(self, replace: Callable[[SizeVar | Iter], Affine]) -> Affine:
         """Every size and iterator replaced by what `replace` gives for it."""

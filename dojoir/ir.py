@@ -23,6 +23,13 @@ STORAGES = ("heap", "stack", "reg", "shared")
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 FP_MODES = ("strict", "reassoc", "fast")
 
+LARGEST_SIZE = 2**31 - 1
+"""The largest value of a fixed size."""
+DEEPEST = 64
+"""How many scopes and guards may be around a node. No kernel comes near it; what walks the tree may recurse."""
+DEEPEST_EXPRESSION = 128
+"""How deep an expression may nest, for the same reason."""
+
 
 # -- expressions -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,7 @@ from lark.lark import PostLex
 
 from dojoir.errors import Span
 from dojoir.grammar.errors import LayoutError
-
-DEEPEST = 64
-"""How deep a line may be. No kernel comes near it; what walks the tree may recurse."""
+from dojoir.ir import DEEPEST
 
 
 class Bars(PostLex):

@@ -9,10 +9,8 @@ from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, integer
 from dojoir.grammar.names import Names, short
-from dojoir.ir import FP_MODES, STORAGES, Buffer, Condition, Dim, Size, holds
+from dojoir.ir import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 from dojoir.words import name_error
-
-LARGEST_SIZE = 2**31 - 1
 
 _ATTRIBUTES = (*STORAGES, "order", "pad", "align")
 

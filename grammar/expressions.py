@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from dojoir.affine import Affine, FloorDiv, Mod
+from dojoir.affine import Affine
 from dojoir.dtypes import DTYPES
 from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.names import Names, short
 from dojoir.ir import (
+    DEEPEST_EXPRESSION,
     RELATIONS,
     Access,
     Buffer,
@@ -23,9 +24,6 @@ from dojoir.ir import (
     make_op,
 )
 from dojoir.operations import CALLS, OPERATIONS
-
-DEEPEST = 128
-"""How deep an expression may nest. What walks it may recurse."""
 
 QUASI_AFFINE = (
     "a quasi-affine expression is a sum of sizes and iterators, each times an integer, "
@@ -114,7 +112,7 @@ def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affin
 def affine(expr: syntax.Expr, names: Names, role: str) -> Affine:
     """An expression in sizes and iterators; `role` says what it is, such as "an extent"."""
     result = _affine(expr, names, role, 0)
-    _check_coefficients(result, expr.span, names)
+    _check_magnitude(result, expr.span, names)
     return result
 
 
@@ -246,23 +244,19 @@ def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
         case Const(int() as number) if not -(2**63) <= number < 2**64:
             raise names.error("number-too-large", "this integer has more than 64 bits", span)
         case Index(affine):
-            _check_coefficients(affine, span, names)
+            _check_magnitude(affine, span, names)
     return expr
 
 
-def _check_coefficients(affine: Affine, span: Span, names: Names) -> None:
-    for number in (affine.offset, *(coefficient for _, coefficient in affine.terms)):
-        if not -(2**63) <= number < 2**63:
-            raise names.error("number-too-large", "an integer in this has more than 64 bits", span)
-    for atom, _ in affine.terms:
-        if isinstance(atom, FloorDiv | Mod):
-            _check_coefficients(atom.numerator + atom.divisor, span, names)
+def _check_magnitude(affine: Affine, span: Span, names: Names) -> None:
+    if affine.magnitude >= 2**63:
+        raise names.error("number-too-large", "an integer in this has more than 64 bits", span)
 
 
 def _check_depth(expr: syntax.Expr, names: Names, depth: int) -> None:
-    if depth > DEEPEST:
+    if depth > DEEPEST_EXPRESSION:
         cure = "compute a part of it into a tmp first"
-        raise names.error("too-deep", f"an expression nests at most {DEEPEST} deep: {cure}", expr.span)
+        raise names.error("too-deep", f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", expr.span)
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:
