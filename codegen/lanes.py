@@ -83,14 +83,22 @@ class Analysis:
         if home is not None and depth < len(home.around):
             return True
         if is_uniform(target, depth, self.buffers):
-            ordered = self.kernel.fp == "strict" and statement.value.dtype.is_float
-            return statement.op is not None and not ordered
+            return statement.op is not None and self._order_is_free(statement)
         if home is not None and home.is_variable:
             return False
         return any(
             isinstance(index, Affine) and not dim.collapsed and is_linear(index, depth)
             for index, dim in zip(target.indices, self.buffers[target.buffer].dims, strict=True)
         )
+
+    def _order_is_free(self, statement: TypedStatement) -> bool:
+        """Whether accumulating in another order, and rounding to the type of the element only at the end, gives
+        what the text says: not where each step rounds to a narrow float, but that changes no max or min (f4e2m1
+        has no NaN, so there it does)."""
+        dtype = statement.dtype
+        if dtype.is_float and self.kernel.fp == "strict":
+            return False
+        return dtype.compute == dtype or (statement.op in ("max", "min") and dtype.name != "f4e2m1")
 
     # -- how wide --------------------------------------------------------------------------------------------
     def _lanes(self, path: Path, scope: Scope, reduces: bool) -> int:
@@ -129,8 +137,6 @@ class Analysis:
             return None
         affine = [index for index in target.indices if isinstance(index, Affine)]
         if len(affine) < len(target.indices) or any(d >= depth for index in affine for d in index.iterators):
-            return None
-        if self.kernel.fp == "strict" and dtype.is_float:
             return None
         if not self._exists(path, scope, inside, target):
             return None
