@@ -36,7 +36,7 @@ from dojoir.instances import (
     stand_for,
 )
 from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, format_path
-from dojoir.limits import limited
+from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, sets_of
@@ -68,7 +68,7 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
         with limited(step_limit):
             refusals = _refusals(before, after, instances)
             return next((verdict for verdict in refusals if verdict is not None), LEGAL)
-    except isl.Error:
+    except StepLimitReached:
         return Verdict(
             "unknown",
             Diagnostic("undecided", f"the checker did not come to an answer within {step_limit} steps"),

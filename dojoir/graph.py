@@ -101,7 +101,9 @@ class Graph:
         at = ", ".join(isl_affine(a) for a in step.iterators)
         site = kernel.sites[step.site]
         where = self.sets.constraints(site.ancestors)
-        claimed = self.sets.map(f"s{step.definition}[{at}] -> {self.tuple_text(step.site, slot)} : {where}")
+        claimed = self.sets.map(
+            f"{self.tuple_text(step.site, slot)} -> s{step.definition}[{at}] : {where}"
+        ).reverse()
         readers = claimed.range()
         actual = self.sources.intersect_range(readers)
         if not actual.is_equal(claimed) or not self.initial.intersect_domain(readers).is_empty():
@@ -114,9 +116,9 @@ class Graph:
         begun = self.initial.subtract_domain(readers)
         for inner, new in zip(self.slots[step.definition], inlined, strict=True):
             old = ", ".join(filter(None, [at, *inner.extra]))
-            rename = self.sets.map(f"{inner.name}[{old}] -> {self.tuple_text(step.site, new)} : {where}")
-            moved = moved.union(self.sources.apply_range(rename))
-            begun = begun.union(self.initial.apply_domain(rename))
+            was = self.sets.map(f"{self.tuple_text(step.site, new)} -> {inner.name}[{old}] : {where}")
+            moved = moved.union(self.sources.apply_range(was.reverse()))
+            begun = begun.union(was.apply_range(self.initial))
         self.sources, self.initial = moved, begun
         value = definition_value(definition, step.iterators, {b.name: b for b in kernel.buffers})
         if value is None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import islpy as isl
+
 from dojoir.sets import workspace
+
+
+class StepLimitReached(Exception):
+    """isl gave up: the question needs more operations than the limit allows."""
 
 
 @contextmanager
 def limited(steps: int) -> Iterator[None]:
-    """Runs isl operations of this thread under a limit: past it, they raise isl.Error.
+    """Runs isl operations of this thread under a limit: past it, StepLimitReached is raised.
 
     Inside of another limit, that one holds.
     """
@@ -22,6 +28,10 @@ def limited(steps: int) -> Iterator[None]:
     context.set_max_operations(steps)
     try:
         yield
+    except isl.Error as error:
+        if "maximal number of operations" in str(error):
+            raise StepLimitReached from None
+        raise
     finally:
         context.set_max_operations(0)
         context.reset_operations()

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import islpy as isl
-
 from dojoir.bounds import prove_bounds
 from dojoir.cures import mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.independence import find_conflict
 from dojoir.ir import Buffer, Kernel, Scope
-from dojoir.limits import limited
+from dojoir.limits import StepLimitReached, limited
 from dojoir.locate import place
 from dojoir.marks import mark_error
 from dojoir.printer import format_condition
@@ -54,7 +52,7 @@ def _prove(kernel: Kernel, step_limit: int) -> None:  # what is raised is not ke
                 or mark_error(kernel)
                 or _dependent_iterations(kernel)
             )
-    except isl.Error:
+    except StepLimitReached:
         message = f"no proof that {kernel.name} is well-formed was found within {step_limit} steps"
         source, span = place(kernel, ())
         raise KernelError(Diagnostic("undecided", message, span, source)) from None

@@ -12,6 +12,7 @@ from dojoir.passes.layout import PadDims, ReorderDims
 from dojoir.passes.move import BufferName, Formula, Move, Place, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
 from dojoir.passes.ranges import Collapse, Cut, Shift
+from dojoir.passes.reductions import SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Tile
 from dojoir.passes.staging import Stage
 from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
@@ -32,6 +33,7 @@ MOVES: tuple[type[Move], ...] = (
     ReorderDims,
     PadDims,
     Stage,
+    SplitReduction,
     Inline,
     DeleteTemporary,
     Unroll,

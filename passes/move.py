@@ -153,6 +153,13 @@ def fresh_label(kernel: Kernel, wanted: str) -> str:
     return wanted if wanted not in used else next(label for label in numbered if label not in used)
 
 
+def fresh_name(kernel: Kernel, wanted: str) -> str:
+    """The name, with a number after it if a buffer or size of the kernel has it already."""
+    used = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}
+    numbered = (f"{wanted}{n}" for n in count(2))
+    return wanted if wanted not in used else next(name for name in numbered if name not in used)
+
+
 def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:
     """The instance map of a rewrite that keeps all statements in their order and renames the iterators of those
     inside `path`: `new` gives each old one in terms of the new ones."""

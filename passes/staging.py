@@ -29,7 +29,7 @@ from dojoir.ir import (
 )
 from dojoir.marks import constant_bound
 from dojoir.operations import ACCUMULATIONS
-from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, Word
+from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, Word, fresh_name
 from dojoir.sets import sets_of
 
 
@@ -124,16 +124,8 @@ class Stage(Move):
                 writes = any(s.statement.target.buffer == buffer.name for s in sites)
                 if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
                     direction = "out" if not (reads or adds) else "inout" if writes else "in"
-                    name = _fresh_name(kernel, buffer.name)
+                    name = fresh_name(kernel, f"{buffer.name}_copy")
                     yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
-
-
-def _fresh_name(kernel: Kernel, name: str) -> str:
-    used = {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}
-    name += "_copy"
-    while name in used:
-        name += "_"
-    return name
 
 
 def _all(statement: Statement) -> Iterator[Access]:

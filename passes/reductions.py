@@ -1,0 +1,141 @@
+"""Moves on reductions: private partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.affine import Affine
+from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.ir import (
+    Access,
+    Buffer,
+    Const,
+    Dim,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Scope,
+    Site,
+    Statement,
+    expr_accesses,
+    format_path,
+)
+from dojoir.operations import ACCUMULATIONS
+from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, fresh_name, scope_at, scopes
+
+NEUTRAL: dict[str, int | float] = {"+=": 0, "*=": 1, "max=": float("-inf"), "min=": float("inf")}
+"""What the partial results of each accumulation begin with."""
+
+FACTORS = (4, 8, 16)
+"""The numbers of partial results that are listed."""
+
+
+@dataclass(frozen=True)
+class SplitReduction(Move):
+    """Accumulates what a scope adds to one element of `buffer` into `factor` partial results, and those into the
+    element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`.
+
+    Legal where the order of the accumulations is free. Source: the privatisation of reductions, as in R. Allen
+    and K. Kennedy, "Optimizing Compilers for Modern Architectures" (2001).
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... s = 0
+    ... N @i
+    ... | s += x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "split_reduction(@i, s, p, 4)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    tmp p: f32[4]
+    <BLANKLINE>
+    s = 0
+    4
+    | p[{0}] = 0
+    N @i
+    | p[{0} % 4] += x[{0}]
+    4
+    | s += p[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "split_reduction"
+    scope: Place
+    buffer: BufferName
+    copy: BufferName
+    factor: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        depth = kernel.depth_of(path)
+        buffer = kernel.buffer(self.buffer)
+        if self.factor < 2:
+            raise Refusal("bad-factor", f"there must be at least 2 partial results, not {self.factor}", path)
+        if self.copy in {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}:
+            raise Refusal("name-taken", f"`{self.copy}` is already a name of the kernel", path)
+        inside = [(k, site) for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
+        target, op = _reduction(buffer.name, [site for _, site in inside], depth)
+        if op in {"max=", "min="} and not buffer.dtype.is_float:
+            raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
+        own = Affine.iterator(depth)
+        partial = Access(self.copy, (own % self.factor,))
+        body = tuple(_redirected(node, target, partial) for node in scope.body)
+        lanes = Extent((Affine.constant(self.factor),))
+        start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(NEUTRAL[op])),))
+        end = Scope(lanes, (Statement(target, op, Access(self.copy, (own,))),))
+        new = Buffer("tmp", self.copy, buffer.dtype, (Dim(Affine.constant(self.factor)),))
+        after = kernel.replace_node(path, start, replace(scope, body=body), end)
+        origins: list[Origin | None] = []
+        for k, origin in enumerate(identity(kernel).origins):
+            origins += [None, origin] if k == inside[0][0] else [origin]
+            origins += [None] if k == inside[-1][0] else []
+        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), InstanceMap(tuple(origins)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in scopes(kernel):
+            sites = [site for site in kernel.sites if site.path[: len(path)] == path]
+            targets = [s.statement.target.buffer for s in sites if s.statement.op in ACCUMULATIONS]
+            for name in dict.fromkeys(targets):
+                try:
+                    _reduction(name, sites, kernel.depth_of(path))
+                except Refusal:
+                    continue
+                for factor in FACTORS:
+                    copy = BufferName(fresh_name(kernel, f"{name}_part"))
+                    yield cls(Place(format_path(path)), BufferName(name), copy, factor)
+
+
+def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
+    """The one element of a buffer that some statements accumulate into, all with one operator. Raises Refusal
+    where they use the buffer in another way."""
+    found: set[tuple[Access, str]] = set()
+    for site in sites:
+        statement = site.statement
+        if any(access.buffer == name for access in expr_accesses(statement.value)):
+            raise Refusal("read-inside", f"`{name}` is read inside the scope", site.path)
+        if statement.target.buffer == name:
+            if statement.op not in ACCUMULATIONS:
+                raise Refusal("assigned-inside", f"`{name}` is assigned inside the scope", site.path)
+            found.add((Access(name, statement.target.indices), statement.op))
+    if len(found) != 1:
+        raise Refusal("no-reduction", f"the scope does not accumulate into one element of `{name}`")
+    target, op = found.pop()
+    if any(isinstance(i, Affine) and any(d >= depth for d in i.iterators) for i in target.indices):
+        raise Refusal("several-elements", f"the scope accumulates into several elements of `{name}`")
+    return target, op
+
+
+def _redirected(node: Node, target: Access, partial: Access) -> Node:
+    """The node with its accumulations into one element made into another."""
+    match node:
+        case Statement():
+            return replace(node, target=partial, loc=None) if node.target == target else node
+        case Scope() | Guard():
+            return replace(node, body=tuple(_redirected(child, target, partial) for child in node.body))

@@ -1,0 +1,210 @@
+"""Statements that only pass values on: copies and partial results are seen through, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.dataflow import InstanceMap, Origin, compare, identity
+
+SUM = """kernel total(N)
+in  x: f32[N]
+out s: f32
+
+s = 0
+N @i
+| s += x[{i}]
+"""
+
+PARTIAL = """kernel total(N)
+in  x: f32[N]
+out s: f32
+tmp p: f32[4]
+
+s = 0
+4
+| p[{0}] = 0
+N @i
+| p[{0} % 4] += x[{i}]
+4
+| s += p[{0}]
+"""
+
+COPY = """kernel twice(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+
+N
+| t[{0}] = x[{0}]
+N
+| y[{0}] = 2 * t[{0}]
+"""
+
+PLAIN = """kernel twice(N)
+in  x: f32[N]
+out y: f32[N]
+
+N
+| y[{0}] = 2 * x[{0}]
+"""
+
+
+def origins(before: dojoir.Kernel, *sites: int | None) -> InstanceMap:
+    """The map in which each new statement stands for an old one as it is, or for nothing."""
+    same = identity(before).origins
+    return InstanceMap(tuple(None if site is None else same[site] for site in sites))
+
+
+def test_partial_results_are_the_sum() -> None:
+    before, after = dojoir.parse(SUM), dojoir.parse(PARTIAL)
+    assert compare(before, after, origins(before, 0, None, 1, None))
+    assert compare(after, before, InstanceMap((identity(after).origins[0], identity(after).origins[2])))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("p[{0}] = 0", "p[{0}] = 1", id="another start"),
+        pytest.param("4\n| s += p[{0}]\n", "3\n| s += p[{0}]\n", id="one part forgotten"),
+        pytest.param("4\n| s += p[{0}]\n", "4\n| 2\n| | s += p[{0}]\n", id="all parts twice"),
+        pytest.param("| s += p[{0}]\n", "| s += p[0]\n", id="the first part four times"),
+        pytest.param("| s += p[{0}]\n", "| s = p[{0}]\n", id="the last part alone"),
+        pytest.param("| s += p[{0}]\n", "| s max= p[{0}]\n", id="another operator"),
+        pytest.param("tmp p: f32[4]", "tmp p: f16[4]", id="narrower parts"),
+        pytest.param("p[{0} % 4] += x", "p[{0} % 4] = x", id="parts assigned"),
+    ],
+)
+def test_wrong_partial_results_are_refused(old: str, new: str) -> None:
+    before, after = dojoir.parse(SUM), dojoir.parse(PARTIAL.replace(old, new))
+    assert old in PARTIAL
+    assert compare(before, after, origins(before, 0, None, 1, None)).status == "illegal"
+
+
+def test_strict_sums_have_no_partial_results() -> None:
+    strict = [dojoir.parse(text.replace("in  x", "fp strict\nin  x", 1)) for text in (SUM, PARTIAL)]
+    assert compare(*strict, origins(strict[0], 0, None, 1, None)).status == "illegal"
+    assert not dojoir.check(strict[0], "split_reduction(@i, s, p, 4)")
+
+
+def test_copies_are_seen_through_both_ways() -> None:
+    plain, copy = dojoir.parse(PLAIN), dojoir.parse(COPY)
+    assert compare(plain, copy, origins(plain, None, 0))
+    assert compare(copy, plain, InstanceMap((identity(copy).origins[1],)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("t[{0}] = x[{0}]", "t[{0}] = x[N - 1 - {0}]", id="reversed"),
+        pytest.param("t[{0}] = x[{0}]", "t[{0}] = x[{0}] + 0.0", id="more than a copy"),
+        pytest.param("tmp t: f32", "tmp t: f16", id="rounded"),
+        pytest.param("tmp t: f32[N]", "tmp t: f32[N~]", id="one element for all"),
+        pytest.param("2 * t[{0}]", "2 * t[0]", id="another element"),
+    ],
+)
+def test_wrong_copies_are_refused(old: str, new: str) -> None:
+    plain, copy = dojoir.parse(PLAIN), dojoir.parse(COPY.replace(old, new))
+    assert old in COPY
+    assert compare(plain, copy, origins(plain, None, 0)).status == "illegal"
+
+
+def test_a_copy_taken_too_early_is_refused() -> None:
+    before = dojoir.parse("""kernel f(N)
+inout x: f32[N]
+out y: f32[N]
+N
+| x[{0}] = x[{0}] + 1
+N
+| y[{0}] = x[{0}]
+""")
+    after = dojoir.parse("""kernel f(N)
+inout x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}]
+N
+| x[{0}] = x[{0}] + 1
+N
+| y[{0}] = t[{0}]
+""")
+    verdict = compare(before, after, origins(before, None, 0, 1))
+    assert verdict.status == "illegal"
+    assert "as the caller gave it" in verdict.reason or "without what" in verdict.reason
+
+
+def test_accumulating_aside_block_by_block() -> None:
+    k = dojoir.kernels.load("matmul", N=12, M=12, K=12)
+    trace = dojoir.Trace(k)
+    for move in ("split_scopes(@j, 1)", "split_scopes(@i, 1)", "split(@k, 4)", "stage(1.0.0.0, c, acc, inout)"):
+        if move.startswith("stage"):
+            for swap in ("swap_scopes(1.0)", "swap_scopes(1)"):
+                trace.apply(swap)
+            move = "stage(1.0, c, acc, inout)"
+        trace.apply(move)
+    assert dojoir.certify(trace)
+
+
+def test_a_new_statement_with_an_effect_is_refused() -> None:
+    before = dojoir.parse(SUM)
+    after = dojoir.parse(SUM + "s += 1\n")
+    verdict = compare(before, after, origins(before, 0, 1, None))
+    assert verdict.code == "stray-value"
+
+
+def test_inlining_past_a_later_write_is_refused() -> None:
+    k = dojoir.parse("""kernel f(N)
+inout x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}] * 2
+N
+| x[{0}] = 0
+N
+| y[{0}] = t[{0}]
+""")
+    verdict = dojoir.check(k, "inline(2.0, t)")
+    assert verdict.status == "illegal"
+    assert "`x[{0}] = 0`" in verdict.reason
+
+
+def test_inlining_keeps_the_rounding() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f16[N]
+N
+| t[{0}] = x[{0}] * 3
+| y[{0}] = t[{0}] + 1
+""")
+    assert "y[{0}] = f16(x[{0}] * 3) + 1" in str(dojoir.apply(k, "inline(0.1, t)"))
+
+
+def test_inlining_another_iteration_is_refused() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = x[{0}] * 3
+N
+| y[{0}] = t[N - 1 - {0}]
+""")
+    assert "y[{0}] = x[N - {0} - 1] * 3" in str(dojoir.apply(k, "inline(1.0, t)"))
+    wrong = dojoir.parse(str(k).replace("= t[N - {0} - 1]", "= x[{0}] * 3"))
+    assert compare(k, wrong, identity(k)).status == "illegal"
+
+
+def test_deleting_what_is_read_is_refused() -> None:
+    assert dojoir.check(dojoir.parse(COPY), "delete_temporary(t)").code == "still-read"
+    inlined = dojoir.apply(dojoir.parse(COPY), "inline(1.0, t)")
+    assert str(dojoir.apply(inlined, "delete_temporary(t)")) == PLAIN
+
+
+def test_origins_of_staging_are_not_trusted() -> None:
+    before, after = dojoir.parse(PLAIN), dojoir.parse(COPY)
+    assert compare(before, after, origins(before, 0, None)).status == "illegal"
+    shifted = InstanceMap((None, Origin(0, (identity(before).origins[0].iterators[0] + 1,))))  # type: ignore[union-attr]
+    assert compare(before, after, shifted).status == "illegal"
