@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py                   every function
     python benchmarks/accuracy.py exp tanh --jobs 2
-    python benchmarks/accuracy.py --every 101       every 101st f32 argument
+    python benchmarks/accuracy.py --every 101       every 101st f32 argument: half a minute for all
 
 Prints a line a function: the largest error in ulp (units in the last place of the true result), the argument it is
 at, and how many special results are wrong (NaN, inf, the sign of zero). The functions of `fp fast` count where the
@@ -32,7 +32,6 @@ Array = NDArray[Any]
 LIMIT = 2.0
 FAST_LIMIT = 4.0
 CHUNK = 1 << 21
-SAMPLES = 20_000
 
 NAMES = ("exp", "exp2", "log", "log2", "tanh", "erf", "sigmoid", "sin", "cos", "rsqrt")
 FAST_NAMES = ("exp", "log", "tanh", "sigmoid")
@@ -167,12 +166,13 @@ MP_REFERENCE: dict[str, Callable[..., Any]] = {
 RANGES = {"exp": (-745, 709), "exp2": (-1074, 1024), "tanh": (-20, 20), "erf": (-6, 6), "sigmoid": (-745, 40)}
 
 
-def arguments(case: Case, rng: np.random.Generator) -> tuple[Array, ...]:
-    """Arguments of all sizes, and more of them where the function does something."""
+def arguments(case: Case, count: int) -> tuple[Array, ...]:
+    """Some times `count` arguments, of all sizes and where the function does something."""
+    rng = np.random.default_rng(1)
     bits, kind = (np.uint64, np.float64) if case.dtype == "f64" else (np.uint32, np.float32)
-    any_size = rng.integers(0, np.iinfo(bits).max, SAMPLES, bits).view(kind)
+    any_size = rng.integers(0, np.iinfo(bits).max, count, bits).view(kind)
     any_size = any_size[np.isfinite(any_size)]
-    near_one = rng.uniform(0.4, 2.5, SAMPLES).astype(kind)
+    near_one = rng.uniform(0.4, 2.5, count).astype(kind)
     if case.name == "pow":
         x = np.abs(np.concatenate([any_size, near_one, near_one]))
         x = x[(x > 0) & (x != 1)]
@@ -182,15 +182,15 @@ def arguments(case: Case, rng: np.random.Generator) -> tuple[Array, ...]:
     if case.name in {"log", "log2", "rsqrt"}:
         return (np.abs(np.concatenate([any_size, near_one])),)
     low, high = RANGES.get(case.name, (-100, 100))
-    even = rng.uniform(low, high, SAMPLES)
-    small = even * 2.0 ** rng.uniform(-30, 0, SAMPLES)
+    even = rng.uniform(low, high, count)
+    small = even * 2.0 ** rng.uniform(-30, 0, count)
     hard = [6381956970095103.0 * 2.0**797, 0.8, 0.85, math.pi / 4, math.pi, 1e22]
     return (np.concatenate([any_size, even, small, near_one, hard]),)
 
 
-def sample(case: Case) -> Worst:
+def sample(case: Case, count: int) -> Worst:
     """The errors of a sample, one ulp being that of the type at the true value."""
-    xs = arguments(case, np.random.default_rng(1))
+    xs = arguments(case, count)
     z = np.empty_like(xs[0])
     compiled(case)(*xs, z)
     digits, lowest, last = (53, -1074, 1024) if case.dtype == "f64" else (24, -149, 128)
@@ -220,6 +220,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="FUNCTION", help="default: all")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take every N-th f32 argument only")
+    parser.add_argument("--samples", type=int, default=20_000, metavar="N", help="a measure of the f64 samples")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     options = parser.parse_args()
     names = options.names or [*NAMES, "pow"]
@@ -242,7 +243,8 @@ def main() -> int:
             for piece in pieces:
                 worst |= piece.result()
             report(case, "all" if options.every == 1 else f"1/{options.every}", worst)
-        for case, worst in zip(sampled, pool.map(sample, sampled), strict=True):
+        counts = [options.samples] * len(sampled)
+        for case, worst in zip(sampled, pool.map(sample, sampled, counts), strict=True):
             report(case, "sample", worst)
     return int(failed)
 

@@ -1,7 +1,7 @@
 """Where the polynomials of `codegen/precision.py`, `fast.py`, `powers.py` and `trigonometry.py` come from.
 
-    python benchmarks/minimax.py            every polynomial, its coefficients and its error
-    python benchmarks/minimax.py exp erf    those whose name begins so
+    python benchmarks/minimax.py                    every polynomial, its coefficients and its error
+    python benchmarks/minimax.py erf "exp f32"      those whose name begins so
 
 For each, Remez exchange in 60 digits finds the coefficients of given powers of x that make the largest weighted
 error smallest; then they are rounded to the type that they are used in. The weights make the error relative to
@@ -238,7 +238,8 @@ def problems() -> Iterator[Problem]:
 def main(prefixes: Sequence[str]) -> None:
     mp.dps = 60
     for problem in problems():
-        if prefixes and not problem.name.startswith(tuple(prefixes)):
+        title = f"{problem.name} {problem.dtype}"
+        if prefixes and not title.startswith(tuple(prefixes)):
             continue
         best = remez(problem)
         rounded = [ROUND[problem.dtype](c) for c in best]
@@ -246,7 +247,7 @@ def main(prefixes: Sequence[str]) -> None:
         grid = [problem.low + width * i / 1000 for i in range(1001)]
         errors = [max(abs(problem.error(c, x)) for x in grid) for c in (best, rounded)]
         before, after = (float(mp.log(e, 2)) for e in errors)
-        print(f"{problem.name} {problem.dtype}: error 2**{before:.2f}, rounded 2**{after:.2f}")
+        print(f"{title}: error 2**{before:.2f}, rounded 2**{after:.2f}")
         print("    " + ", ".join(repr(float(c)) for c in rounded), flush=True)
 
 

@@ -40,8 +40,8 @@ FUNCTIONS: Mapping[str, Elementary] = {
     "tanh": _both(exponentials.tanh, 1.05, 1.05),
     "erf": _both(exponentials.erf, 1.2, 1.2),
     "sigmoid": _both(exponentials.sigmoid, 1.5, 1.5),
-    "sin": _both(trigonometry.sin, 0.52, 1.0),
-    "cos": _both(trigonometry.cos, 0.52, 1.0),
+    "sin": _both(trigonometry.sin, 0.52, 1.5),
+    "cos": _both(trigonometry.cos, 0.52, 1.5),
     "rsqrt": _both(logarithms.rsqrt, 1.5, 1.5),
 }
 """The functions of one argument, on f32 and f64, subnormal arguments and results included."""

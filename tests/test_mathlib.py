@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -354,3 +357,33 @@ def test_fma_of_the_evaluator_rounds_once() -> None:
         for third in (c, near.astype(np.float32)):
             exact, machine = fma_f32_exact(a, b, third), fma(a, b, third)
             assert ((exact == machine) | (np.isnan(exact) & np.isnan(machine))).all()
+
+
+# -- the scripts -------------------------------------------------------------------------------------------
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def run_script(name: str, *arguments: str) -> str:
+    command = [sys.executable, str(BENCHMARKS / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_accuracy_script_reports_each_function_once() -> None:
+    lines = run_script("accuracy.py", "exp", "pow", "--every", "40009", "--samples", "100").splitlines()
+    assert [line[:18].rstrip() for line in lines[1:]] == [
+        "exp           f32",
+        "exp fast      f32",
+        "pow           f32",
+        "exp           f64",
+        "pow           f64",
+    ]
+
+
+def test_the_coefficients_are_those_that_the_script_finds() -> None:
+    lines = run_script("minimax.py", "exp f32", "tanh f32", "fast.").splitlines()
+    source = "".join((BENCHMARKS.parent / "codegen" / f"{name}.py").read_text() for name in ("precision", "fast"))
+    found = [coefficient.strip() for numbers in lines[1::2] for coefficient in numbers.split(",")]
+    assert len(found) > 20
+    assert not [coefficient for coefficient in found if coefficient not in source]
