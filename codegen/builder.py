@@ -8,7 +8,6 @@ computed twice: give it a name with `Body.let`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from dojoir.codegen import lir
@@ -206,6 +205,7 @@ class Body:
         return candidate
 
     def param(self, name: str, dtype: DType) -> Expr:
+        """The next parameter of the function."""
         var = lir.Var(lir.Type(dtype, self.lanes), self._fresh(name))
         self.params.append(var)
         return Expr(var)
@@ -217,13 +217,11 @@ class Body:
         return Expr(var)
 
     def function(self, name: str, result: Expr, comment: str = "") -> lir.Function:
+        """The function of the parameters that computes the lets and gives `result`."""
         return lir.Function(name, tuple(self.params), tuple(self.lets), result.value, comment)
 
 
-Unary = Callable[[Body, Expr], Expr]
-"""Writes a function of one argument into a body."""
-
 __all__ = [
-    "BOOL", "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Body", "Expr", "Unary", "constant", "f32",
+    "BOOL", "F32", "F64", "I32", "I64", "U8", "U16", "U32", "U64", "Body", "Expr", "constant", "f32",
     "fma", "horner", "select",
 ]  # fmt: skip
