@@ -8,15 +8,17 @@ compiler is not to contract `a * b + c` on its own (`-ffp-contract=off`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from textwrap import wrap
 
+from dojoir.codegen.c_horner import in_steps
 from dojoir.codegen.c_names import identifiers, symbol
-from dojoir.codegen.c_prelude import headers, prelude
+from dojoir.codegen.c_prelude import headers, prelude, words
 from dojoir.codegen.c_spelling import Spelling
-from dojoir.codegen.c_statements import Around, Statements, is_heap, worst_status, written
+from dojoir.codegen.c_statements import Around, Statements, is_heap, worst_status
 from dojoir.codegen.c_text import WIDTH, broken, comment, indent
 from dojoir.codegen.c_values import Values
-from dojoir.codegen.lir import FIRST_CHECK, OK, OUT_OF_MEMORY, Array, Call, Function, Program, Value
+from dojoir.codegen.lir import FIRST_CHECK, OK, OUT_OF_MEMORY, Array, Call, Declare, Function, Program, Value
 from dojoir.codegen.lir_usage import usage_of, usage_of_function
 from dojoir.codegen.lir_walk import parts, statements, values
 
@@ -75,15 +77,19 @@ def _called(program: Program) -> Iterator[Function]:
 
 def _function(function: Function, names: Mapping[str, str], spelling: Spelling) -> str:
     usage = usage_of_function(function)
-    printer = Statements(Values(names, usage, spelling))
+    lets = tuple(let for let in function.body if let.var.name in usage.live)
+    body, result = in_steps(replace(function, body=lets))
+    added = {stmt.var.name for stmt in body if isinstance(stmt, Declare)}
+    usage = replace(usage, live=usage.live | added)
+    printer = Statements(Values({**names, **{name: name for name in added}}, usage, spelling))
     params = ", ".join(f"{spelling.type(var.type)} {names[var.name]}" for var in function.params)
     lines = [
         *([comment(function.comment)] if function.comment else []),
         f"static inline {spelling.type(function.result.type)} {names[function.name]}({params or 'void'})",
         "{",
         *indent(f"(void){names[var.name]};" for var in function.params if var.name not in usage.live),
-        *indent(printer.block(function.body, Around())),
-        f"    return {printer.values.text(function.result)};",
+        *indent(printer.block(body, Around())),
+        f"    return {printer.values.text(result)};",
         "}",
         "",
     ]
@@ -94,7 +100,6 @@ def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> s
     usage = usage_of(program)
     worst = worst_status(program.body)
     printer = Statements(Values(names, usage, spelling), worst)
-    touched = usage.live | written(program.body)
     by_value = {var.name: var for var in program.by_value}
     params = [
         f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
@@ -103,14 +108,13 @@ def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> s
         for array in program.arguments
     ]
     params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
+    main = list(printer.block(program.body, Around(), spaced=True))
+    mentioned = frozenset(words("\n".join(main)))
     given = [array.name for array in program.arguments] + [size.name for size in program.sizes]
-    unused = [names[name] for name in given if name not in touched]
-    body = [
-        *(f"(void){name};" for name in unused),
-        *([f"int32_t status = {OK};"] if worst else []),
-        *printer.block(program.body, Around(), spaced=True),
-        f"return {'status' if worst else OK};",
-    ]
+    start = [f"(void){names[name]};" for name in given if names[name] not in mentioned]
+    start += [f"int32_t status = {OK};"] if worst else []
+    body = [*start, *([""] if start and main else []), *main]
+    body += [*([""] if main and main[-1] == "}" else []), f"return {'status' if worst else OK};"]
     head = f"int32_t {symbol(program.name)}({', '.join(params) or 'void'})"
     return "\n".join([head, "{", *indent(body), "}"])
 

@@ -106,6 +106,8 @@ def _names(program: Program) -> Iterable[str]:
 
 
 def _is_patterned(name: str) -> bool:
+    if name.endswith("_"):
+        return False
     return bool(_DEFINED_PATTERNS.fullmatch(name) or _PRINTED_PATTERNS.fullmatch(name))
 
 

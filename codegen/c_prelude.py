@@ -33,7 +33,7 @@ class _Signature:
 def prelude(code: str) -> str:
     """The helpers that `code` calls, and those that they call, each before its first use; then the reductions that
     its pragmas name."""
-    called = [name for name in dict.fromkeys(_words(code)) if _definition(name)]
+    called = [name for name in dict.fromkeys(words(code)) if _definition(name)]
     done: dict[str, str] = {}
     for name in called:
         _define(name, done)
@@ -43,9 +43,9 @@ def prelude(code: str) -> str:
 
 def headers(code: str) -> Iterator[str]:
     """The standard headers that `code` needs, in order."""
-    words = frozenset(_words(code))
+    used = frozenset(words(code))
     for header, wanted in _HEADERS.items():
-        if any(re.fullmatch(wanted, word) for word in words):
+        if any(re.fullmatch(wanted, word) for word in used):
             yield header
 
 
@@ -58,7 +58,8 @@ _HEADERS = {
 }
 
 
-def _words(code: str) -> Iterator[str]:
+def words(code: str) -> Iterator[str]:
+    """The identifiers and keywords in `code`, its comments aside."""
     for line in code.splitlines():
         yield from re.findall(r"[A-Za-z_]\w*", line.partition("//")[0])
 
@@ -66,7 +67,7 @@ def _words(code: str) -> Iterator[str]:
 def _define(name: str, done: dict[str, str]) -> None:
     text = _definition(name)
     if text and name not in done:
-        for word in _words(text):
+        for word in words(text):
             if word != name:
                 _define(word, done)
         done[name] = text
@@ -110,13 +111,13 @@ def _body(helper: _Signature) -> tuple[str, str, list[str]] | None:
     match helper.operation:
         case "add" | "sub" | "mul" if dtype.is_integer:
             sign = {"add": "+", "sub": "-", "mul": "*"}[helper.operation]
-            return f"a {sign} b, wrapping around.", two, [f"return ({own})(({wide})a {sign} ({wide})b);"]
+            return f"a {sign} b, wrapping around", two, [f"return ({own})(({wide})a {sign} ({wide})b);"]
         case "neg" if dtype.is_integer:
-            return "-a, wrapping around.", one, [f"return ({own})(0 - ({wide})a);"]
+            return "-a, wrapping around", one, [f"return ({own})(0 - ({wide})a);"]
         case "abs" if dtype.kind == "i":
-            return "|a|, wrapping around.", one, [f"return a < 0 ? ({own})(0 - ({wide})a) : a;"]
+            return "|a|, wrapping around", one, [f"return a < 0 ? ({own})(0 - ({wide})a) : a;"]
         case "shl" if dtype.is_integer:
-            return "a shifted left by b < width bits.", two, [f"return ({own})(({wide})a << b);"]
+            return "a shifted left by b < width bits", two, [f"return ({own})(({wide})a << b);"]
         case "shr" if dtype.kind == "i":
             return (
                 "a shifted right by b < width bits, zeros coming in.",
@@ -131,24 +132,24 @@ def _body(helper: _Signature) -> tuple[str, str, list[str]] | None:
                 [f"return ({own})(({signed})a >> b);"],
             )
         case "floordiv" if dtype.kind == "i":
-            return "a / b for b > 0, rounded down.", two, ["return a / b - (a % b < 0);"]
+            return "a / b for b > 0, rounded down", two, ["return a / b - (a % b < 0);"]
         case "mod" if dtype.kind == "i":
-            return "a modulo b for b > 0, at least 0.", two, ["return a % b < 0 ? a % b + b : a % b;"]
+            return "a modulo b for b > 0, at least 0", two, ["return a % b < 0 ? a % b + b : a % b;"]
         case "max" | "min" if dtype.is_float:
             sign, word = (">", "larger") if helper.operation == "max" else ("<", "smaller")
-            return f"The {word} one, NaN if either is.", two, [f"return a != a ? a : a {sign} b ? a : b;"]
+            return f"the {word} one, NaN if either is", two, [f"return a != a ? a : a {sign} b ? a : b;"]
         case "max" | "min":
             sign, word = (">", "larger") if helper.operation == "max" else ("<", "smaller")
-            return f"The {word} one.", two, [f"return a {sign} b ? a : b;"]
+            return f"the {word} one", two, [f"return a {sign} b ? a : b;"]
         case "larger" | "smaller" if dtype.is_float:
             sign = ">" if helper.operation == "larger" else "<"
-            return f"The {helper.operation} one, b where either is NaN.", two, [f"return a {sign} b ? a : b;"]
+            return f"the {helper.operation} one, b where either is NaN", two, [f"return a {sign} b ? a : b;"]
         case "from" if dtype.is_integer and helper.source.is_float:
             return _from_float(dtype, helper.source)
         case "as" if dtype.bits == helper.source.bits:
             source = C_TYPES[helper.source.name]
             return (
-                f"The bits of a as {own}.",
+                f"the bits of a as {own}",
                 f"{source} a",
                 [f"{own} bits;", "memcpy(&bits, &a, sizeof bits);", "return bits;"],
             )
@@ -172,7 +173,7 @@ def _from_float(dtype: DType, source: DType) -> tuple[str, str, list[str]]:
         f"    return ({own})a;",
         f"return {otherwise};",
     ]
-    return "a truncated, the nearest number where it does not fit, 0 for NaN.", f"{C_TYPES[source.name]} a", lines
+    return "a truncated, the nearest number where it does not fit, 0 for NaN", f"{C_TYPES[source.name]} a", lines
 
 
 def _declare_reduction(name: str) -> str:
@@ -192,17 +193,17 @@ def _declare_reduction(name: str) -> str:
 
 _OTHERS = {
     "allocate": """\
-// Memory for so many elements of a size, or NULL. Freed with free().
+// memory for so many elements of a size, to be freed with free(), or NULL
 static inline void *allocate(int64_t elements, size_t size, size_t align)
 {
     size_t count = elements > 0 ? (size_t)elements : 1;
-    if (count > (SIZE_MAX - align) / size)
+    if (count > (SIZE_MAX / 2 - align) / size)
         return NULL;
     return aligned_alloc(align, (count * size + align - 1) / align * align);
 }
 """,
     "product": """\
-// a * b for numbers of elements, and more than any memory holds where that does not fit.
+// a * b for numbers of elements, and more than any memory holds where that does not fit
 static inline int64_t product(int64_t a, int64_t b)
 {
     const int64_t many = INT64_MAX / 2;

@@ -47,13 +47,15 @@ class Around:
 
 @dataclass(frozen=True)
 class Statements:
-    """Prints statements. `worst` is the highest status that the variable `status` can get; 0: there is none."""
+    """Prints statements; those without any effect, such as a loop that computes what nothing reads, are left
+    out. `worst` is the highest status that the variable `status` can get; 0: there is none."""
 
     values: Values
     worst: int = 0
 
     def block(self, body: Sequence[Stmt], around: Around, spaced: bool = False) -> Iterator[str]:
-        """The lines of a block, without its braces. `spaced` sets loops off with empty lines."""
+        """The lines of a block, without its braces. `spaced` is for that of the function: it sets loops
+        off with empty lines, and returns the status at its end."""
         before: Stmt | None = None
         for at, stmt in enumerate(body):
             if is_heap(stmt):
@@ -63,6 +65,8 @@ class Statements:
             if spaced and lines and before is not None and _apart(before, stmt):
                 yield ""
             yield from lines
+            if isinstance(stmt, Parallel) and not around.shared and (not spaced or body[at + 1 :]):
+                yield from self._stop_without_memory(stmt, around)
             before = stmt if lines else before
 
     def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
@@ -86,7 +90,7 @@ class Statements:
             case For():
                 yield from self._for(stmt, around)
             case Parallel():
-                yield from self._parallel(stmt, around)
+                yield from self._parallel(stmt)
             case If():
                 yield from self._if(stmt, around)
             case Fail(condition, status):
@@ -145,11 +149,11 @@ class Statements:
             yield from indent(self.block(rest, around))
             yield "}"
         else:
-            around = replace(around, held=(*around.held, *names))
-            yield from indent(_leave(around))
+            held = (*around.held, *names)
+            yield from indent(_leave(held if names[1:] else around.held))
             yield "}"
             yield from [""] if spaced else []
-            yield from self.block(rest, around, spaced)
+            yield from self.block(rest, Around(held), spaced)
             yield from [""] if spaced else []
         yield from _free(names)
 
@@ -157,11 +161,15 @@ class Statements:
     def _for(self, loop: For, around: Around) -> Iterator[str]:
         if loop.kind == "simd":
             around = replace(around, shared=True)
+        body = list(self.block(loop.body, around))
+        if not body:
+            return
+        if loop.kind == "simd":
             yield f"#pragma omp simd{self._reductions(loop)}"
         elif loop.kind == "unroll" and (trips := _trips(loop)) is not None and 1 < trips <= _MOST_UNROLLED:
             yield f"#pragma GCC unroll {trips}"
         yield self._head(loop.var, loop.start, loop.stop, loop.step, loop.comment)
-        yield from indent(self.block(loop.body, around))
+        yield from indent(body)
         yield "}"
 
     def _head(self, var: Var, start: Value, stop: Value, step: int, remark: str) -> str:
@@ -180,58 +188,65 @@ class Statements:
             clauses.setdefault("max", []).append("status")
         return "".join(f" reduction({op} : {', '.join(names)})" for op, names in clauses.items())
 
-    def _parallel(self, loop: Parallel, around: Around) -> Iterator[str]:
+    def _parallel(self, loop: Parallel) -> Iterator[str]:
         inside = Around(shared=True)
+        body = list(self.block(loop.body, inside))
+        if not body:
+            return
         status = " reduction(max : status)" if _fails((loop,)) else ""
         head = self._head(loop.var, Const(loop.var.type, 0), loop.stop, 1, loop.comment)
         if not loop.prologue:
             yield f"#pragma omp parallel for schedule(static){status}"
             yield head
-            yield from indent(self.block(loop.body, inside))
+            yield from indent(body)
             yield "}"
         else:
             yield f"#pragma omp parallel{status}"
             yield "{"
-            yield from indent(self._team(loop, head, inside))
-            yield "}"
-        if any(map(is_heap, statements((loop,)))) and not around.shared:
-            yield f"if (status == {OUT_OF_MEMORY}) {{"
-            yield from indent(_leave(around))
+            yield from indent(self._team(loop.prologue, head, body, inside))
             yield "}"
 
-    def _team(self, loop: Parallel, head: str, around: Around) -> Iterator[str]:
+    def _stop_without_memory(self, loop: Parallel, around: Around) -> Iterator[str]:
+        """Returns after a loop in which a worker had no memory."""
+        if any(map(is_heap, statements((loop,)))):
+            yield f"if (status == {OUT_OF_MEMORY}) {{"
+            yield from indent(_leave(around.held))
+            yield "}"
+
+    def _team(self, prologue: Sequence[Stmt], head: str, body: list[str], around: Around) -> Iterator[str]:
         """What each worker runs: its own arrays, its share of the iterations. All of them must reach the loop, so
         one that has no memory passes over its share."""
-        arrays = [stmt.array for stmt in loop.prologue if is_heap(stmt)]
-        names = [self.values.names[array.name] for array in arrays]
-        yield from map(self._on_heap, arrays)
-        if names:
-            yield self._record(Text(_any_missing(names), Level.OR if names[1:] else Level.EQUALITY), OUT_OF_MEMORY)
-        for stmt in loop.prologue:
+        names: list[str] = []
+        for stmt in prologue:
             if is_heap(stmt):
-                continue
-            lines = self._statement(stmt, around)
-            if names and not isinstance(stmt, Let | Declare | Allocate | Comment):
+                names.append(self.values.names[stmt.array.name])
+                yield self._on_heap(stmt.array)
+            elif names and not isinstance(stmt, Let | Declare | Allocate | Comment):
                 yield f"if (!({_any_missing(names)})) {{"
-                yield from indent(lines)
+                yield from indent(self._statement(stmt, around))
                 yield "}"
             else:
-                yield from lines
+                yield from self._statement(stmt, around)
+        missing = _any_missing(names)
+        if names:
+            yield self._record(Text(missing, Level.OR if names[1:] else Level.EQUALITY), OUT_OF_MEMORY)
         yield "#pragma omp for schedule(static)"
         yield head
-        if names:
-            yield f"    if ({_any_missing(names)}) continue;"
-        yield from indent(self.block(loop.body, around))
+        yield from [f"    if ({missing}) continue;"] if names else []
+        yield from indent(body)
         yield "}"
         yield from _free(names)
 
     def _if(self, stmt: If, around: Around) -> Iterator[str]:
+        then, otherwise = list(self.block(stmt.then, around)), list(self.block(stmt.otherwise, around))
+        if not (then or otherwise):
+            return
         head = f"if ({self.values.text(stmt.condition, True)}) {{"
         yield f"{head}  {comment(stmt.comment)}" if stmt.comment else head
-        yield from indent(self.block(stmt.then, around))
-        if stmt.otherwise:
+        yield from indent(then)
+        if otherwise:
             yield "} else {"
-            yield from indent(self.block(stmt.otherwise, around))
+            yield from indent(otherwise)
         yield "}"
 
 
@@ -252,11 +267,6 @@ def worst_status(body: Sequence[Stmt]) -> int:
     return max(recorded, default=0)
 
 
-def written(body: Sequence[Stmt]) -> frozenset[str]:
-    """The buffers that a block writes."""
-    return frozenset(stmt.buffer for stmt in statements(tuple(body)) if isinstance(stmt, Store))
-
-
 def _fails(body: Sequence[Stmt]) -> bool:
     return any(isinstance(stmt, Fail) or is_heap(stmt) for stmt in statements(tuple(body)))
 
@@ -269,8 +279,8 @@ def _any_missing(names: Sequence[str]) -> str:
     return " || ".join(f"{name} == NULL" for name in names)
 
 
-def _leave(around: Around) -> Iterator[str]:
-    yield from _free(around.held)
+def _leave(held: Sequence[str]) -> Iterator[str]:
+    yield from _free(held)
     yield f"return {OUT_OF_MEMORY};"
 
 

@@ -137,41 +137,64 @@ def indent(lines: Iterator[str] | list[str]) -> Iterator[str]:
     return (f"    {line}" if line else line for line in lines)
 
 
-_BREAK = re.compile(r"(?<=[,;]) (?!//)| (?=(?:[-+*/%?:^|&]|&&|\|\||<<|>>) )")
+_BREAK = re.compile(r"(?<=[,;]) | (?=([-+*/%?:^|&]|&&|\|\||<<|>>) )")
+_LAST_TO_BREAK = ["", "?", ":", "||", "&&", "|", "^", "&", "<<", ">>", "+", "-", "*", "/", "%"]
+_ASSIGNMENT = re.compile(r" [-+*/]?= ")
 _FURTHEST = 60
 
 
 def broken(line: str, width: int = WIDTH) -> Iterator[str]:
-    """`line` as lines of at most `width` columns, broken at the outermost places that will do; what is inside
-    brackets goes on below their inside. A comment behind a line too long goes above it."""
-    code, _, remark = line.partition("  // ")
+    """`line` as lines of at most `width` columns, where it can be broken: outside of brackets before inside, after
+    commas and around loose operators before tight ones. What is inside brackets goes on below their inside. A
+    comment behind too long a line goes above it."""
     margin = len(line) - len(line.lstrip())
     if len(line) <= width or line.lstrip().startswith(("//", "#")):
         yield line
         return
+    line, _, remark = line.partition("  // ")
     if remark:
         yield f"{' ' * margin}// {remark}"
-        line = code
-    inside: list[int] = []  # the columns behind the brackets that are open
-    indented = margin
+    assigned = _assigned_value(line, width)
+    brackets: list[int] = []  # the columns behind those that are open
     while len(line) > width:
-        places = frozenset(at.start() for at in _BREAK.finditer(line) if at.start() > indented)
-        fitting: list[tuple[int, int, list[int]]] = []
-        depths = list(inside)
-        for at, ch in enumerate(line[: width + 1]):
-            if ch in "([":
-                depths.append(at + 1)
-            elif ch in ")]":
-                depths.pop()
-            elif at in places:
-                fitting.append((len(depths), -at, list(depths)))
-        start = line.find(" = ") + 2
-        if start > 2 and margin + 8 + len(line) - start <= width and not inside:
-            fitting.append((0, -start, []))
-        if not fitting:
+        first = max(assigned, len(line) - len(line.lstrip()))
+        best = _best_break(line, width, first, brackets)
+        deep = best is None or len(best[1]) > 2
+        if assigned and (deep or margin + 8 + len(line) - assigned <= width):
+            at, brackets = assigned - 1, []
+        elif best is not None:
+            at, brackets = best
+        else:
             break
-        _, at, inside = min(fitting)
-        yield line[:-at]
-        indented = inside[-1] if inside and inside[-1] <= margin + _FURTHEST else margin + 8
-        line = " " * indented + line[-at + 1 :]
+        assigned = 0
+        yield line[:at]
+        column = brackets[-1] if brackets and brackets[-1] <= margin + _FURTHEST else margin + 8
+        line = " " * column + line[at + 1 :]
     yield line
+
+
+def _best_break(line: str, width: int, first: int, brackets: list[int]) -> tuple[int, list[int]] | None:
+    """The place between columns `first` and `width` at which to break, and the brackets open there."""
+    operators = {found.start(): found[1] or "" for found in _BREAK.finditer(line, first + 1, width + 3)}
+    best: tuple[int, int, int] | None = None
+    there: list[int] = []
+    opened = list(brackets)
+    for at, ch in enumerate(line[: width + 1]):
+        if ch in "([":
+            opened.append(at + 1)
+        elif ch in ")]":
+            opened.pop()
+        elif at in operators:
+            rank = (len(opened), _LAST_TO_BREAK.index(operators[at]), -at)
+            if best is None or rank < best:
+                best, there = rank, list(opened)
+    return None if best is None else (-best[2], there)
+
+
+def _assigned_value(line: str, width: int) -> int:
+    """The column where the right side of an assignment begins; 0 where there is none
+    within `width`."""
+    for found in _ASSIGNMENT.finditer(line):
+        left = line[: found.start()]
+        return found.end() if found.end() <= width + 1 and left.count("(") == left.count(")") else 0
+    return 0

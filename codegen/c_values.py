@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dojoir.codegen.c_spelling import BITWISE, Spelling, mask_text
-from dojoir.codegen.c_text import ADD, Apply, Form, Infix, Level, Prefix, Ternary, Text
+from dojoir.codegen.c_text import ADD, MULTIPLY, SUBTRACT, Apply, Form, Infix, Level, Prefix, Ternary, Text
 from dojoir.codegen.lir import (
+    FLAG,
     INDEX,
     Binary,
     Bitcast,
@@ -26,10 +27,11 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_usage import Usage, is_nonnegative, operand_positions
+from dojoir.codegen.lir_usage import Usage, fits, is_nonnegative, operand_positions
 from dojoir.dtypes import BOOL
 
-_SIGN_TESTS = {"lt": "false", "ge": "true"}
+_EXACT = {"add": ADD, "sub": SUBTRACT, "mul": MULTIPLY}
+_SIGN_TESTS = {"lt": False, "ge": True}
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Values:
         holds."""
         if not (isinstance(value, Binary) and value.left == old and value.op in ("add", "sub", "mul", "div")):
             return None
-        value = _without_minus(value, at_position)
+        value = _tidy(value, at_position)
         form = self._form(value, at_position)
         if not isinstance(form, Infix):
             return None
@@ -101,7 +103,7 @@ class Values:
         return form.symbol if isinstance(form, Infix) else _name(form)
 
     def _binary(self, value: Binary, at_position: bool) -> Text:
-        value = _without_minus(value, at_position)
+        value = _tidy(value, at_position)
         form = self._form(value, at_position)
         if form in BITWISE:
             return form.apply(self._mask(value.left), self._mask(value.right))
@@ -118,13 +120,17 @@ class Values:
             nonnegative = is_nonnegative(value.left, known, True) and is_nonnegative(value.right, known, True)
             if form := self.spelling.position(value.op, nonnegative):
                 return form
+        if value.op in _EXACT and value.type.dtype.is_integer and fits(value):
+            return _EXACT[value.op]
         return self.spelling.binary(value.op, value.type)
 
     def _compare(self, value: Compare, at_position: bool) -> Text:
         (left, inner), (right, _) = operand_positions(value, at_position)
         dtype = left.type.dtype
+        if left == right and not dtype.is_float:
+            return self.spelling.const(FLAG, value.op in ("eq", "le", "ge"))  # compilers would warn of these
         if dtype.kind == "u" and isinstance(right, Const) and right.value == 0 and value.op in _SIGN_TESTS:
-            return Text(_SIGN_TESTS[value.op])  # what compilers would warn of
+            return self.spelling.const(FLAG, _SIGN_TESTS[value.op])
         form = self.spelling.compare(value.op, left.type)
         return form.apply(self.text(left, inner), self.text(right, inner))
 
@@ -162,12 +168,25 @@ def _name(form: Form) -> str:
     return form.name
 
 
-def _without_minus(value: Binary, at_position: bool) -> Binary:
-    """`a + -1` as `a - 1` and `a - -1` as `a + 1`, where those are the same."""
-    exact = value.type.dtype.is_float or (at_position and value.type == INDEX)
-    if not (exact and value.op in ("add", "sub") and isinstance(value.right, Const)):
+def _tidy(value: Binary, at_position: bool) -> Binary:
+    """A sum as a person writes it: `a - 1` for `a + -1`, and of positions `a - 2 * i` for `-2 * i + a`."""
+    position = at_position and value.type == INDEX
+    if value.op not in ("add", "sub") or not (position or value.type.dtype.is_float):
         return value
-    number = value.right.value
-    if not -(2**62) < number < 0:
-        return value
-    return Binary(value.type, "sub" if value.op == "add" else "add", value.left, Const(value.right.type, -number))
+    opposite = "sub" if value.op == "add" else "add"
+    if (right := _negated(value.right, position)) is not None:
+        return Binary(value.type, opposite, value.left, right)
+    if value.op == "add" and position and (left := _negated(value.left, position)) is not None:
+        return Binary(value.type, "sub", value.right, left)
+    return value
+
+
+def _negated(value: Value, position: bool) -> Value | None:
+    """The opposite of a negative number, or of a position that is a multiple by one."""
+    match value:
+        case Const(type, number) if -(2**62) < number < 0:
+            return Const(type, -number)
+        case Binary(type, "mul", Const() as factor, right) if position:
+            opposite = _negated(factor, position)
+            return right if opposite == Const(type, 1) else opposite and Binary(type, "mul", opposite, right)
+    return None

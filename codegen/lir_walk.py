@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from dojoir.codegen.lir import (
     Allocate,
@@ -51,6 +52,26 @@ def operands(value: Value) -> tuple[Value, ...]:
             return tuple(part for part in (offset, stride, mask) if part is not None)
         case Call(args=args):
             return args
+
+
+def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
+    """`value` with each of its operands changed."""
+    match value:
+        case Const() | Var() | Iota():
+            return value
+        case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
+            return replace(value, arg=change(arg))
+        case Binary(left=left, right=right) | Compare(left=left, right=right):
+            return replace(value, left=change(left), right=change(right))
+        case Select(condition, yes, no):
+            return Select(change(condition), change(yes), change(no))
+        case Fma(a, b, c):
+            return Fma(change(a), change(b), change(c))
+        case Load(offset=offset, stride=stride, mask=mask):
+            changed = (None if part is None else change(part) for part in (stride, mask))
+            return Load(value.type, value.buffer, change(offset), *changed)
+        case Call(args=args):
+            return replace(value, args=tuple(map(change, args)))
 
 
 def parts(value: Value) -> Iterator[Value]:

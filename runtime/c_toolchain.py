@@ -123,7 +123,7 @@ def probe(command: tuple[str, ...]) -> Toolchain:
         trial = _run(library, PROBE_LIMIT)
         if trial.returncode != 0:
             raise _failed(library, trial.stderr, "it makes no shared library")
-        options = (*_OPTIONAL, _OPENMP[0])
+        options: tuple[str, ...] = (*_OPTIONAL, _OPENMP[0])
         if not takes(*options):
             options = tuple(option for option in _OPTIONAL if takes(option))
             options += tuple(option for option in _OPENMP if takes(option))[:1]
