@@ -74,7 +74,7 @@ class Expressions(ABC):
 
     # -- one type each -----------------------------------------------------------------------------------
     def _bool(self, fuel: int) -> Expr:
-        if fuel > 1 and self.chance(0.3):
+        if fuel > 0 and self.chance(0.35):
             match self.random.randrange(4):
                 case 0:
                     return make_op("not", (self._bool(fuel - 1),))
@@ -135,7 +135,7 @@ class Expressions(ABC):
         if exact or self.wild:
             names += ROUNDING
         if not exact or self.wild:
-            names += SMOOTH
+            names += SMOOTH * (1 if self.wild else 2)
 
         def arg(exactly: bool = exact) -> Expr:
             return self.value(F32, fuel - 1, exactly)
