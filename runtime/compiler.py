@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from dojoir.codegen.c import print_c
+from dojoir.codegen.c_names import symbol
 from dojoir.codegen.lir import Program
 from dojoir.codegen.llvm import print_llvm
 from dojoir.codegen.lower import lower
@@ -74,7 +75,7 @@ def _through_c(kernel: Kernel, threads: int) -> Compiled:
     program = lower(kernel, C)
     source = print_c(program)
     library = _load_shared(_build_shared(source), kernel.name)
-    address = ctypes.cast(getattr(library, kernel.name), ctypes.c_void_p).value
+    address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
     assert address is not None
     return Compiled(kernel, "c", threads, source, address, library, program.checks)
 
