@@ -18,7 +18,18 @@ from dojoir.codegen.c_spelling import Spelling
 from dojoir.codegen.c_statements import Around, Statements, is_heap, worst_status
 from dojoir.codegen.c_text import WIDTH, broken, comment, indent
 from dojoir.codegen.c_values import Values
-from dojoir.codegen.lir import FIRST_CHECK, OK, OUT_OF_MEMORY, Array, Call, Declare, Function, Program, Value
+from dojoir.codegen.lir import (
+    FIRST_CHECK,
+    OK,
+    OUT_OF_MEMORY,
+    Array,
+    Binary,
+    Call,
+    Declare,
+    Function,
+    Program,
+    Value,
+)
 from dojoir.codegen.lir_usage import usage_of, usage_of_function
 from dojoir.codegen.lir_walk import parts, statements, values
 
@@ -36,9 +47,21 @@ def print_c(program: Program) -> str:
     )
     code = "\n".join(filter(None, [prelude(code), code]))
     top = [*_title(program), "", *(f"#include <{header}>" for header in headers(code)), ""]
-    if "float " in code or "double " in code:
+    if _multiplies(program):
         top += ["#if !defined(__GNUC__) || defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
     return "\n".join(piece for line in [*top, *code.splitlines()] for piece in broken(line)) + "\n"
+
+
+def _multiplies(program: Program) -> bool:
+    """Whether there is a product of floats that a compiler could contract into an fma."""
+    lets = (let for function in program.functions for let in function.body)
+    roots = [value for stmt in (*lets, *statements(program.body)) for value in values(stmt)]
+    roots += [function.result for function in program.functions]
+    return any(
+        isinstance(part, Binary) and part.op == "mul" and part.type.dtype.is_float
+        for root in roots
+        for part in parts(root)
+    )
 
 
 def _title(program: Program) -> Iterator[str]:

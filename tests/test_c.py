@@ -18,6 +18,7 @@ from lir_programs import AT, F32, I32, N, array, index, numpy_type, over_n, prog
 from numpy.typing import NDArray
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
+import dojoir
 from dojoir.codegen.c import print_c
 from dojoir.codegen.lir import (
     FIRST_CHECK,
@@ -723,3 +724,10 @@ def test_random_kernels_under_the_sanitizers(tmp_path_factory: pytest.TempPathFa
     status, results = machine.run_checked(prog, arrays, **sizes)
     assert status == OK
     assert agree(kernel, expected, {name: results[name] for name in expected}, exact=False) is None
+
+
+def test_a_kernel_may_have_the_name_of_a_library_function() -> None:
+    compiler()
+    kernel = dojoir.parse("kernel sqrt(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = sqrt(x[{0}])\n")
+    results = dojoir.compile(kernel, target="c").run({"x": np.array([4, 9], np.float32)})
+    assert results["y"].tolist() == [2, 3]
