@@ -286,7 +286,8 @@ class If:
 
 @dataclass(frozen=True)
 class Fail:
-    """Records that the program failed with `status` (where `condition` is true, in any lane) and goes on."""
+    """Records that the program failed with `status` (where `condition` is true, in any lane) and goes on. The
+    program returns the highest status that was recorded."""
 
     condition: Value
     status: int

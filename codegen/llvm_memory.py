@@ -86,6 +86,9 @@ def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
             past = ", !nontemporal !0" if statement.streaming else ""
             code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}{past}")
             return
+        if held.lanes == 1:
+            _write_if(values, pointer, held, operand, values.operand(statement.mask))
+            return
         flags = text.spelled(statement.mask.type)
         name = f"llvm.masked.store.{text.mangled(held)}.p0"
         code.module.declare(name, "void", f"{spelled}, ptr, i32, {flags}")
@@ -97,6 +100,17 @@ def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
     where = f"<{held.lanes} x ptr>"
     code.module.declare(name, "void", f"{spelled}, {where}, i32, {flags}")
     code.do(f"call void @{name}({spelled} {operand}, {where} {pointers}, i32 {align}, {flags} {mask})")
+
+
+def _write_if(values: Values, pointer: str, held: Type, operand: str, condition: str) -> None:
+    """One element, where it may be written."""
+    code = values.code
+    yes, done = code.new_label("write"), code.new_label("done")
+    code.do(f"br i1 {condition}, label %{yes}, label %{done}")
+    code.start(yes)
+    code.do(f"store {text.spelled(held)} {operand}, ptr {pointer}, align {held.dtype.itemsize}")
+    code.do(f"br label %{done}")
+    code.start(done)
 
 
 def _mask(values: Values, mask: Value | None, lanes: int) -> tuple[str, str]:

@@ -26,11 +26,14 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
+from dojoir.codegen.lir_walk import statements
 from dojoir.codegen.llvm_memory import store
 from dojoir.codegen.llvm_values import Values
 
 ALIGN = 64
 """Of the heap: a cache line, and the widest register."""
+
+ON_STACK = ("stack", "reg")
 
 MOST_ELEMENTS = 1 << 56
 """As many or more are in no memory, and the bytes of fewer can be counted."""
@@ -96,6 +99,7 @@ class Statements:
                 self._loop(statement)
             case Parallel():
                 self.parallel(self, statement)
+                self._stop_without_memory(statement)
             case If():
                 self._branch(statement)
             case Fail(condition, status):
@@ -124,7 +128,7 @@ class Statements:
     # -- memory ----------------------------------------------------------------------------------------------
     def _allocate(self, array: Array) -> str:
         code = self.values.code
-        if array.lives in ("stack", "reg"):
+        if array.lives in ON_STACK:
             if array not in self.stack:
                 kind = f"[{known(array.elements)} x {text.stored(array.dtype)}]"
                 align = max(array.align, ALIGN)
@@ -143,13 +147,17 @@ class Statements:
         code.do(f"br i1 {failed}, label %{none}, label %{some}, !prof !1")
         code.start(none)
         self._set_status(OUT_OF_MEMORY)
-        self._free(self.heap)
-        self.leave = self.leave or code.new_label("leave")
-        code.do(f"br label %{self.leave}")
+        self._give_up()
         code.start(some)
         self.heap.append(block)
         last = code.value(f"getelementptr i8, ptr {block}, i64 {align - 1}")
         return code.call("llvm.ptrmask.p0.i64", "ptr", [("ptr", last), ("i64", str(-align))])
+
+    def _give_up(self) -> None:
+        """Ends the function."""
+        self._free(self.heap)
+        self.leave = self.leave or self.values.code.new_label("leave")
+        self.values.code.do(f"br label %{self.leave}")
 
     def _elements(self, count: Value) -> str:
         """A number of elements: a product of sizes, and MOST_ELEMENTS where that does not fit."""
@@ -193,6 +201,20 @@ class Statements:
         code.do(f"br label %{head}")
         code.start(done)
 
+    def _stop_without_memory(self, parallel: Parallel) -> None:
+        """Ends the program where a scope on the cores had no memory."""
+        inside = (*parallel.prologue, *parallel.body)
+        if not any(isinstance(s, Allocate) and s.array.lives not in ON_STACK for s in statements(inside)):
+            return
+        code = self.values.code
+        status = code.value(f"load i32, ptr {self.status}")
+        failed = code.value(f"icmp eq i32 {status}, {OUT_OF_MEMORY}")
+        stop, on = code.new_label("stop"), code.new_label("on")
+        code.do(f"br i1 {failed}, label %{stop}, label %{on}, !prof !1")
+        code.start(stop)
+        self._give_up()
+        code.start(on)
+
     def _unrolled(self, loop: For) -> None:
         start, stop = known(loop.start), known(loop.stop)
         assert start is not None and stop is not None, "an unrolled loop has a constant trip count"
@@ -227,7 +249,11 @@ class Statements:
         code.start(on)
 
     def _set_status(self, status: int) -> None:
+        """The highest of all statuses is returned, so it does not depend on which thread came first."""
+        code = self.values.code
         if self.shared:
-            self.values.code.do(f"store atomic i32 {status}, ptr {self.status} monotonic, align 4")
-        else:
-            self.values.code.do(f"store i32 {status}, ptr {self.status}")
+            code.do(f"atomicrmw umax ptr {self.status}, i32 {status} monotonic, align 4")
+            return
+        before = code.value(f"load i32, ptr {self.status}")
+        highest = code.call("llvm.umax.i32", "i32", [("i32", before), ("i32", str(status))])
+        code.do(f"store i32 {highest}, ptr {self.status}")

@@ -14,7 +14,7 @@ from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lower_access import Accesses
 from dojoir.codegen.lower_expr import combination, operate
 from dojoir.codegen.lower_scopes import Scopes, at_least, identity
-from dojoir.codegen.state import Block, Lanes, State
+from dojoir.codegen.state import Block, Lanes, State, Variable
 from dojoir.dtypes import DTYPES
 from dojoir.ir import Condition, Path, Scope
 
@@ -147,14 +147,20 @@ class _Runner:
         return len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
 
     def _reducing(self, lanes: int, run: Callable[[State, Block], None], block: Block) -> None:
-        """`run` with variables for the reductions, which go into their elements when it is done."""
+        """`run` with variables for the reductions, which go into their elements when it is done. One that is a
+        variable already is its own."""
         variables: list[tuple[Accumulator, Var]] = []
+        into: dict[Path, Var] = {}
         for accumulator in self.plan.accumulators:
+            place = self.state.places[accumulator.target.buffer]
+            if isinstance(place, Variable) and place.var.type == Type(accumulator.dtype, lanes):
+                into |= dict.fromkeys(accumulator.paths, place.var)
+                continue
             name = self.unit.names.fresh(f"{accumulator.target.buffer}_{_NAMES[accumulator.op]}")
             var = Var(Type(accumulator.dtype, lanes), name)
             block.emit(lir.Declare(var, spread(identity(accumulator.op, accumulator.dtype), lanes)))
             variables.append((accumulator, var))
-        into = {path: var for accumulator, var in variables for path in accumulator.paths}
+            into |= dict.fromkeys(accumulator.paths, var)
         run(replace(self.state, accumulators={**self.state.accumulators, **into}), block)
         for accumulator, var in variables:
             self._finish(accumulator, var, block)
