@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dojoir.codegen.c import print_c
 from dojoir.codegen.lir import Program
 from dojoir.codegen.llvm import print_llvm
@@ -10,7 +12,11 @@ from dojoir.codegen.target import C, Target, llvm_host
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir import Kernel
 
-TARGETS = ("llvm", "c")
+TARGETS: Mapping[str, str] = {
+    "llvm": "LLVM IR for this machine, compiled in process; needs no toolchain",
+    "c": "C11 without intrinsics, for any compiler",
+}
+"""The targets by name, each with what it gives."""
 
 
 def emit(kernel: Kernel, target: str = "c") -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dojoir import build, kernels
-    from dojoir.codegen import emit
+    from dojoir.codegen import TARGETS, emit
+    from dojoir.cost import cost
     from dojoir.errors import (
         ArgumentError,
         Diagnostic,
@@ -24,17 +25,43 @@ if TYPE_CHECKING:
     from dojoir.grammar import load, parse
     from dojoir.interpreter import interpret
     from dojoir.ir import Kernel
-    from dojoir.passes import Trace, apply, candidates, certify, check, moves
+    from dojoir.passes import (
+        MOVES,
+        Move,
+        Trace,
+        Verdict,
+        apply,
+        candidates,
+        certify,
+        check,
+        moves,
+        parse_move,
+        parse_pipeline,
+        suggest,
+    )
     from dojoir.printer import to_text
-    from dojoir.runtime import Compiled, compile, measure, verify
+    from dojoir.runtime import (
+        Compiled,
+        Contestant,
+        Measurement,
+        ceilings,
+        compile,
+        format_seconds,
+        measure,
+        measure_together,
+        random_inputs,
+        ratio_of,
+        verify,
+    )
     from dojoir.wellformed import prove
 
 __version__ = "0.1.0"
 
 _HOME = {
     "build": "dojoir.build",
-    "kernels": "dojoir.kernels",
+    "TARGETS": "dojoir.codegen",
     "emit": "dojoir.codegen",
+    "cost": "dojoir.cost",
     "ArgumentError": "dojoir.errors",
     "Diagnostic": "dojoir.errors",
     "DojoError": "dojoir.errors",
@@ -45,48 +72,77 @@ _HOME = {
     "ToolchainError": "dojoir.errors",
     "load": "dojoir.grammar",
     "parse": "dojoir.grammar",
-    "prove": "dojoir.wellformed",
     "interpret": "dojoir.interpreter",
     "Kernel": "dojoir.ir",
+    "kernels": "dojoir.kernels",
+    "MOVES": "dojoir.passes",
+    "Move": "dojoir.passes",
     "Trace": "dojoir.passes",
+    "Verdict": "dojoir.passes",
     "apply": "dojoir.passes",
     "candidates": "dojoir.passes",
     "certify": "dojoir.passes",
     "check": "dojoir.passes",
     "moves": "dojoir.passes",
+    "parse_move": "dojoir.passes",
+    "parse_pipeline": "dojoir.passes",
+    "suggest": "dojoir.passes",
     "to_text": "dojoir.printer",
     "Compiled": "dojoir.runtime",
     "compile": "dojoir.runtime",
     "measure": "dojoir.runtime",
+    "measure_together": "dojoir.runtime",
+    "Measurement": "dojoir.runtime",
+    "Contestant": "dojoir.runtime",
+    "ratio_of": "dojoir.runtime",
+    "format_seconds": "dojoir.runtime",
+    "ceilings": "dojoir.runtime",
+    "random_inputs": "dojoir.runtime",
     "verify": "dojoir.runtime",
+    "prove": "dojoir.wellformed",
 }
 
 __all__ = [
+    "MOVES",
+    "TARGETS",
     "ArgumentError",
     "Compiled",
+    "Contestant",
     "Diagnostic",
     "DojoError",
     "IllegalMove",
     "Kernel",
     "KernelError",
+    "Measurement",
+    "Move",
     "ParseError",
     "RunError",
     "ToolchainError",
     "Trace",
+    "Verdict",
     "apply",
     "build",
     "candidates",
+    "ceilings",
     "certify",
     "check",
     "compile",
+    "cost",
     "emit",
+    "format_seconds",
     "interpret",
     "kernels",
     "load",
     "measure",
+    "measure_together",
     "moves",
     "parse",
+    "parse_move",
+    "parse_pipeline",
     "prove",
+    "random_inputs",
+    "ratio_of",
+    "suggest",
     "to_text",
     "verify",
 ]

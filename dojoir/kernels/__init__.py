@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.resources import files
 
 import dojoir
@@ -16,6 +17,31 @@ def names() -> list[str]:
     )
 
 
+def source(name: str) -> str:
+    """The text of the kernel of that name, with its comments. Raises ArgumentError for an unknown one."""
+    if name not in names():
+        raise ArgumentError(
+            f"the library has no kernel '{name}'{did_you_mean(name, names())}; dojoir.kernels.names() lists them",
+            "unknown-kernel",
+        )
+    return files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
+
+
+def summary(name: str) -> str:
+    """The first line of the comment that says what the kernel of that name computes."""
+    return source(name).splitlines()[0].lstrip("# ")
+
+
+def numpy_version(kernel: dojoir.Kernel) -> Callable[..., None] | None:
+    """The library's NumPy version of a kernel, if it is a kernel of the library, else None. It takes the arguments
+    of the kernel in declared order and writes its outputs in place."""
+    from dojoir.kernels import in_numpy
+
+    if kernel.name not in names() or load(kernel.name).arguments != kernel.arguments:
+        return None
+    return in_numpy.baseline(kernel.name)
+
+
 def load(name: str, **sizes: int) -> dojoir.Kernel:
     """The kernel of that name, with some of its sizes changed or fixed.
 
@@ -23,12 +49,7 @@ def load(name: str, **sizes: int) -> dojoir.Kernel:
     fixed, as `Kernel.specialize` does: `load("conv2d", stride=2, KH=3, KW=3)`.
     Raises ArgumentError for an unknown kernel or size and for a value that breaks a fact of the kernel.
     """
-    if name not in names():
-        raise ArgumentError(
-            f"the library has no kernel '{name}'{did_you_mean(name, names())}; dojoir.kernels.names() lists them",
-            "unknown-kernel",
-        )
-    text = files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
+    text = source(name)
     default = dojoir.parse(text, name=f"{name}.dojo")
     known = [size.name for size in default.sizes]
     for size, value in sizes.items():
@@ -56,4 +77,4 @@ def _with_fixed(text: str, values: dict[str, int]) -> str:
     return re.sub(r"^kernel\b.*$", header, text, count=1, flags=re.MULTILINE)
 
 
-__all__ = ["load", "names"]
+__all__ = ["load", "names", "numpy_version", "source", "summary"]

@@ -1,0 +1,71 @@
+"""What `dojoir-opt` answers instead of the text of the kernel: moves, reasons, code, results, times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import dojoir
+from dojoir.cli.options import Options
+from dojoir.cli.report import DIFFERS, FINE, INPUT
+from dojoir.cli.running import run_kernel
+from dojoir.cli.timing import check_kernel, time_kernel
+
+Answer = tuple[str, int]
+"""A text for stdout, and an exit status."""
+
+
+def answer(options: Options, trace: dojoir.Trace) -> Answer:
+    """All that is asked for, in a fixed order. Raises DojoError."""
+    asked: list[Callable[[Options, dojoir.Trace], Answer]] = []
+    if options.moves:
+        asked.append(_moves)
+    if options.explain is not None:
+        asked.append(_explain)
+    if options.cost:
+        asked.append(_cost)
+    if options.emit is not None:
+        asked.append(_emit)
+    if options.run:
+        asked.append(run_kernel)
+    if options.check:
+        asked.append(check_kernel)
+    if options.time:
+        asked.append(time_kernel)
+    texts: list[str] = []
+    status = FINE
+    for ask in asked:
+        text, its = ask(options, trace)
+        texts.append(text)
+        status = status or its
+        if its == DIFFERS:  # a wrong kernel is not worth timing
+            break
+    return "".join(texts), status
+
+
+def _moves(options: Options, trace: dojoir.Trace) -> Answer:
+    listed = [str(move) for move in dojoir.moves(trace.kernel, options.target)]
+    if options.json:
+        return json.dumps({"moves": listed}) + "\n", FINE
+    return "".join(f"{move}\n" for move in listed), FINE
+
+
+def _explain(options: Options, trace: dojoir.Trace) -> Answer:
+    assert options.explain is not None
+    verdict = dojoir.suggest(trace.kernel, options.explain)
+    status = FINE if verdict else INPUT
+    if options.json:
+        return json.dumps({"move": options.explain, **verdict.to_json()}) + "\n", status
+    return f"{verdict}\n", status
+
+
+def _cost(options: Options, trace: dojoir.Trace) -> Answer:
+    cost = dojoir.cost(trace.kernel)
+    if options.json:
+        return json.dumps(cost.to_json(dict(options.sizes))) + "\n", FINE
+    return cost.describe(dict(options.sizes)) + "\n", FINE
+
+
+def _emit(options: Options, trace: dojoir.Trace) -> Answer:
+    assert options.emit is not None
+    return dojoir.emit(trace.kernel, options.emit), FINE

@@ -1,0 +1,159 @@
+"""What `dojoir-opt` does with its input: parse, prove, apply moves, answer."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import dojoir
+from dojoir.cli import chunks, listing
+from dojoir.cli.answers import answer
+from dojoir.cli.options import Options
+from dojoir.cli.output import write_result
+from dojoir.cli.report import FINE, INPUT, report
+
+
+@dataclass
+class Stopwatch:
+    """How long each step took."""
+
+    enabled: bool
+    steps: list[tuple[str, float]] = field(default_factory=list)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.steps.append((name, now - self._last))
+        self._last = now
+
+    def show(self) -> None:
+        if self.enabled:
+            total = sum(seconds for _, seconds in self.steps)
+            width = max(len(name) for name, _ in self.steps)
+            for name, seconds in [*self.steps, ("total", total)]:
+                print(f"{name:<{width}}  {seconds * 1e3:9.2f} ms  {seconds / total:6.1%}", file=sys.stderr)
+
+
+def run(options: Options) -> int:
+    """Does all that the options ask for. Returns the exit status."""
+    try:
+        listed = listing.listing(options)
+        if listed is not None:
+            write_result(listed, options.output)
+            return FINE
+        if options.replay:
+            return _replay(options)
+        name = chunks.display_name(options.input)
+        parts = chunks.split(chunks.read_input(options.input), name, options.split_input_file)
+        pipeline = _pipeline(options.pipeline)
+    except dojoir.DojoError as error:
+        return report(error, options.json)
+    if options.verify_diagnostics:
+        return _verify_diagnostics(options, parts, pipeline)
+    results: list[str] = []
+    status = FINE
+    for chunk in parts:
+        try:
+            text, chunk_status = _process(options, chunk, pipeline)
+        except dojoir.DojoError as error:
+            text, chunk_status = None, report(error, options.json)
+        if text is not None:
+            results.append(text)
+        status = status or chunk_status
+    if results and not (status and options.output):
+        try:
+            write_result("# -----\n".join(results), None if options.run else options.output)
+        except dojoir.DojoError as error:
+            return report(error, options.json)
+    return status
+
+
+def _pipeline(text: str | None) -> list[dojoir.Move]:
+    """The moves of `-p`. Raises ParseError or ArgumentError with the place in the pipeline."""
+    if text is None:
+        return []
+    if not text.startswith("@") or "(" in text.split("\n")[0]:
+        return dojoir.parse_pipeline(text)
+    path = Path(text[1:])
+    try:
+        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
+    except UnicodeDecodeError:
+        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
+
+
+def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move]) -> tuple[str, int]:
+    """The result for one part of the input, and the exit status."""
+    watch = Stopwatch(options.timing)
+    kernel = dojoir.parse(chunk.text, chunk.name)
+    watch.lap("parse")
+    trace = dojoir.Trace(kernel)
+    watch.lap("prove")
+    for move in pipeline:
+        before = trace.kernel
+        trace.apply(move, unsafe=options.unsafe)
+        watch.lap(str(move))
+        if options.verify_each:
+            dojoir.prove(dojoir.parse(dojoir.to_text(trace.kernel), f"{chunk.name} after {move}"))
+            watch.lap("prove again")
+        _show_step(options, move, before, trace.kernel)
+    if options.save_trace:
+        trace.save(options.save_trace)
+    text, status = _result(options, trace)
+    watch.lap("result")
+    watch.show()
+    return text, status
+
+
+def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
+    if options.asks:
+        return answer(options, trace)
+    return dojoir.to_text(trace.kernel, names=options.names), FINE
+
+
+def _show_step(options: Options, move: dojoir.Move, before: dojoir.Kernel, after: dojoir.Kernel) -> None:
+    changed = dojoir.to_text(before) != dojoir.to_text(after)
+    if options.print_after_all or (options.print_after_change and changed):
+        print(f"# after {move}\n{dojoir.to_text(after, names=options.names)}", file=sys.stderr)
+    if options.print_diff:
+        print(f"# {move}", file=sys.stderr)
+        old, new = (dojoir.to_text(k, names=options.names).splitlines() for k in (before, after))
+        for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
+            print(line, file=sys.stderr)
+
+
+def _replay(options: Options) -> int:
+    """Takes kernel and moves from a trace, then goes on as for a file."""
+    assert options.replay is not None
+    trace = dojoir.Trace.load(options.replay)
+    before = trace.start
+    for step in trace.steps:
+        _show_step(options, step.move, before, step.kernel)
+        before = step.kernel
+    for move in _pipeline(options.pipeline):
+        before = trace.kernel
+        trace.apply(move, unsafe=options.unsafe)
+        _show_step(options, move, before, trace.kernel)
+    if options.save_trace:
+        trace.save(options.save_trace)
+    text, status = _result(options, trace)
+    write_result(text, None if options.run else options.output)
+    return status
+
+
+def _verify_diagnostics(options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.Move]) -> int:
+    complaints: list[str] = []
+    for chunk in parts:
+        errors: list[dojoir.Diagnostic] = []
+        try:
+            _process(options, chunk, pipeline)
+        except dojoir.DojoError as error:
+            errors.append(error.diagnostic)
+        complaints += chunks.unmet(chunks.expectations(chunk.text), errors, chunk.name)
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return INPUT if complaints else FINE

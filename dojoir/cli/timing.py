@@ -1,0 +1,125 @@
+"""`dojoir-opt --check` and `--time`: is the kernel right, and how fast is it beside what it was."""
+
+from __future__ import annotations
+
+import json
+
+import dojoir
+from dojoir.cli.options import Options
+from dojoir.cli.report import DIFFERS, FINE
+
+MOST_BYTES = 1 << 28
+"""The most memory that sizes chosen here make the arguments take: well past the caches."""
+
+MOST_STATEMENTS = 1 << 28
+"""The most statements that sizes chosen here make the kernel run."""
+
+
+def check_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
+    """Compares the kernel with the meaning of the one before the moves."""
+    sizes = dict(options.sizes)
+    report = dojoir.verify(
+        trace.kernel,
+        against=trace.start,
+        target=options.target,
+        sizes=sizes or None,
+        threads=options.threads,
+        time_limit=options.time_limit,
+    )
+    status = FINE if report.ok else DIFFERS
+    if options.json:
+        data = {"ok": report.ok, "cases": len(report.cases), "reason": report.reason, "reference": report.reference}
+        return json.dumps({"check": data}) + "\n", status
+    return f"{report}\n", status
+
+
+def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
+    """Times the kernel in turn with what it was before the moves, and with NumPy where it is of the library."""
+    sizes = {**default_sizes(trace.kernel, dict(options.sizes)), **dict(options.sizes)}
+    names = [_moves(len(trace.moves))] if trace.moves else ["as written"]
+    contestants: list[dojoir.Contestant] = [trace.kernel]
+    if trace.moves:
+        names.append("as written")
+        contestants.append(trace.start)
+    numpy = dojoir.kernels.numpy_version(trace.start)
+    if numpy is not None:
+        names.append("NumPy")
+        contestants.append(numpy)
+    together = dojoir.measure_together(
+        contestants, options.target, threads=options.threads, time_limit=options.time_limit, **sizes
+    )
+    rows = list(zip(names, together.measurements, strict=True))
+    if options.json:
+        return json.dumps(
+            {"time": {name: _facts(row, together.measurements[0]) for name, row in rows}}
+        ) + "\n", FINE
+    return _table(trace.kernel.name, sizes, rows), FINE
+
+
+def _moves(count: int) -> str:
+    return f"after {count} move{'' if count == 1 else 's'}"
+
+
+def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int]:
+    """The sizes that are not given: the largest power of two for all of them with which the arguments fit in
+    MOST_BYTES and the kernel runs MOST_STATEMENTS. Raises ArgumentError where the facts allow no power of two."""
+    names = [name for name in kernel.runtime_sizes if name not in given]
+    cost = dojoir.cost(kernel)
+    for exponent in range(27 if names else 1, -1, -1):
+        chosen = {**given, **dict.fromkeys(names, 1 << exponent)}
+        try:
+            kernel.specialize(**chosen)
+        except dojoir.ArgumentError:
+            continue
+        if not names or (cost.bytes(chosen) <= MOST_BYTES and cost.statements(chosen) <= MOST_STATEMENTS):
+            return chosen
+    missing = " ".join(f"-s {name}=…" for name in names)
+    raise dojoir.ArgumentError(f"no sizes to time {kernel.name} at were found: give {missing}", "size-missing")
+
+
+def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measurement]]) -> str:
+    first = rows[0][1]
+    title = f"{name}({', '.join(f'{k}={v}' for k, v in sizes.items())})"
+    threads = f"{first.threads} thread{'' if first.threads == 1 else 's'}"
+    head = ["", "time", "± of median", "GB/s", "GFLOP/s", f"of {first.bound_by} ceiling", "times as long"]
+    lines = [head]
+    for label, row in rows:
+        spread = (row.high - row.low) / 2 / row.seconds
+        ratio = dojoir.ratio_of(row, first)
+        lines.append(
+            [
+                label,
+                dojoir.format_seconds(row.seconds),
+                f"{spread:.1%}",
+                f"{row.gbytes:.2f}",
+                f"{row.gflops:.2f}",
+                f"{row.fraction:.0%}" if row.fraction else "",
+                f"{ratio.median:.2f}",
+            ]
+        )
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    text = "".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        + "\n"
+        for line in lines
+    )
+    return f"{title} on {first.target}, {threads}, medians at {first.confidence:.0%} confidence\n{text}"
+
+
+def _facts(row: dojoir.Measurement, first: dojoir.Measurement) -> dict[str, object]:
+    ratio = dojoir.ratio_of(row, first)
+    return {
+        "seconds": row.seconds,
+        "low": row.low,
+        "high": row.high,
+        "repeats": row.repeats,
+        "threads": row.threads,
+        "gbytes_per_second": row.gbytes,
+        "gflops": row.gflops,
+        "bound_by": row.bound_by,
+        "fraction_of_ceiling": row.fraction,
+        "times_as_long": [ratio.low, ratio.median, ratio.high],
+    }
