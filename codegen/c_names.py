@@ -58,6 +58,7 @@ iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit tolower
 sprintf snprintf scanf fscanf sscanf vprintf vfprintf vsprintf vsnprintf puts fputs putc fputc putchar gets getc
 getchar fopen fclose fread fwrite remove rename signal raise setjmp longjmp time clock
 index rindex bcmp bcopy bzero ffs ffsl ffsll mempcpy stpcpy stpncpy strcasecmp strdup strncasecmp strndup strsep
+dojo_parallel_for
 select pselect random srandom initstate setstate drand48 erand48 lrand48 nrand48 mrand48 jrand48 srand48 seed48
 lcong48 rand_r alloca valloc mktemp mkstemp mkdtemp putenv setenv unsetenv clearenv realpath a64l l64a ecvt fcvt
 gcvt getsubopt getloadavg grantpt unlockpt ptsname rpmatch dup fork vfork execl execlp execle execv execvp execve

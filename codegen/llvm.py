@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen import llvm_text as text
+from dojoir.codegen.c_names import symbol
 from dojoir.codegen.lir import OK, Array, Function, Parallel, Program
 from dojoir.codegen.llvm_code import Code, Module
 from dojoir.codegen.llvm_statements import Statements
@@ -11,8 +12,8 @@ from dojoir.codegen.target import Target
 
 
 def print_llvm(program: Program, target: Target) -> str:
-    """`program` as one LLVM module, with a function named like the program: it takes the arguments (pointers,
-    scalars by value), then the sizes as i64, and returns its status as i32. Scopes on the cores call
+    """`program` as one LLVM module, with a function called `c_names.symbol(program.name)`: it takes the arguments
+    (pointers, scalars by value), then the sizes as i64, and returns its status as i32. Scopes on the cores call
     `void @dojo_parallel_for(ptr body, ptr context, i64 n)`, which calls `body(context, from, to)` for chunks
     that make up [0, n)."""
     return _Printer(program, target).module_text()
@@ -84,7 +85,7 @@ class _Printer:
         printer.whole(self.program.body)
         result = code.value(f"load i32, ptr {status}")
         code.do(f"ret i32 {result}")
-        head = f"define i32 @{quoted(self.program.name)}({', '.join(parameters)}) #0 {{"
+        head = f"define i32 @{quoted(symbol(self.program.name))}({', '.join(parameters)}) #0 {{"
         return _definition(head, code)
 
     # -- scopes on the cores ---------------------------------------------------------------------------------
