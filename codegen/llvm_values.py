@@ -207,6 +207,7 @@ class Values:
         if kind.lanes == 1:
             return operand
         if not dtype.is_float:
+            op = op.removesuffix("_fast")
             sign = "" if op not in ("min", "max") else "u" if dtype.kind == "u" else "s"
             name = f"llvm.vector.reduce.{sign}{op}.{text.mangled(kind)}"
             return self.code.call(name, text.scalar(dtype), [(text.spelled(kind), operand)])

@@ -22,31 +22,17 @@ U8 = DTYPES["u8"]
 
 
 def vector_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
-    """The whole of a scope that runs in lanes."""
+    """A scope that runs in lanes."""
+    runner = _Runner(scopes, path, scope, state, scopes.unit.plans[path])
     stop = scopes.extent(scope.extent, state.iterators)
     if at_least(scope.extent, 1):
-        vector_range(scopes, path, scope, state, integer(0), stop, block)
+        runner.run(stop, block)
         return
     inner = Block()
     count = Var(INDEX, scopes.unit.names.fresh("count"))
-    vector_range(scopes, path, scope, state, integer(0), count, inner)
+    runner.run(count, inner)
     block.emit(lir.Let(count, stop))
     block.emit(lir.If(compare("gt", count, integer(0)), inner.body))
-
-
-def vector_range(
-    scopes: Scopes, path: Path, scope: Scope, state: State, start: Value, stop: Value, block: Block
-) -> None:
-    """The iterations of a scope in lanes from `start` below `stop`, of which there is at least one."""
-    runner = _Runner(scopes, path, scope, state, scopes.unit.plans[path])
-    if scopes.unit.target.vector_bits == 0:
-        runner.simd_loop(start, stop, block)
-    elif runner.plan.lanes == 1:
-        runner.one_by_one(start, stop, block)
-    elif fixed_lanes(scope) is not None and known(start) == 0:
-        runner.one_vector(stop, block)
-    else:
-        runner.chunks(start, stop, block)
 
 
 class _Runner:
@@ -57,8 +43,19 @@ class _Runner:
         self.unit = scopes.unit
         self.comment = self.unit.lines[path]
 
+    def run(self, stop: Value, block: Block) -> None:
+        """The iterations below `stop`, of which there is at least one."""
+        if self.unit.target.vector_bits == 0:
+            self.simd_loop(stop, block)
+        elif self.plan.lanes == 1:
+            self.one_by_one(integer(0), stop, block)
+        elif fixed_lanes(self.scope) is not None:
+            self.one_vector(stop, block)
+        else:
+            self.chunks(stop, block)
+
     # -- the ways --------------------------------------------------------------------------------------------
-    def simd_loop(self, start: Value, stop: Value, block: Block) -> None:
+    def simd_loop(self, stop: Value, block: Block) -> None:
         """A plain loop that the compiler may run in lanes."""
 
         def run(state: State, block: Block) -> None:
@@ -68,7 +65,7 @@ class _Runner:
                 (combination(self.unit, a.op, a.dtype), state.accumulators[a.paths[0]])
                 for a in self.plan.accumulators
             )
-            block.emit(lir.For(var, start, stop, 1, body, "simd", reductions, self.comment))
+            block.emit(lir.For(var, integer(0), stop, 1, body, "simd", reductions, self.comment))
 
         self._reducing(1, run, block)
 
@@ -95,21 +92,20 @@ class _Runner:
             self.one_by_one(integer(0), stop, part)
         block.emit(lir.If(compare("ge", stop, integer(count)), full.body, part.body))
 
-    def chunks(self, start: Value, stop: Value, block: Block) -> None:
+    def chunks(self, stop: Value, block: Block) -> None:
         """As many lanes at a time, then the rest: masked, or one by one."""
         count = self.plan.lanes
-        total = sub(stop, start)
-        divisible = known(start) == 0 and self._divides(count)
+        divisible = self._divides(count)
         masked = self.unit.target.tail == "mask" and not divisible
         rest: Value = stop
         if not divisible:
             rest = Var(INDEX, self.unit.names.fresh("rest"))
-            block.emit(lir.Let(rest, sub(stop, divide("rem", total, count))))
+            block.emit(lir.Let(rest, sub(stop, divide("rem", stop, count))))
 
         def run(state: State, block: Block) -> None:
             var = self.scopes.loop_var(self.scope, state)
             body = self._body(state, var, self._lanes(count, None))
-            block.emit(lir.For(var, start, rest, count, body, comment=self.comment))
+            block.emit(lir.For(var, integer(0), rest, count, body, comment=self.comment))
             if masked:
                 last = Block()
                 mask = self._mask(sub(stop, rest), count, last)

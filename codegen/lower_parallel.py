@@ -6,16 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.codegen import lir
-from dojoir.codegen.arith import add, divide, integer, mul, smaller
-from dojoir.codegen.lir import INDEX, Var
+from dojoir.codegen.lir import Var
 from dojoir.codegen.lir_walk import parts, statements, values
-from dojoir.codegen.lower_lanes import vector_range
 from dojoir.codegen.lower_scopes import Scopes
 from dojoir.codegen.state import Block, Place, State
 from dojoir.ir import Path, Scope
-
-BLOCK = 4096
-"""How many iterations of a scope that is on cores and in lanes go together."""
 
 
 def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
@@ -28,19 +23,9 @@ def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block
         if name not in state.places and home.lives == "heap" and not home.is_variable and depth < len(home.around):
             places[name] = scopes.allocate(home, scopes.lane_copies(home), prologue)
     inner = replace(state, in_parallel=True, places={**state.places, **places})
+    var = scopes.loop_var(scope, state)
+    body = scopes.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
     stop = scopes.extent(scope.extent, state.iterators)
-    if path in unit.plans:
-        total = Var(INDEX, unit.names.fresh("count"))
-        block.emit(lir.Let(total, stop))
-        var = Var(INDEX, unit.names.loop("block", state.iterators))
-        start = mul(var, integer(BLOCK))
-        within = Block()
-        vector_range(scopes, path, scope, inner, start, smaller(total, add(start, integer(BLOCK))), within)
-        body = within.body
-        stop = divide("floordiv", add(total, integer(BLOCK - 1)), BLOCK)
-    else:
-        var = scopes.loop_var(scope, state)
-        body = scopes.body(path, scope.body, replace(inner, iterators=(*state.iterators, var)))
     captures, arrays = _captured((*prologue.statements, *body), var, scopes)
     block.emit(lir.Parallel(var, stop, prologue.body, body, captures, arrays, unit.lines[path]))
 
