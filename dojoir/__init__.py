@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir import build, kernels
     from dojoir.codegen import TARGETS, emit
-    from dojoir.cost import cost
+    from dojoir.costs import cost
     from dojoir.errors import (
         ArgumentError,
         Diagnostic,
@@ -61,7 +61,7 @@ _HOME = {
     "build": "dojoir.build",
     "TARGETS": "dojoir.codegen",
     "emit": "dojoir.codegen",
-    "cost": "dojoir.cost",
+    "cost": "dojoir.costs",
     "ArgumentError": "dojoir.errors",
     "Diagnostic": "dojoir.errors",
     "DojoError": "dojoir.errors",

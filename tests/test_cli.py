@@ -313,3 +313,52 @@ def test_a_bug_of_ours_is_said_to_be_one(shell: Shell) -> None:
     assert "this is a bug in dojoir" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Traceback" in next(shell.folder.glob("dojoir-bug-*.txt")).read_text()
+
+
+SKEWED = """kernel skewed(N, M)
+inout a: f32[N, M]
+
+N - 1
+| M - 1
+| | a[{0} + 1, {1}] = a[{0}, {1} + 1] + 1
+"""
+
+
+def test_check(shell: Shell) -> None:
+    out, _ = shell("pair.dojo", "-p", "join_scopes(0, 1); vectorize(0)", "--check")
+    assert out.startswith("pair on llvm: ok")
+    data = json.loads(shell("pair.dojo", "--check", "--json", "-s", "N=33")[0])["check"]
+    assert data["ok"]
+    assert data["reason"] is None
+
+
+def test_a_wrong_result_has_a_status_of_its_own(shell: Shell) -> None:
+    out, _ = shell("--check", "--unsafe", "-p", "swap_scopes(0)", stdin=SKEWED, status=3)
+    assert out.startswith("skewed on llvm: FAILED")
+    assert "expected" in out
+
+
+def test_time(shell: Shell) -> None:
+    shape = ("-s", "N=1000", "--threads", "1")
+    out, _ = shell("pair.dojo", "-p", "join_scopes(0, 1); reuse_dims(t, 0)", "--time", *shape)
+    assert out.startswith("pair(N=1000) on llvm, 1 thread")
+    assert [line.split("  ")[0] for line in out.splitlines()[2:]] == ["after 2 moves", "as written"]
+    rows = json.loads(shell("library:relu", "--time", "--json", *shape)[0])["time"]
+    assert list(rows) == ["as written", "NumPy"]
+    assert all(row["seconds"] > 0 and row["gbytes_per_second"] > 0 for row in rows.values())
+
+
+def test_sizes_to_time_at_are_chosen(shell: Shell) -> None:
+    out, _ = shell("library:relu", "--time", "--threads", "1")
+    assert out.startswith("relu(N=33554432) on llvm")
+
+
+def test_the_time_limit_has_a_status_of_its_own(shell: Shell) -> None:
+    _, err = shell("library:matmul", "--time", "-s", "N=2000", "-s", "M=2000", "-s", "K=2000",
+                   "--time-limit", "0.5", status=5)  # fmt: skip
+    assert "error[time-limit]" in err
+
+
+def test_a_missing_compiler_has_a_status_of_its_own(shell: Shell) -> None:
+    _, err = shell("pair.dojo", "--run", "-s", "N=3", "--target", "c", environment={"PATH": "", "CC": ""}, status=4)
+    assert "no C compiler" in err

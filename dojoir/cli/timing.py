@@ -71,7 +71,7 @@ def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int
             kernel.specialize(**chosen)
         except dojoir.ArgumentError:
             continue
-        if not names or (cost.bytes(chosen) <= MOST_BYTES and cost.statements(chosen) <= MOST_STATEMENTS):
+        if not names or (cost.bytes(chosen) <= MOST_BYTES and cost.instances(chosen) <= MOST_STATEMENTS):
             return chosen
     missing = " ".join(f"-s {name}=…" for name in names)
     raise dojoir.ArgumentError(f"no sizes to time {kernel.name} at were found: give {missing}", "size-missing")
