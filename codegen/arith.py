@@ -86,14 +86,6 @@ def smaller(left: Value, right: Value) -> Value:
     return binary("min", left, right)
 
 
-def larger(left: Value, right: Value) -> Value:
-    """The larger of two indices."""
-    a, b = known(left), known(right)
-    if a is not None and b is not None:
-        return integer(max(a, b))
-    return binary("max", left, right)
-
-
 def compare(op: str, left: Value, right: Value) -> Value:
     left, right = level(left, right)
     return Compare(op, left, right)

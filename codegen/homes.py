@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dojoir import locate
@@ -13,7 +13,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import Access, Buffer, Kernel, Path, Scope, Site, expr_accesses
 
 STACK_BYTES = 256 * 1024
-"""What all temporaries on the stack (and in reg) of one kernel may take together."""
+"""What one temporary on the stack (or in reg) may take, and all of a kernel together: more go to the heap."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Home:
     uses: tuple[Use, ...]
     owner: Path
     around: tuple[Scope, ...]
+    on_stack: bool = False
 
     @property
     def buffer(self) -> Buffer:
@@ -50,9 +51,7 @@ class Home:
     @property
     def lives(self) -> str:
         """heap or stack, for an array."""
-        if self.layout.is_single or self.buffer.storage in ("stack", "reg"):
-            return "stack"
-        return "heap"
+        return "stack" if self.on_stack or self.layout.is_single else "heap"
 
     def is_private(self, depth: int) -> bool:
         """Whether each iteration of the scope at `depth` around all uses needs an instance of its own: not,
@@ -110,17 +109,16 @@ def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
 
     Raises KernelError for one in stack or reg that has no constant size, or too large a one.
     """
-    homes = {
-        buffer.name: _home(Layout(buffer), tuple(uses[buffer.name]))
-        for buffer in kernel.buffers
-        if buffer.role == "tmp" and uses[buffer.name]
-    }
+    homes: dict[str, Home] = {}
     total = 0
-    for home in homes.values():
-        if home.lives == "stack" and not home.is_variable:
-            total += _stack_bytes(kernel, home)
-            if total > STACK_BYTES:
-                raise _refusal(kernel, home.buffer, f"takes the temporaries on the stack to {total} bytes")
+    for buffer in kernel.buffers:
+        if buffer.role == "tmp" and uses[buffer.name]:
+            home = _home(Layout(buffer), tuple(uses[buffer.name]))
+            if buffer.storage in ("stack", "reg") and not home.is_variable:
+                size = _stack_bytes(kernel, home)
+                home = replace(home, on_stack=total + size <= STACK_BYTES)
+                total += size if home.on_stack else 0
+            homes[buffer.name] = home
     return homes
 
 
@@ -146,13 +144,16 @@ def _stack_bytes(kernel: Kernel, home: Home) -> int:
     elements = home.layout.elements
     if elements.factors:
         raise _refusal(kernel, home.buffer, f"has {elements.text} elements, which is not constant")
-    return elements.constant * home.buffer.dtype.itemsize
+    size = elements.constant * home.buffer.dtype.itemsize
+    if size > STACK_BYTES:
+        raise _refusal(kernel, home.buffer, f"takes {size} bytes, more than {STACK_BYTES}")
+    return size
 
 
 def _refusal(kernel: Kernel, buffer: Buffer, why: str) -> KernelError:
     message = (
-        f"buffer '{buffer.name}' is in {buffer.storage}, and {why} (the limit is {STACK_BYTES} bytes): collapse "
-        f"a dimension with reuse_dims({buffer.name}, …), fix the sizes, or place({buffer.name}, heap)"
+        f"buffer '{buffer.name}' is in {buffer.storage}, and {why}: collapse a dimension with "
+        f"reuse_dims({buffer.name}, …), fix the sizes, or place({buffer.name}, heap)"
     )
     source, span = locate.place(kernel, (), buffer)
     return KernelError(Diagnostic("stack-size", message, span, source))

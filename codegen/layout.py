@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dojoir.affine import Affine
-from dojoir.codegen.arith import add, affine_value, integer, larger, least, mul
+from dojoir.codegen.arith import add, affine_value, integer, mul
 from dojoir.codegen.lir import Value
 from dojoir.ir import Buffer
 
@@ -21,7 +21,7 @@ class Product:
 
     def times(self, factor: Affine) -> Product:
         if factor.is_constant:
-            return Product(self.constant * max(factor.offset, 0), self.factors)
+            return Product(self.constant * factor.offset, self.factors)
         return Product(self.constant, (*self.factors, factor))
 
     @property
@@ -36,16 +36,6 @@ class Product:
         total: Value = integer(self.constant)
         for factor in self.factors:
             total = mul(total, affine_value(factor, ()))
-        return total
-
-    @property
-    def count(self) -> Value:
-        """The product with each factor at least 0: a number of elements."""
-        total: Value = integer(self.constant)
-        for factor in self.factors:
-            low = least(factor)
-            extent = affine_value(factor, ())
-            total = mul(total, extent if low is not None and low >= 0 else larger(extent, integer(0)))
         return total
 
 

@@ -71,7 +71,7 @@ def _argument(buffer: Buffer, target: Target) -> lir.Array:
     return lir.Array(
         buffer.name,
         as_stored(buffer.dtype, target),
-        Layout(buffer).elements.count,
+        Layout(buffer).elements.value,
         "argument",
         buffer.align,
         buffer.role == "in",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dojoir.affine import Affine
 from dojoir.codegen import lir
-from dojoir.codegen.arith import add, affine_value, binary, both, compare, integer, known, least, mul, spread
+from dojoir.codegen.arith import add, affine_value, binary, both, compare, integer, known, mul, spread
 from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lanes import lane_part
 from dojoir.codegen.lir import Type, Value
@@ -20,11 +20,10 @@ from dojoir.printer import format_access
 @dataclass(frozen=True)
 class Address:
     """A scalar `offset` where all lanes mean one element (`stride` None) or elements `stride` apart; a vector
-    of offsets otherwise. `exists`: whether there is such an element at all (None: there is)."""
+    of offsets otherwise."""
 
     offset: Value
     stride: Value | None = None
-    exists: Value | None = None
 
     @property
     def is_uniform(self) -> bool:
@@ -65,12 +64,9 @@ class Accesses:
         address = self.address(access, place)
         dtype = as_stored(place.layout.buffer.dtype, self.unit.target)
         if address.is_uniform:
-            return lir.Load(Type(dtype), place.array, address.offset, mask=address.exists)
+            return lir.Load(Type(dtype), place.array, address.offset)
         kind = Type(dtype, self.state.lane_count)
-        mask = both(self.state.mask, address.exists)
-        if mask is not None:
-            mask = spread(mask, kind.lanes)
-        return lir.Load(kind, place.array, address.offset, _step(address), mask)
+        return lir.Load(kind, place.array, address.offset, _step(address), self.state.mask)
 
     def store(self, access: Access, value: Value) -> None:
         """Gives the element a new value, which is of the type as stored."""
@@ -100,13 +96,11 @@ class Accesses:
     def address(self, access: Access, place: Memory) -> Address:
         """Where the element is."""
         indices: list[Value] = []
-        exists: Value | None = None
         stride: Value = integer(0)
         for d, index in enumerate(access.indices):
             dim = place.layout.buffer.dims[d]
             if isinstance(index, Access):
-                value, ok = self._gathered(access, index, dim.extent)
-                exists = both(exists, ok)
+                value = self._gathered(access, index, dim.extent)
             elif dim.collapsed:
                 value = integer(0)
             else:
@@ -118,17 +112,17 @@ class Accesses:
         lanes = self.state.lanes
         varies = known(stride) != 0
         if lanes is None:
-            return Address(offset, None, exists)
+            return Address(offset)
         if offset.type.lanes > 1 and varies:
             offset, varies = add(offset, mul(lir.Iota(Type(I64, lanes.count)), stride)), False
         if place.copies == 1:
-            return Address(offset, stride if varies else None, exists)
+            return Address(offset, stride if varies else None)
         if varies:
             offset = add(offset, mul(lir.Iota(Type(I64, lanes.count)), stride))
         offset = mul(offset, integer(place.copies))
         if offset.type.lanes > 1:
-            return Address(add(offset, lir.Iota(Type(I64, lanes.count))), None, exists)
-        return Address(offset, integer(1), exists)
+            return Address(add(offset, lir.Iota(Type(I64, lanes.count))), None)
+        return Address(offset, integer(1))
 
     def _split(self, index: Affine) -> tuple[Value, int]:
         """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""
@@ -140,9 +134,9 @@ class Accesses:
             return affine_value(index, self.state.iterators), coefficient
         return affine_value(index, self.state.iterators), 0
 
-    def _gathered(self, access: Access, index: Access, extent: Affine) -> tuple[Value, Value | None]:
-        """The value of an index that is an element, 0 where it is out of bounds (then the program fails, and
-        goes on), and whether element 0 exists, if that is not sure."""
+    def _gathered(self, access: Access, index: Access, extent: Affine) -> Value:
+        """The value of an index that is an element; 0 where it is out of bounds: then the program fails, and
+        goes on."""
         buffer = self.unit.buffers[index.buffer]
         loaded = convert(self.unit, buffer.dtype, I64, self.load(index))
         var = lir.Var(loaded.type, self.unit.names.fresh(f"{index.buffer}_index"))
@@ -155,8 +149,7 @@ class Accesses:
         condition = both(failed, mask)
         assert condition is not None
         self.block.emit(lir.Fail(condition, self.unit.status(self.path, access, format_access(access))))
-        exists = None if (least(extent) or 0) >= 1 else compare("gt", size, integer(0))
-        return lir.Select(failed, spread(integer(0), var.type.lanes), var), exists
+        return lir.Select(failed, spread(integer(0), var.type.lanes), var)
 
 
 def _step(address: Address) -> Value | None:

@@ -103,7 +103,7 @@ class Scopes:
             lives = "heap"
         align = max(buffer.align, 64) if lives == "heap" else buffer.align
         times = Affine.constant(copies)
-        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).count, lives, align)
+        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).value, lives, align)
         self.unit.arrays[array.name] = array
         block.emit(lir.Allocate(array))
         return Memory(array.name, home.layout, copies)

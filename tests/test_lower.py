@@ -1,0 +1,504 @@
+"""The lowering: where temporaries live, how scopes run, what stays in registers, and the shape of the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir.affine import Affine
+from dojoir.codegen.arith import affine_value, integer, known, least
+from dojoir.codegen.layout import Layout
+from dojoir.codegen.lir import (
+    INDEX,
+    Allocate,
+    Array,
+    Assign,
+    Binary,
+    Const,
+    Declare,
+    Fail,
+    For,
+    If,
+    Load,
+    Parallel,
+    Program,
+    Reduce,
+    Stmt,
+    Store,
+    Value,
+    Var,
+)
+from dojoir.codegen.lir_walk import parts, statements, values
+from dojoir.codegen.lower import lower
+from dojoir.codegen.lower_lanes import is_multiple
+from dojoir.codegen.target import C, Target
+
+WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
+NARROW = Target("llvm", 256, "scalar", frozenset(), 16)
+
+Kind = TypeVar("Kind", bound=Stmt)
+Part = TypeVar("Part", bound=Value)
+
+
+def program(text: str, target: Target = C) -> Program:
+    kernel = dojoir.parse(text)
+    dojoir.prove(kernel)
+    return lower(kernel, target)
+
+
+def found(prog: Program, kind: type[Kind]) -> list[Kind]:
+    """All statements of a kind, in the order of the text."""
+    return [statement for statement in statements(prog.body) if isinstance(statement, kind)]
+
+
+def found_values(prog: Program, kind: type[Part]) -> list[Part]:
+    def every() -> Iterator[Part]:
+        for statement in statements(prog.body):
+            for value in values(statement):
+                yield from (part for part in parts(value) if isinstance(part, kind))
+
+    return list(every())
+
+
+def arrays(prog: Program) -> list[Array]:
+    return [statement.array for statement in found(prog, Allocate)]
+
+
+# -- layout ------------------------------------------------------------------------------------------------
+def layout(declaration: str) -> Layout:
+    kernel = dojoir.parse(f"kernel k(N, M, K)\ntmp t: f32[{declaration}\nout y: f32\ny = 0\n")
+    return Layout(kernel.buffer("t"))
+
+
+@pytest.mark.parametrize(
+    ("declaration", "indices", "offset", "elements"),
+    [
+        ("N, M, K]", (1, 2, 3), (1 * 5 + 2) * 7 + 3, 3 * 5 * 7),
+        ("N, M, K] order(2, 0, 1)", (1, 2, 3), (3 * 3 + 1) * 5 + 2, 3 * 5 * 7),
+        ("N, M, K] pad(0, 1, 2)", (1, 2, 3), (1 * 6 + 2) * 9 + 3, 3 * 6 * 9),
+        ("N, M~, K]", (1, 2, 3), 1 * 7 + 3, 3 * 7),
+        ("N~, M~, K~]", (1, 2, 3), 0, 1),
+        ("N, M, K] order(1, 2, 0) pad(4, 0, 0)", (1, 2, 3), (2 * 7 + 3) * 7 + 1, 5 * 7 * 7),
+        ("2*N + 1, M, K - 1]", (1, 2, 3), (1 * 5 + 2) * 6 + 3, 7 * 5 * 6),
+    ],
+)
+def test_offsets(declaration: str, indices: tuple[int, ...], offset: int, elements: int) -> None:
+    sizes = {"N": 3, "M": 5, "K": 7}
+    where = layout(declaration)
+    assert (
+        evaluated(where.offset([Const(affine_value(Affine.constant(0), ()).type, i) for i in indices]), sizes)
+        == offset
+    )
+    assert evaluated(where.elements.value, sizes) == elements
+    for d, dim in enumerate(where.buffer.dims):
+        if not dim.collapsed:
+            moved = [i + (n == d) for n, i in enumerate(indices)]
+            further = where.offset([integer(i) for i in moved])
+            assert evaluated(further, sizes) - offset == evaluated(where.stride(d).value, sizes)
+
+
+def evaluated(value: Value, sizes: dict[str, int]) -> int:
+    """The number that index arithmetic gives."""
+    match value:
+        case Const(_, number):
+            return int(number)
+        case Var(_, name):
+            return sizes[name]
+        case Binary(_, op, left, right):
+            a, b = evaluated(left, sizes), evaluated(right, sizes)
+            operations = {"add": a + b, "sub": a - b, "mul": a * b, "min": min(a, b), "max": max(a, b),
+                          "div": a // b if b else 0, "rem": a % b if b else 0, "floordiv": a // b if b else 0,
+                          "mod": a % b if b else 0}  # fmt: skip
+            return operations[op]
+    raise AssertionError(value)
+
+
+def test_affine_values_and_their_bounds() -> None:
+    n, i = Affine.size("N"), Affine.iterator(0)
+    iterators = [Var(INDEX, "i")]
+    for affine in (2 * n - 3 * i + 4, (n + i) // 4 + i % 8, (i - n) // 4, -((i - n) % 4), n * 0 + 7, 3 - i):
+        for size in (1, 6, 13):
+            for at in range(5):
+                value = evaluated(affine_value(affine, iterators), {"N": size, "i": at})
+                assert value == affine.evaluate({"N": size}, (at,))
+                low = least(affine)
+                assert low is None or low <= value
+    assert least(n - 1) == 0
+    assert least((n + i) // 4 * 2 + 3) == 3
+    assert least(n - i) is None
+    assert least(5 - (i % 4)) == 2
+    ops = {
+        part.op for part in parts(affine_value((n + i) // 4 + (i - n) % 4, iterators)) if isinstance(part, Binary)
+    }
+    assert {"div", "mod"} <= ops
+    assert "floordiv" not in ops
+
+
+def test_multiples() -> None:
+    kernel = dojoir.parse("kernel k(N, M)\nwhere N % 32 == 0, M >= 16\nout y: f32\ny = 0\n")
+    n, m = Affine.size("N"), Affine.size("M")
+    assert is_multiple(n, 16, kernel.facts)
+    assert is_multiple(n + 64 * m + 32, 32, kernel.facts)
+    assert not is_multiple(n, 64, kernel.facts)
+    assert not is_multiple(n + m, 16, kernel.facts)
+    assert not is_multiple(n + 8, 16, kernel.facts)
+
+
+# -- temporaries -------------------------------------------------------------------------------------------
+ROWS = """
+kernel rows(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp m: f32[{m}]
+tmp e: f32[{e}]
+N{p}
+| m[{{0}}] = -inf
+| M
+| | m[{{0}}] max= x[{{0}}, {{1}}]
+| M{v}
+| | e[{{0}}, {{1}}] = x[{{0}}, {{1}}] - m[{{0}}]
+| M{v}
+| | y[{{0}}, {{1}}] = e[{{0}}, {{1}}]
+"""
+
+
+def rows(m: str = "N", e: str = "N, M", p: str = "", v: str = "") -> str:
+    return ROWS.format(m=m, e=e, p=p, v=v)
+
+
+def test_whole_temporaries_are_allocated_first() -> None:
+    prog = program(rows())
+    assert [(a.name, a.lives, a.align) for a in arrays(prog)] == [("m", "heap", 64), ("e", "heap", 64)]
+    assert all(isinstance(statement, Allocate) for statement in prog.body[:2])
+
+
+def test_one_element_is_a_variable_declared_by_its_assignment() -> None:
+    prog = program(rows(m="N~"))
+    assert [a.name for a in arrays(prog)] == ["e"]
+    (declared,) = found(prog, Declare)
+    assert declared.var.name == "m"
+    assert isinstance(declared.value, Const)
+    assert declared.value.value == -np.inf
+    assert [a.var.name for a in found(prog, Assign)] == ["m"]
+
+
+def test_a_variable_of_the_kernel_that_cores_write_is_in_memory() -> None:
+    text = "kernel k(N)\nout y: f32[N]\ntmp t: f32\n1 : p\n| t = 3\nN\n| y[{0}] = t\n"
+    (array,) = arrays(program(text))
+    assert (array.name, array.lives, known(array.elements)) == ("t", "stack", 1)
+
+
+def test_a_row_is_private_to_a_chunk_of_rows_on_the_cores() -> None:
+    prog = program(rows(m="N~", e="N~, M", p=" : p"))
+    (parallel,) = found(prog, Parallel)
+    assert [statement.array.name for statement in parallel.prologue if isinstance(statement, Allocate)] == ["e"]
+    assert arrays(prog) == [statement.array for statement in parallel.prologue if isinstance(statement, Allocate)]
+    assert [v.name for v in parallel.captures] == ["M"]
+    assert [a.name for a in parallel.captured_arrays] == ["x", "y"]
+
+
+def test_elements_of_their_own_are_shared_by_all_chunks() -> None:
+    prog = program(rows(p=" : p"))
+    (parallel,) = found(prog, Parallel)
+    assert not parallel.prologue
+    assert [a.name for a in parallel.captured_arrays] == ["m", "x", "e", "y"]
+
+
+PRIVATE = """
+kernel k(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[3] {storage}
+N : v
+| 3
+| | t[{{1}}] = x[{{0}}] * {{1}}
+| y[{{0}}] = t[0] + t[1] + t[2]
+"""
+
+
+@pytest.mark.parametrize(("storage", "lives"), [("stack", "stack"), ("heap", "heap")])
+@pytest.mark.parametrize("target", [WIDE, NARROW, C])
+def test_each_lane_has_its_own_array(target: Target, storage: str, lives: str) -> None:
+    prog = program(PRIVATE.format(storage=storage), target)
+    lanes = {WIDE: 32, NARROW: 8, C: 1}[target]
+    sizes = {known(array.elements) for array in arrays(prog)}
+    assert {array.lives for array in arrays(prog)} == {lives}
+    assert max(size for size in sizes if size is not None) == 3 * lanes
+    if lives == "heap":
+        assert len(arrays(prog)) == 1
+
+
+def test_lanes_that_use_different_elements_share_an_array() -> None:
+    text = PRIVATE.format(storage="").replace("t: f32[3]", "t: f32[N, 3]").replace("t[", "t[{0}, ")
+    (array,) = arrays(program(text, WIDE))
+    assert evaluated(array.elements, {"N": 10}) == 30
+
+
+@pytest.mark.parametrize(
+    ("declaration", "reason"),
+    [
+        ("f32[N] stack", "N elements, which is not constant"),
+        ("f32[N, N + 1] reg", "N*(N + 1) elements, which is not constant"),
+        ("f64[256, 256] stack", "takes 524288 bytes, more than 262144"),
+    ],
+)
+def test_what_does_not_fit_on_the_stack(declaration: str, reason: str) -> None:
+    index = "0, 0" if "," in declaration else "0"
+    kernel = dojoir.parse(f"kernel k(N)\nout y: f64\ntmp t: {declaration}\nt[{index}] = 1\ny = t[{index}]\n")
+    with pytest.raises(dojoir.KernelError) as error:
+        lower(kernel, C)
+    assert error.value.diagnostic.code == "stack-size"
+    assert reason in error.value.diagnostic.message
+    assert "place(t, heap)" in error.value.diagnostic.message
+    assert "t: " in str(error.value)  # the line is shown
+
+
+def test_what_does_not_fit_beside_the_others_goes_to_the_heap() -> None:
+    text = "kernel k(N)\nout y: f64\ntmp t: f64[128, 128] stack\ntmp u: f64[128, 129] reg\n"
+    for name in "tu":
+        text += f"128\n| 128\n| | {name}[{{0}}, {{1}}] = {{0}}\n"
+    prog = program(text + "y = t[0, 0] + u[0, 0]\n")
+    assert {(array.name, array.lives) for array in arrays(prog)} == {("t", "stack"), ("u", "heap")}
+
+
+def test_unused_temporaries_take_no_room() -> None:
+    assert not arrays(program("kernel k(N)\nout y: f32\ntmp t: f32[N]\ntmp u: f32[3] stack\ny = 0\n"))
+
+
+# -- scopes ------------------------------------------------------------------------------------------------
+SUM = "kernel k(N)\n{fp}in x: {t}[N]\nout s: {t}\ns = 0\nN : v\n| s {op} x[{{0}}]\n"
+
+
+def total(t: str = "f32", op: str = "+=", fp: str = "") -> str:
+    return SUM.format(t=t, op=op, fp=fp)
+
+
+def loops(prog: Program) -> list[tuple[str, int]]:
+    return [(loop.kind, loop.step) for loop in found(prog, For)]
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("f32", 64), ("f64", 32), ("i8", 64), ("i64", 32)])
+def test_reductions_take_several_registers(dtype: str, step: int) -> None:
+    prog = program(total(dtype), WIDE)
+    assert loops(prog) == [("seq", step)]
+    (accumulator,) = found(prog, Declare)
+    assert accumulator.var.type.lanes == step
+    assert len(found_values(prog, Reduce)) == 1
+    assert program(total(dtype), NARROW).body != prog.body
+
+
+def test_the_rest_is_masked_or_one_by_one() -> None:
+    masked = program(total(), WIDE)
+    assert loops(masked) == [("seq", 64)]
+    assert [load.mask is not None for load in found_values(masked, Load) if load.buffer == "x"] == [False, True]
+    scalar = program(total(), NARROW)
+    assert loops(scalar) == [("seq", 32), ("seq", 1)]
+    assert not [load for load in found_values(scalar, Load) if load.mask is not None]
+
+
+@pytest.mark.parametrize("target", [WIDE, NARROW])
+def test_a_multiple_of_the_lanes_has_no_rest(target: Target) -> None:
+    prog = program(total().replace("in x", "where N % 64 == 0\nin x"), target)
+    assert len(loops(prog)) == 1
+    assert not found(prog, If)
+
+
+def test_a_reduction_in_order_is_a_loop() -> None:
+    assert loops(lower(dojoir.parse(total(fp="fp strict\n")), WIDE)) == [("seq", 1)]
+    assert loops(lower(dojoir.parse(total("i32", fp="fp strict\n")), WIDE)) == [("seq", 64)]
+
+
+@pytest.mark.parametrize(("dtype", "op", "is_vector"), [
+    ("f16", "+=", False), ("f16", "max=", True), ("f4e2m1", "min=", False), ("bf16", "*=", False),
+])  # fmt: skip
+def test_rounding_at_each_step_keeps_the_order(dtype: str, op: str, is_vector: bool) -> None:
+    assert (loops(program(total(dtype, op), WIDE)) != [("seq", 1)]) == is_vector
+
+
+def test_the_c_target_leaves_lanes_to_the_compiler() -> None:
+    (loop,) = found(program(total()), For)
+    assert (loop.kind, [op for op, _ in loop.reductions]) == ("simd", ["add"])
+    direct = total().replace("out s: f32", "out y: f32\ntmp s: f32") + "y = s\n"
+    (loop,) = found(program(direct), For)
+    assert [var.name for _, var in loop.reductions] == ["s"]
+
+
+def test_only_fast_math_forgets_nan() -> None:
+    text = total(op="max=").replace("s = 0", "s = -inf")
+    assert [reduce.op for reduce in found_values(program(text, WIDE), Reduce)] == ["max"]
+    fast = program(text.replace("in x", "fp fast\nin x"), WIDE)
+    assert [reduce.op for reduce in found_values(fast, Reduce)] == ["max_fast"]
+    assert fast.fast
+
+
+FIXED = "kernel k(N)\nin x: f32[{w}]\nout y: f32[{w}]\n{extent} : v\n| y[{{0}}] = x[{{0}}] + 1\n"
+
+
+@pytest.mark.parametrize("lanes", [2, 3, 16, 64])
+def test_a_constant_extent_is_one_vector(lanes: int) -> None:
+    prog = program(FIXED.format(w=lanes, extent=lanes), WIDE)
+    assert not loops(prog)
+    (store,) = found(prog, Store)
+    assert store.value.type.lanes == lanes
+    assert store.mask is None
+
+
+def test_one_lane_is_a_scalar_and_many_are_chunks() -> None:
+    (store,) = found(program(FIXED.format(w=1, extent=1), WIDE), Store)
+    assert store.value.type.lanes == 1
+    assert loops(program(FIXED.format(w=65, extent=65), WIDE)) == [("seq", 32)]
+
+
+@pytest.mark.parametrize("target", [WIDE, NARROW])
+def test_a_last_tile_is_whole_or_partial(target: Target) -> None:
+    text = "kernel k(N)\nin x: f32[N]\nout y: f32[N]\n(N + 15) // 16\n"
+    prog = program(text + "| min(16, N - 16*{0}) : v\n| | y[16*{0} + {1}] = x[16*{0} + {1}]\n", target)
+    branch = found(prog, If)[-1]
+    (whole,) = branch.then
+    assert isinstance(whole, Store)
+    assert whole.mask is None
+    assert whole.value.type.lanes == 16
+    rest = list(statements(branch.otherwise))
+    masks = [s.mask for s in rest if isinstance(s, Store)]
+    assert (masks == [None]) == (target is NARROW)
+
+
+UNROLLED = (
+    "kernel k(N)\nin x: f32[8, N]\nout y: f32[8, N]\n{extent} : u\n| N\n| | y[{{0}}, {{1}}] = x[{{0}}, {{1}}]\n"
+)
+
+
+def test_unrolled_scopes() -> None:
+    prog = program(UNROLLED.format(extent="8"))
+    assert loops(prog) == [("unroll", 1), ("seq", 1)]
+    partial = program(UNROLLED.format(extent="min(8, N)").replace("out y", "inout y"))
+    assert loops(partial) == [("unroll", 1), ("seq", 1)]
+    assert len(found(partial, If)) == 1
+
+
+def test_a_scope_on_the_cores_inside_another_is_a_loop() -> None:
+    nested = rows().replace("\n| M\n| | e", "\n| M : p\n| | e").replace("N\n| m", "N : p\n| m")
+    prog = lower(dojoir.parse(nested), C)
+    assert len(found(prog, Parallel)) == 1
+    assert "seq" in {kind for kind, _ in loops(prog)}
+
+
+def test_loops_are_named_by_their_labels_and_beside_each_other_alike() -> None:
+    text = (
+        "kernel k(N, i1)\nin x: f32[N]\nout y: f32[N]\nout z: f32[N]\n"
+        "N @y\n| y[{0}] = x[{0}]\nN\n| z[{0}] = x[{0}]\n"
+    )
+    names = [loop.var.name for loop in found(program(text + "N\n| z[{0}] = i1\n"), For)]
+    assert names[0] not in ("y", "x", "N")
+    assert names[1] == names[2] == "i0"
+    comments = [loop.comment for loop in found(program(text), For)]
+    assert comments[0].startswith("N @")
+
+
+# -- lanes -------------------------------------------------------------------------------------------------
+def lane_loads(text: str, target: Target = WIDE) -> list[Load]:
+    return [load for load in found_values(program(text, target), Load) if load.mask is None]
+
+
+def access(index: str, shape: str = "N, N", facts: str = "where N % 64 == 0\n") -> str:
+    return f"kernel k(N)\n{facts}in x: f32[{shape}]\nout y: f32[N]\nN : v\n| y[{{0}}] = x[{index}]\n"
+
+
+@pytest.mark.parametrize(
+    ("index", "lanes", "stride"),
+    [
+        ("3, {0}", 32, None),
+        ("{0}, 3", 32, "N"),
+        ("{0}, {0}", 32, "N + 1"),
+        ("3, N - {0} - 1", 32, "-1"),
+        ("3, 4", 1, None),
+        ("{0} // 2, {0} % 4", 32, "gather"),
+    ],
+)
+def test_how_lanes_reach_memory(index: str, lanes: int, stride: str | None) -> None:
+    (load,) = lane_loads(access(index))
+    assert load.type.lanes == lanes
+    match stride:
+        case None:
+            assert load.stride is None
+        case "gather":
+            assert load.offset.type.lanes == 32
+            assert load.stride is None
+        case _:
+            assert load.stride is not None
+            size = {"N": 64, "i0": 0}
+            expected = {"N": 64, "N + 1": 65, "-1": -1}[stride]
+            assert evaluated(load.stride, size) == expected
+
+
+def test_guards_that_differ_between_lanes_are_masks() -> None:
+    text = "kernel k(N)\nin x: f32[N]\ninout y: f32[N]\nN : v\n| if {0} % 3 == 0 and N >= 3\n| | y[{0}] = x[{0}]\n"
+    prog = program(text, WIDE)
+    assert all(store.mask is not None for store in found(prog, Store))
+    assert all(load.mask is not None for load in found_values(prog, Load))
+    assert any(isinstance(branch.condition, Reduce) for branch in found(prog, If))
+
+
+def test_a_reduction_under_a_guard_reads_its_element_only_where_it_runs() -> None:
+    text = "kernel k(N, M)\nin x: f32[M]\ninout s: f32[N]\nN + 1\n| M : v\n| | if {0} < N\n| | | s[{0}] += x[{1}]\n"
+    kernel = dojoir.parse(text)
+    compiled = dojoir.compile(kernel)
+    x, s = np.ones(5, np.float32), np.zeros(3, np.float32)
+    assert compiled.run({"x": x, "s": s})["s"].tolist() == [5, 5, 5]
+    (reduce, *_) = found_values(lower(kernel, WIDE), Reduce)
+    assert not found(lower(kernel, WIDE), Declare)
+    assert reduce.op == "add"
+
+
+def test_conflicting_writes_of_lanes_stay_in_order() -> None:
+    text = (
+        "kernel k(N)\nin x: f32[N]\nout y: f32[2*N]\n2*N : v\n| y[{0}] = 0\n2*N : v\n| y[{0} // 2] += x[{0} // 2]\n"
+    )
+    assert loops(lower(dojoir.parse(text), WIDE)) == [("seq", 32), ("seq", 1)]
+
+
+# -- gathers -----------------------------------------------------------------------------------------------
+GATHER = "kernel k(N, V)\nin w: f32[{v}]\nin ids: i32[N]\nout y: f32[N]\nN{mark}\n| y[{{0}}] = w[ids[{{0}}]]\n"
+
+
+@pytest.mark.parametrize("target", [WIDE, NARROW, C])
+@pytest.mark.parametrize("mark", ["", " : v", " : p"])
+def test_gathers_are_checked(mark: str, target: Target) -> None:
+    prog = program(GATHER.format(mark=mark, v="V"), target)
+    (check,) = prog.checks
+    assert check.access == "w[ids[{0}]]"
+    assert check.path == (0, 0)
+    assert {fail.status for fail in found(prog, Fail)} == {2}
+
+
+@pytest.mark.parametrize("mark", ["", " : v", " : p"])
+@pytest.mark.parametrize("bad", [-1, 9, 2**31 - 1, -(2**31)])
+def test_an_index_out_of_bounds_is_an_error_and_touches_nothing(mark: str, bad: int) -> None:
+    compiled = dojoir.compile(dojoir.parse(GATHER.format(mark=mark, v="V")))
+    w, ids = np.arange(9, dtype=np.float32), np.arange(100, dtype=np.int32) % 9
+    np.testing.assert_array_equal(compiled.run({"w": w, "ids": ids})["y"], w[ids])
+    ids[77] = bad
+    with pytest.raises(dojoir.RunError) as error:
+        compiled.run({"w": w, "ids": ids})
+    assert "w[ids[" in str(error.value)
+
+
+# -- every target ------------------------------------------------------------------------------------------
+def test_unknown_targets() -> None:
+    with pytest.raises(dojoir.ArgumentError) as error:
+        dojoir.emit(dojoir.parse(total()), "lvm")
+    assert error.value.diagnostic.code == "unknown-target"
+    assert "did you mean 'llvm'" in str(error.value)
+
+
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_offsets_in_c_read_like_indices(name: str) -> None:
+    text = dojoir.emit(dojoir.kernels.load(name), "c")
+    inside = re.findall(r"\[(.*?)\]", text)
+    assert inside
+    assert not [offset for offset in inside if re.search(r"\* 1\b|\+ 0\b|\b0 [+*]|\+ -", offset)]
