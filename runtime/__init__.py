@@ -1,9 +1,76 @@
-"""Compiling, checking and timing kernels on this machine."""
+"""Compiling, checking and timing kernels on this machine. Each name is imported when it is first used."""
 
 from __future__ import annotations
 
-from dojoir.runtime.compiled import Compiled
-from dojoir.runtime.compiler import compile
-from dojoir.runtime.verify import Report, verify
+import importlib
+from typing import TYPE_CHECKING
 
-__all__ = ["Compiled", "Report", "compile", "verify"]
+if TYPE_CHECKING:
+    from dojoir.runtime.compiled import Compiled
+    from dojoir.runtime.compiler import compile
+    from dojoir.runtime.measurement import (
+        Contestant,
+        Measurement,
+        Ratio,
+        Together,
+        format_seconds,
+        measure,
+        measure_together,
+        ratio_of,
+    )
+    from dojoir.runtime.random_inputs import random_inputs
+    from dojoir.runtime.roofline import Ceilings, ceilings
+    from dojoir.runtime.subject import PythonCode
+    from dojoir.runtime.verification import Case, Report, verify
+
+_HOME = {
+    "Case": "verification",
+    "Ceilings": "roofline",
+    "Compiled": "compiled",
+    "Contestant": "measurement",
+    "Measurement": "measurement",
+    "PythonCode": "subject",
+    "Ratio": "measurement",
+    "Report": "verification",
+    "Together": "measurement",
+    "ceilings": "roofline",
+    "compile": "compiler",
+    "format_seconds": "measurement",
+    "measure": "measurement",
+    "measure_together": "measurement",
+    "random_inputs": "random_inputs",
+    "ratio_of": "measurement",
+    "verify": "verification",
+}
+
+__all__ = [
+    "Case",
+    "Ceilings",
+    "Compiled",
+    "Contestant",
+    "Measurement",
+    "PythonCode",
+    "Ratio",
+    "Report",
+    "Together",
+    "ceilings",
+    "compile",
+    "format_seconds",
+    "measure",
+    "measure_together",
+    "random_inputs",
+    "ratio_of",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dojoir.runtime' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dojoir.runtime.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

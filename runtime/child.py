@@ -25,6 +25,8 @@ from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, Par
 KEPT = 1 << 16
 """How many of the last bytes of stdout and stderr are kept."""
 
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
 Message = dict[str, Any]
 """A line that the child reported: plain data, as JSON has it."""
 
@@ -41,10 +43,14 @@ class Outcome:
     stderr: str
 
 
-def run_child(job: Mapping[str, object], time_limit: float, memory_limit: int | None = None) -> Outcome:
+def run_child(
+    job: Mapping[str, object], time_limit: float, memory_limit: int | None = None, threads: int | None = None
+) -> Outcome:
     """Runs a job of `dojoir.runtime.worker` to its end, or for `time_limit` seconds, in at most `memory_limit`
-    bytes of address space."""
+    bytes of address space. Libraries in the child are told to use `threads` threads."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(_search_path()))
+    if threads is not None:
+        environment |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
     reading, writing = os.pipe()
     start = time.monotonic()
     with tempfile.TemporaryFile() as stdin:

@@ -49,7 +49,9 @@ class Compiled:
     had no memory for its temporaries or an index read from data was out of range.
     """
 
-    __slots__ = ("_checks", "_code", "_function", "_known", "_signature", "kernel", "source", "target", "threads")
+    __slots__ = (
+        "_before", "_checks", "_code", "_function", "_known", "_signature", "kernel", "source", "target", "threads",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -60,14 +62,17 @@ class Compiled:
         address: int,
         code: object,
         checks: tuple[Check, ...] = (),
+        before: Callable[[], object] | None = None,
     ) -> None:
-        """`address` is that of the function, `code` what must live as long as it is called."""
+        """`address` is that of the function, `code` what must live as long as it is called. `before` runs before
+        every call."""
         self.kernel = kernel
         self.target = target
         self.threads = threads
         self.source = source
         self._checks = checks
         self._code = code
+        self._before = before
         self._signature = Signature(kernel)
         self._known: Fit | None = None
         parameters = [_C_TYPES[b.dtype.stored] if takes_value(b) else ctypes.c_void_p for b in kernel.arguments]
@@ -115,6 +120,8 @@ class Compiled:
         return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s)>"
 
     def _call(self, values: tuple[Number, ...]) -> None:
+        if self._before is not None:
+            self._before()
         status: int = self._function(*values)
         if status != OK:
             raise self._failure(status)

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import os
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dojoir.codegen.c import print_c
@@ -60,9 +62,10 @@ def check_target(target: str) -> None:
 def load_llvm(kernel: Kernel, text: str, threads: int, program: Program | None = None) -> Compiled:
     """The callable for `kernel` that an LLVM module holds. `program` is what it was printed from."""
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
-    library = llvm_engine.build(text, [kernel.name], symbols, Cache.default())
+    name = symbol(kernel.name)
+    library = llvm_engine.build(text, [name], symbols, Cache.default())
     checks = program.checks if program is not None else ()
-    return Compiled(kernel, "llvm", threads, text, library.addresses[kernel.name], library, checks)
+    return Compiled(kernel, "llvm", threads, text, library.addresses[name], library, checks)
 
 
 def _through_llvm(kernel: Kernel, threads: int) -> Compiled:
@@ -77,7 +80,15 @@ def _through_c(kernel: Kernel, threads: int) -> Compiled:
     library = _load_shared(_build_shared(source), kernel.name)
     address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
     assert address is not None
-    return Compiled(kernel, "c", threads, source, address, library, program.checks)
+    before = _thread_setter(library, threads) if "#pragma omp parallel" in source else None
+    return Compiled(kernel, "c", threads, source, address, library, program.checks, before)
+
+
+def _thread_setter(library: ctypes.CDLL, threads: int) -> Callable[[], object] | None:
+    """Tells the OpenMP library that a kernel was linked with, if it was, how many threads the next call may use.
+    OpenMP keeps that number for each calling thread, so every call sets it."""
+    setter = getattr(library, "omp_set_num_threads", None)
+    return None if setter is None else partial(setter, threads)
 
 
 def _build_shared(source: str) -> bytes:

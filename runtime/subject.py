@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pickle
 from base64 import b64decode, b64encode
+from builtins import compile as compile_python
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,8 @@ class PythonCode:
     name: str = ""
 
     def bind(self, arguments: Mapping[str, np.ndarray | int | float]) -> Call:
-        """The code as a call without arguments. Raises ArgumentError where there is no such function."""
+        """The code as a call without arguments. Raises ArgumentError where there is no such function, and for what
+        is not Python."""
         names: dict[str, object] = {"np": np, **arguments}
         if self.setup:
             exec(self.setup, names)
@@ -60,11 +62,11 @@ class PythonCode:
         if colon and all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
             found = _find(module, function)
             return lambda: found(*values)
-        code = f"def run():\n    {self.statement}\n"
-        exec(code, names)
-        run = names["run"]
-        assert callable(run)
-        return run
+        try:
+            code = compile_python(self.statement, "<baseline>", "exec")
+        except SyntaxError as error:
+            raise ArgumentError(f"'{self.statement}' is not Python: {error.msg}", "bad-code") from None
+        return lambda: exec(code, names)
 
     def to_json(self) -> dict[str, object]:
         return {"statement": self.statement, "setup": self.setup, "name": self.name}

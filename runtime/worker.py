@@ -51,6 +51,14 @@ def _work(job: dict[str, Any], report: Report) -> None:
             from dojoir.runtime.trial import run_trial
 
             run_trial(job, report)
+        case "timing":
+            from dojoir.runtime.timing import run_timing
+
+            run_timing(job, report)
+        case "ceilings":
+            from dojoir.runtime.roofline import run_ceilings
+
+            run_ceilings(job, report)
         case kind:
             raise AssertionError(f"no job is called {kind!r}")
 

@@ -197,6 +197,33 @@ def test_a_size_that_no_shape_gives() -> None:
     assert own.tolist() == [3, 3]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["exp", "expf", "memset", "malloc", "free", "main", "dojo_parallel_for"])
+def test_a_kernel_may_be_called_like_a_function_that_it_needs(name: str, target: str) -> None:
+    text = f"""
+kernel {name}(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+
+N : p
+| t[{{0}}] = 0
+N
+| y[{{0}}] = exp(x[{{0}}]) + t[{{0}}]
+"""
+    compiled = dojoir.compile(dojoir.parse(text), target, threads=2)
+    np.testing.assert_allclose(compiled.run({"x": np.ones(5, np.float32)})["y"], np.e, rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_scopes_on_cores(target: str, threads: int) -> None:
+    compiled = dojoir.compile(dojoir.parse(SCALE.replace("N\n|", "N : p\n|")), target, threads=threads)
+    assert compiled.threads == threads
+    for n in (1, 2, 50):
+        assert (compiled.run({"a": 2, "x": x(n, 5)})["y"] == 2 * x(n, 5)).all()
+
+
 # -- refusals ----------------------------------------------------------------------------------------------
 @dataclass
 class Elsewhere:

@@ -16,7 +16,7 @@ from dojoir.runtime.inputs import DISTRIBUTIONS, NONFINITE, make_inputs
 from dojoir.runtime.sample_sizes import count_instances, sample_sizes
 from dojoir.runtime.subject import KernelSubject
 from dojoir.runtime.tolerance import bounded
-from dojoir.runtime.verify import Report, verify, verify_subject
+from dojoir.runtime.verification import Report, verify, verify_subject
 
 SOFTMAX = dojoir.kernels.load("softmax")
 

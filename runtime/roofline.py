@@ -1,0 +1,139 @@
+"""What this machine does at most: bytes read, copied and combined per second, and fused multiply-adds.
+
+Measured once with loops written in LLVM IR, through the engine and the thread pool that kernels use, and kept in
+the build cache. Memory is streamed from arrays four times as large as the last-level cache, written past the
+caches where that is faster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from time import perf_counter
+from typing import Any
+
+from dojoir.errors import RunError
+from dojoir.runtime.cache import Cache, content_key
+from dojoir.runtime.child import raise_reported, run_child
+from dojoir.runtime.llvm_engine import host
+from dojoir.runtime.memory import last_level_cache, physical_memory, touched
+from dojoir.runtime.pool import available_threads
+from dojoir.runtime.stream_loops import BLOCK_BYTES, WAYS, Loops
+from dojoir.runtime.worker import Report
+
+REVISION = "1"
+TIME_LIMIT = 300.0
+SECONDS = 0.15
+"""How long each loop is repeated. The fastest counts."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What a number of threads reach together: GB/s of memory read; copied, counting what is read and what is
+    written; in `a = b + s*c`, counting all three arrays; and GFLOP/s of fused multiply-adds, which count as two."""
+
+    threads: int
+    read: float
+    copy: float
+    triad: float
+    fma_f32: float
+    fma_f64: float
+
+    @property
+    def memory(self) -> float:
+        """The largest of the memory figures: no mix of reading and writing is faster."""
+        return max(self.read, self.copy, self.triad)
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The ceilings of a machine, for some numbers of threads."""
+
+    machine: str
+    by_threads: Mapping[int, Ceiling]
+
+    def at(self, threads: int) -> Ceiling:
+        """Those of the largest measured number of threads up to `threads`."""
+        return self.by_threads[max((n for n in self.by_threads if n <= threads), default=min(self.by_threads))]
+
+    def __str__(self) -> str:
+        lines = [f"{self.machine}", "threads   read   copy  triad GB/s    f32    f64 GFLOP/s"]
+        for n, c in sorted(self.by_threads.items()):
+            lines.append(f"{n:7}{c.read:7.1f}{c.copy:7.1f}{c.triad:7.1f}{c.fma_f32:12.1f}{c.fma_f64:7.1f}")
+        return "\n".join(lines)
+
+
+def ceilings(*, again: bool = False) -> Ceilings:
+    """What this machine does at most, with 1, 2, 4, … and all threads. Measured the first time, which takes some
+    seconds, or `again`; not kept where the machine was busy with more than it has cores. Raises RunError where
+    the measurement fails."""
+    most = available_threads()
+    if again:
+        _known.cache_clear()
+    return _known(most, again)
+
+
+@cache
+def _known(most: int, again: bool) -> Ceilings:
+    here = host()
+    machine = f"{platform.node()}, {here.cpu}"
+    store = Cache.default()
+    key = content_key("ceilings", REVISION, machine, here.features, str(most), str(last_level_cache()))
+    stored = None if again else store.get(key)
+    busy = os.getloadavg()[0] > most + 0.5
+    found = json.loads(stored) if stored is not None else _measured(most)
+    if stored is None and not busy:
+        store.put(key, json.dumps(found).encode())
+    return Ceilings(machine, {row["threads"]: Ceiling(**row) for row in found})
+
+
+def _measured(most: int) -> list[dict[str, Any]]:
+    outcome = run_child({"kind": "ceilings", "threads": _counts(most)}, TIME_LIMIT)
+    raise_reported(outcome)
+    rows: list[dict[str, Any]] = [message["ceiling"] for message in outcome.messages if "ceiling" in message]
+    if outcome.ended is not None or not rows:
+        raise RunError(f"measuring what this machine reaches {outcome.ended or 'gave nothing'}", "no-ceilings")
+    return rows
+
+
+def _counts(most: int) -> list[int]:
+    counts = {most}
+    n = 1
+    while n < most:
+        counts.add(n)
+        n *= 2
+    return sorted(counts)
+
+
+# -- in the child ------------------------------------------------------------------------------------------
+def run_ceilings(job: Mapping[str, Any], report: Report) -> None:
+    """Measures for each number of threads in the job."""
+    size = min(max(64 << 20, 4 * last_level_cache()), 1 << 30, physical_memory() // 16)
+    a, b, c = (touched(size - size % BLOCK_BYTES) for _ in range(3))
+    for threads in job["threads"]:
+        loops = Loops(threads)
+        row = Ceiling(
+            threads=threads,
+            read=max(_rate(partial(loops.read, way, a)) for way in WAYS if "past" not in way) * a.size / 1e9,
+            copy=max(_rate(partial(loops.copy, way, a, b)) for way in WAYS) * 2 * a.size / 1e9,
+            triad=max(_rate(partial(loops.triad, way, a, b, c)) for way in WAYS) * 3 * a.size / 1e9,
+            fma_f32=_rate(partial(loops.multiply_add, False)) * loops.operations(False) / 1e9,
+            fma_f64=_rate(partial(loops.multiply_add, True)) * loops.operations(True) / 1e9,
+        )
+        report({"ceiling": asdict(row)})
+
+
+def _rate(run: Callable[[], None]) -> float:
+    """Runs a second, at best."""
+    run()
+    best = float("inf")
+    until = perf_counter() + SECONDS
+    while perf_counter() < until:
+        start = perf_counter()
+        run()
+        best = min(best, perf_counter() - start)
+    return 1 / best

@@ -1,0 +1,196 @@
+"""Timing several subjects in turn, in the child process of `measure`.
+
+Every round times each subject once, in an order that changes, so that whatever the machine does in the meantime
+does it to all of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from time import perf_counter, perf_counter_ns
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dojoir.dtypes import DType
+from dojoir.errors import RunError
+from dojoir.ir import Kernel
+from dojoir.narrow import to_floats
+from dojoir.runtime.inputs import make_inputs
+from dojoir.runtime.layout import place, storage_bytes
+from dojoir.runtime.memory import last_level_cache, physical_memory, touched
+from dojoir.runtime.scalars import takes_value
+from dojoir.runtime.spread import spread
+from dojoir.runtime.subject import KernelSubject, PythonCode, subject_from_json
+from dojoir.runtime.worker import Report
+from dojoir.scalars import scalar_value
+
+SAMPLE_SECONDS = 100e-6
+"""A sample calls as often as it takes to last so long: the clock reads to some tens of nanoseconds."""
+
+MOST_CALLS = 1000
+WARM_SECONDS = 0.03
+FEWEST_ROUNDS, MOST_ROUNDS = 7, 2000
+MOST_SETS = 4096
+
+Call = Callable[[], object]
+Arguments = dict[str, np.ndarray | int | float]
+
+
+@dataclass
+class Contestant:
+    """A subject with its arrays. A sample makes `calls` of the next `sets` of arrays."""
+
+    sets: Sequence[Arguments]
+    bound: Sequence[Call]
+    inouts: Mapping[str, np.ndarray]
+    calls: int = 1
+    samples: list[float] = field(default_factory=list)
+    position: int = 0
+
+    def sample(self) -> float:
+        """Seconds of one call, as the mean of a sample."""
+        batch = [*islice(cycle(range(len(self.sets))), self.position, self.position + self.calls)]
+        self.position = (self.position + self.calls) % len(self.sets)
+        if self.inouts:
+            return sum(self.single(number) for number in batch) * 1e-9 / self.calls
+        bound = [self.bound[number] for number in batch]
+        start = perf_counter_ns()
+        for call in bound:
+            call()
+        return (perf_counter_ns() - start) * 1e-9 / self.calls
+
+    def single(self, number: int) -> int:
+        """Nanoseconds of one call on fresh values: those that a kernel changes in place must not drift."""
+        for name, values in self.inouts.items():
+            array = self.sets[number][name]
+            assert isinstance(array, np.ndarray)
+            array[...] = values
+        call = self.bound[number]
+        start = perf_counter_ns()
+        call()
+        return perf_counter_ns() - start
+
+
+def run_timing(job: Mapping[str, Any], report: Report) -> None:
+    """Builds the subjects, warms them up, then samples them until each median is known to within
+    `job["precision"]`, or `job["budget"]` seconds are over."""
+    subjects = [subject_from_json(subject) for subject in job["subjects"]]
+    first = next(subject for subject in subjects if isinstance(subject, KernelSubject))
+    sizes: dict[str, int] = job["sizes"]
+    inputs = make_inputs(first.kernel, sizes, job["seed"], "uniform")
+    contestants: list[Contestant] = []
+    for number, subject in enumerate(subjects):
+        report({"building": number})
+        contestants.append(_contestant(subject, first.kernel, sizes, inputs, job["hot"]))
+    for number, contestant in enumerate(contestants):
+        report({"warming": number})
+        _warm(contestant)
+    report({"differences": [_difference(first.kernel, contestants[0], other) for other in contestants]})
+    report({"sampling": True})
+    rounds = _sample(contestants, job["precision"], job["confidence"], job["budget"], job["hot"])
+    report({
+        "samples": [contestant.samples for contestant in contestants],
+        "calls": [contestant.calls for contestant in contestants],
+        "sets": [len(contestant.sets) for contestant in contestants],
+        "rounds": rounds,
+    })  # fmt: skip
+
+
+def _contestant(
+    subject: KernelSubject | PythonCode,
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    inputs: Mapping[str, np.ndarray],
+    hot: bool,
+) -> Contestant:
+    compiled = subject.load() if isinstance(subject, KernelSubject) else None
+    own = compiled.kernel if compiled is not None else kernel
+    size = sum(storage_bytes(buffer, sizes) for buffer in own.arguments if not takes_value(buffer))
+    count = 1 if hot else _sets(size)
+    sets = [_arguments(own, sizes, inputs) for _ in range(count)]
+    bound: list[Call]
+    if compiled is not None:
+        bound = [compiled.bind(*arguments.values(), **sizes) for arguments in sets]
+    else:
+        assert isinstance(subject, PythonCode)
+        bound = [subject.bind(arguments) for arguments in sets]
+    inouts = {buffer.name: inputs[buffer.name] for buffer in own.arguments if buffer.role == "inout"}
+    return Contestant(sets, bound, inouts)
+
+
+def _sets(size: int) -> int:
+    """How many sets of arrays of `size` bytes it takes for none to be in a cache when its turn comes."""
+    wanted = 2 * last_level_cache() // max(size, 1) + 2
+    affordable = physical_memory() // 4 // max(size, 1)
+    return max(1, min(wanted, affordable, MOST_SETS))
+
+
+def _arguments(kernel: Kernel, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> Arguments:
+    arguments: Arguments = {}
+    for buffer in kernel.arguments:
+        if takes_value(buffer):
+            arguments[buffer.name] = scalar_value(buffer, inputs[buffer.name])
+            continue
+        array = place(touched(storage_bytes(buffer, sizes)), buffer, sizes)
+        if buffer.role != "out":
+            array[...] = inputs[buffer.name]
+        arguments[buffer.name] = array
+    return arguments
+
+
+def _warm(contestant: Contestant) -> None:
+    """Calls until the code and the clock of the core are warm, and decides how many calls make a sample."""
+    best = contestant.sample()
+    start = perf_counter()
+    while perf_counter() - start < WARM_SECONDS:
+        best = min(best, contestant.sample())
+    contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
+
+
+def _sample(
+    contestants: Sequence[Contestant], precision: float, confidence: float, budget: float, hot: bool
+) -> int:
+    order = list(contestants)
+    shuffle = random.Random(0).shuffle
+    start = perf_counter()
+    next_look = FEWEST_ROUNDS
+    for number in range(1, MOST_ROUNDS + 1):
+        shuffle(order)
+        for contestant in order:
+            if hot and len(order) > 1:
+                contestant.single(0)  # the others had the caches since
+            contestant.samples.append(contestant.sample())
+        over = perf_counter() - start > budget
+        if number >= next_look or over:
+            known = max(spread(contestant.samples, confidence).uncertainty for contestant in contestants)
+            if over or known <= precision:
+                return number
+            next_look = number + max(1, number // 4)
+    return MOST_ROUNDS
+
+
+def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
+    """The largest difference between outputs, as a share of the largest value there."""
+    worst = 0.0
+    for buffer in kernel.arguments:
+        if buffer.role != "out":
+            continue
+        a, b = (_numbers(contestant.sets[0][buffer.name], buffer.dtype) for contestant in (first, other))
+        if a.shape != b.shape:
+            raise RunError(f"a contestant changed the shape of {buffer.name}", "other-arguments")
+        with np.errstate(all="ignore"):
+            same = (a == b) | (np.isnan(a) & np.isnan(b))
+            scale = float(np.max(np.abs(a), initial=0, where=np.isfinite(a))) or 1.0
+            off = np.where(same, 0.0, np.abs(a - b) / scale)
+        worst = max(worst, float(np.max(np.where(np.isnan(off), np.inf, off), initial=0)))
+    return worst
+
+
+def _numbers(array: np.ndarray | int | float, dtype: DType) -> npt.NDArray[np.float64]:
+    assert isinstance(array, np.ndarray)
+    return to_floats(array, dtype) if dtype.is_float else array.astype(np.float64)
