@@ -46,7 +46,7 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         names.append("NumPy")
         contestants.append(numpy)
     together = dojoir.measure_together(
-        contestants, options.target, threads=options.threads, time_limit=options.time_limit, **sizes
+        contestants, options.target, threads=options.threads, time_limit=options.time_limit, sizes=sizes
     )
     rows = list(zip(names, together.measurements, strict=True))
     if options.json:
