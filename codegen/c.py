@@ -24,12 +24,11 @@ from dojoir.codegen.lir import (
     OUT_OF_MEMORY,
     Array,
     Binary,
-    Call,
     Declare,
     Function,
     Program,
-    Value,
 )
+from dojoir.codegen.lir_ranges import loop_ranges
 from dojoir.codegen.lir_usage import usage_of, usage_of_function
 from dojoir.codegen.lir_walk import parts, statements, values
 
@@ -39,12 +38,9 @@ def print_c(program: Program) -> str:
     and sizes of the program in order, and returns its status."""
     spelling = Spelling()
     names = identifiers(program)
-    code = "\n".join(
-        [
-            *(_function(function, names, spelling) for function in _called(program)),
-            _kernel(program, names, spelling),
-        ]
-    )
+    kernel = _kernel(program, names, spelling)
+    functions = {names[function.name]: _function(function, names, spelling) for function in program.functions}
+    code = "\n".join([*_called(kernel, functions), kernel])
     code = "\n".join(filter(None, [prelude(code), code]))
     top = [*_title(program), "", *(f"#include <{header}>" for header in headers(code)), ""]
     if _multiplies(program):
@@ -79,22 +75,17 @@ def _title(program: Program) -> Iterator[str]:
     yield comment("Compile with: cc -std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp")
 
 
-def _called(program: Program) -> Iterator[Function]:
-    """The functions that the program calls, each after those that it calls itself."""
-    by_name = {function.name: function for function in program.functions}
-    done: dict[str, Function] = {}
+def _called(code: str, functions: Mapping[str, str]) -> Iterator[str]:
+    """The texts of those of the `functions` that `code` calls, each after those that it calls itself."""
+    done: dict[str, str] = {}
 
-    def visit(value: Value) -> None:
-        for part in parts(value):
-            if isinstance(part, Call) and part.function not in done:
-                function = by_name[part.function]
-                for inner in (*(let.value for let in function.body), function.result):
-                    visit(inner)
-                done[function.name] = function
+    def visit(caller: str, text: str) -> None:
+        for word in words(text):
+            if word in functions and word != caller and word not in done:
+                visit(word, functions[word])
+                done[word] = functions[word]
 
-    for stmt in statements(program.body):
-        for value in values(stmt):
-            visit(value)
+    visit("", code)
     return iter(done.values())
 
 
@@ -104,7 +95,7 @@ def _function(function: Function, names: Mapping[str, str], spelling: Spelling) 
     body, result = in_steps(replace(function, body=lets))
     added = {stmt.var.name for stmt in body if isinstance(stmt, Declare)}
     usage = replace(usage, live=usage.live | added)
-    printer = Statements(Values({**names, **{name: name for name in added}}, usage, spelling))
+    printer = Statements(Values({**names, **{name: name for name in added}}, usage, {}, spelling))
     params = ", ".join(f"{spelling.type(var.type)} {names[var.name]}" for var in function.params)
     lines = [
         *([comment(function.comment)] if function.comment else []),
@@ -122,7 +113,7 @@ def _function(function: Function, names: Mapping[str, str], spelling: Spelling) 
 def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> str:
     usage = usage_of(program)
     worst = worst_status(program.body)
-    printer = Statements(Values(names, usage, spelling), worst)
+    printer = Statements(Values(names, usage, loop_ranges(program), spelling), worst)
     by_value = {var.name: var for var in program.by_value}
     params = [
         f"{spelling.type(by_value[array.name].type)} {names[array.name]}"

@@ -27,7 +27,8 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_usage import Usage, fits, is_nonnegative, operand_positions
+from dojoir.codegen.lir_ranges import Range, fits
+from dojoir.codegen.lir_usage import Usage, is_nonnegative, operand_positions
 from dojoir.dtypes import BOOL
 
 _EXACT = {"add": ADD, "sub": SUBTRACT, "mul": MULTIPLY}
@@ -36,10 +37,11 @@ _SIGN_TESTS = {"lt": False, "ge": True}
 
 @dataclass(frozen=True)
 class Values:
-    """Prints values. `names` is what variables, buffers and functions are called."""
+    """Prints values. `names` is what variables, buffers and functions are called, `ranges` bounds variables."""
 
     names: Mapping[str, str]
     usage: Usage
+    ranges: Mapping[str, Range]
     spelling: Spelling
 
     def text(self, value: Value, at_position: bool = False) -> Text:
@@ -91,7 +93,7 @@ class Values:
         holds."""
         if not (isinstance(value, Binary) and value.left == old and value.op in ("add", "sub", "mul", "div")):
             return None
-        value = _tidy(value, at_position)
+        value = _tidy(value)
         form = self._form(value, at_position)
         if not isinstance(form, Infix):
             return None
@@ -103,7 +105,7 @@ class Values:
         return form.symbol if isinstance(form, Infix) else _name(form)
 
     def _binary(self, value: Binary, at_position: bool) -> Text:
-        value = _tidy(value, at_position)
+        value = _tidy(value)
         form = self._form(value, at_position)
         if form in BITWISE:
             return form.apply(self._mask(value.left), self._mask(value.right))
@@ -120,7 +122,7 @@ class Values:
             nonnegative = is_nonnegative(value.left, known, True) and is_nonnegative(value.right, known, True)
             if form := self.spelling.position(value.op, nonnegative):
                 return form
-        if value.op in _EXACT and value.type.dtype.is_integer and fits(value):
+        if value.op in _EXACT and value.type.dtype.is_integer and fits(value, self.ranges):
             return _EXACT[value.op]
         return self.spelling.binary(value.op, value.type)
 
@@ -168,25 +170,24 @@ def _name(form: Form) -> str:
     return form.name
 
 
-def _tidy(value: Binary, at_position: bool) -> Binary:
-    """A sum as a person writes it: `a - 1` for `a + -1`, and of positions `a - 2 * i` for `-2 * i + a`."""
-    position = at_position and value.type == INDEX
-    if value.op not in ("add", "sub") or not (position or value.type.dtype.is_float):
+def _tidy(value: Binary) -> Binary:
+    """A sum as a person writes it: `a - 1` for `a + -1`, and of integers `a - 2 * i` for `-2 * i + a`."""
+    if value.op not in ("add", "sub"):
         return value
     opposite = "sub" if value.op == "add" else "add"
-    if (right := _negated(value.right, position)) is not None:
+    if (right := _negated(value.right)) is not None:
         return Binary(value.type, opposite, value.left, right)
-    if value.op == "add" and position and (left := _negated(value.left, position)) is not None:
+    if value.op == "add" and (left := _negated(value.left)) is not None and value.type.dtype.is_integer:
         return Binary(value.type, "sub", value.right, left)
     return value
 
 
-def _negated(value: Value, position: bool) -> Value | None:
-    """The opposite of a negative number, or of a position that is a multiple by one."""
+def _negated(value: Value) -> Value | None:
+    """The opposite of a negative number, or of an integer multiple by one."""
     match value:
         case Const(type, number) if -(2**62) < number < 0:
             return Const(type, -number)
-        case Binary(type, "mul", Const() as factor, right) if position:
-            opposite = _negated(factor, position)
+        case Binary(type, "mul", Const() as factor, right) if type.dtype.is_integer:
+            opposite = _negated(factor)
             return right if opposite == Const(type, 1) else opposite and Binary(type, "mul", opposite, right)
     return None

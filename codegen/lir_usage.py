@@ -14,7 +14,6 @@ from dojoir.codegen.lir import (
     Call,
     Compare,
     Const,
-    Convert,
     Declare,
     Fail,
     For,
@@ -31,7 +30,6 @@ from dojoir.codegen.lir import (
     Var,
 )
 from dojoir.codegen.lir_walk import operands, statements
-from dojoir.dtypes import DType
 
 
 @dataclass(frozen=True)
@@ -89,51 +87,6 @@ def is_nonnegative(value: Value, known: frozenset[str], exact: bool) -> bool:
         case Binary(_, "max" | "max_fast", left, right):
             return is_nonnegative(left, known, exact) or is_nonnegative(right, known, exact)
     return False
-
-
-def fits(value: Binary) -> bool:
-    """Whether an integer sum, difference or product never wraps around, whatever is in the variables and buffers
-    that it comes from."""
-    return _within(_combined(value), value.type.dtype)
-
-
-def _combined(value: Binary) -> tuple[int, int]:
-    """The least and the greatest result of a sum, difference or product before it wraps around."""
-    (a, b), (c, d) = _range(value.left), _range(value.right)
-    match value.op:
-        case "add":
-            return a + c, b + d
-        case "sub":
-            return a - d, b - c
-        case _:
-            corners = (a * c, a * d, b * c, b * d)
-            return min(corners), max(corners)
-
-
-def _range(value: Value) -> tuple[int, int]:
-    """The least and the greatest number that an integer value can be."""
-    dtype = value.type.dtype
-    match value:
-        case Const(_, number):
-            exact = (int(number), int(number))
-        case Convert(_, arg) if not arg.type.dtype.is_float:
-            exact = _range(arg)
-        case Binary(_, "add" | "sub" | "mul"):
-            exact = _combined(value)
-        case _:
-            exact = _limits(dtype)
-    return exact if _within(exact, dtype) else _limits(dtype)
-
-
-def _within(bounds: tuple[int, int], dtype: DType) -> bool:
-    low, high = _limits(dtype)
-    return low <= bounds[0] and bounds[1] <= high
-
-
-def _limits(dtype: DType) -> tuple[int, int]:
-    if dtype.kind == "b":
-        return 0, 1
-    return (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.kind == "i" else (0, 2**dtype.bits - 1)
 
 
 def operand_positions(value: Value, at_position: bool) -> Iterator[tuple[Value, bool]]:

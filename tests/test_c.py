@@ -716,7 +716,8 @@ def test_random_kernels_under_the_sanitizers(tmp_path_factory: pytest.TempPathFa
     inputs = random_arguments(kernel, sizes, random)
     expected = interpret(kernel, inputs, **sizes)
     prog = lower(kernel, C)
-    machine.check_warnings(print_c(prog))
+    # GCC says of the dead copies of an unrolled loop that they would leave an array of its own making.
+    machine.check_warnings(print_c(prog), "-Wno-aggressive-loop-optimizations")
     arrays = {b.name: np.ascontiguousarray(inputs.get(b.name, expected.get(b.name))) for b in kernel.arguments}
     for buffer in kernel.arguments:
         if buffer.role == "out":
