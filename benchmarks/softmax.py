@@ -122,8 +122,8 @@ def main() -> None:
     for row in table:
         low, high = row["quartile_ms"]
         print(
-            f"{row['name']:22}{row['median_ms']:9.2f}{row['best_ms']:9.2f}{f'{low:.2f} - {high:.2f}':>20}{row['gb_per_s']:8.2f}"
-            f"{row['of_ceiling']:12.0%}{row['speedup']:8.2f}x"
+            f"{row['name']:22}{row['median_ms']:9.2f}{row['best_ms']:9.2f}{f'{low:.2f} - {high:.2f}':>20}"
+            f"{row['gb_per_s']:8.2f}{row['of_ceiling']:12.0%}{row['speedup']:8.2f}x"
         )
 
 
