@@ -159,12 +159,12 @@ class Together:
 
     @property
     def ratios(self) -> tuple[Ratio, ...]:
-        """How many times longer the first takes than each."""
-        return tuple(ratio_of(self.measurements[0], measurement) for measurement in self.measurements)
+        """How many times longer each takes than the first."""
+        return tuple(ratio_of(measurement, self.measurements[0]) for measurement in self.measurements)
 
     def __str__(self) -> str:
         rows = zip(self.measurements, self.ratios, strict=True)
-        return "\n".join(f"{measurement}; the first takes {ratio}" for measurement, ratio in rows)
+        return "\n".join(f"{measurement}; {ratio} of the first" for measurement, ratio in rows)
 
 
 def measure(

@@ -22,7 +22,7 @@ from dojoir.runtime.subject import KernelSubject
 from dojoir.runtime.tolerance import Bounded, bounded
 from dojoir.runtime.trial import load_arrays, save_arrays
 
-INTERPRETED_INSTANCES = 2_000_000
+INTERPRETED_INSTANCES = 300_000
 """How many statements the interpreter is given; the reference is compiled for more."""
 
 

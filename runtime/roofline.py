@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -25,8 +26,11 @@ from dojoir.runtime.pool import available_threads
 from dojoir.runtime.stream_loops import BLOCK_BYTES, WAYS, Loops
 from dojoir.runtime.worker import Report
 
-REVISION = "1"
+REVISION = "2"
 TIME_LIMIT = 300.0
+KEPT_SECONDS, BUSY_SECONDS = 10 * 365 * 86400.0, 600.0
+"""How long figures hold, and those from a busy machine."""
+
 SECONDS = 0.15
 """How long each loop is repeated. The fastest counts."""
 
@@ -69,12 +73,12 @@ class Ceilings:
 
 def ceilings(*, again: bool = False) -> Ceilings:
     """What this machine does at most, with 1, 2, 4, … and all threads. Measured the first time, which takes some
-    seconds, or `again`; not kept where the machine was busy with more than it has cores. Raises RunError where
-    the measurement fails."""
-    most = available_threads()
+    seconds, and `again` where that is asked for; of two measurements the larger figures count. What was measured
+    while the machine was busy with more than it has cores holds for ten minutes. Raises RunError where the
+    measurement fails."""
     if again:
         _known.cache_clear()
-    return _known(most, again)
+    return _known(available_threads(), again)
 
 
 @cache
@@ -83,12 +87,20 @@ def _known(most: int, again: bool) -> Ceilings:
     machine = f"{platform.node()}, {here.cpu}"
     store = Cache.default()
     key = content_key("ceilings", REVISION, machine, here.features, str(most), str(last_level_cache()))
-    stored = None if again else store.get(key)
-    busy = os.getloadavg()[0] > most + 0.5
-    found = json.loads(stored) if stored is not None else _measured(most)
-    if stored is None and not busy:
-        store.put(key, json.dumps(found).encode())
-    return Ceilings(machine, {row["threads"]: Ceiling(**row) for row in found})
+    stored = store.get(key)
+    record: dict[str, Any] = {"rows": [], "until": 0.0} if stored is None else json.loads(stored)
+    if again or record["until"] < time.time():
+        busy = os.getloadavg()[0] > most + 0.5
+        rows = _larger(record["rows"], _measured(most))
+        record = {"rows": rows, "until": time.time() + (BUSY_SECONDS if busy else KEPT_SECONDS)}
+        store.put(key, json.dumps(record).encode())
+    return Ceilings(machine, {row["threads"]: Ceiling(**row) for row in record["rows"]})
+
+
+def _larger(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The new rows, each figure at least what it was in the old ones."""
+    before = {row["threads"]: row for row in old}
+    return [{name: max(value, before.get(row["threads"], row)[name]) for name, value in row.items()} for row in new]
 
 
 def _measured(most: int) -> list[dict[str, Any]]:

@@ -124,7 +124,7 @@ def verify(
     where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
     `distributions` (`"nonfinite"` adds infinities and NaN) with the `seeds` in turn. Integers and bools must be
     exact; a float may be off by what rounding explains, a bound computed from the reference alone (see
-    `dojoir.runtime.tolerance`). The reference is interpreted in f64, or, above two million statements, compiled
+    `dojoir.runtime.tolerance`). The reference is interpreted in f64, or, above 300,000 statements, compiled
     in f64 for the other target. `sizes` are by default a few small ones that the facts of the kernel allow.
 
     Raises KernelError for a kernel that is wrong, ToolchainError where the target has no compiler, ArgumentError

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ import pytest
 import dojoir
 from dojoir import ArgumentError, KernelError, RunError
 from dojoir.runtime import Ceilings, PythonCode, measure, measure_together, roofline
-from dojoir.runtime.cache import Cache
 from dojoir.runtime.memory import HUGE_PAGE, last_level_cache, touched
 from dojoir.runtime.roofline import Ceiling
 from dojoir.runtime.spread import spread
@@ -232,38 +232,37 @@ def test_streams_reach_every_byte(threads: int, way: str) -> None:
     assert loops.operations(False) == 2 * loops.operations(True)
 
 
-def test_ceilings_are_measured_once_and_kept(
-    tmp_path: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ceilings_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOJOIR_CACHE", str(tmp_path))
-    monkeypatch.setattr(roofline, "REVISION", "test")
-    monkeypatch.setattr(roofline.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    calls: list[int] = []
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
     row = {"threads": 1, "read": 10.0, "copy": 12.0, "triad": 11.0, "fma_f32": 100.0, "fma_f64": 50.0}
-
-    def measured(most: int) -> list[dict[str, float]]:
-        calls.append(most)
-        return [row, {**row, "threads": 4, "read": 30.0}]
-
-    monkeypatch.setattr(roofline, "_measured", measured)
-    for _ in range(2):
+    results = [[row, {**row, "threads": 4, "read": 30.0}], [{**row, "read": 13.0, "copy": 1.0}]]
+    monkeypatch.setattr(roofline, "_measured", lambda most: results.pop(0))
+    for _ in range(3):
         roofline._known.cache_clear()
         found = roofline.ceilings()
         assert found.at(1).memory == 12
         assert found.at(3) == found.at(1)
         assert found.at(64).memory == 30
         assert "GFLOP/s" in str(found)
-    assert len(calls) == 1
-    roofline.ceilings(again=True)
-    assert len(calls) == 2
-    monkeypatch.setattr(roofline.os, "getloadavg", lambda: (1e6, 0.0, 0.0))
-    monkeypatch.setattr(roofline, "REVISION", "busy")
+    again = roofline.ceilings(again=True).at(1)
+    assert (again.read, again.copy) == (13, 12), "the larger of both"
+    assert not results
+    roofline._known.cache_clear()
+
+
+def test_what_a_busy_machine_reaches_is_not_kept_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOJOIR_CACHE", str(tmp_path))
+    monkeypatch.setattr("os.getloadavg", lambda: (1e6, 0.0, 0.0))
+    monkeypatch.setattr(roofline, "BUSY_SECONDS", -1.0)
+    calls: list[int] = []
+    row = {"threads": 1, "read": 10.0, "copy": 12.0, "triad": 11.0, "fma_f32": 100.0, "fma_f64": 50.0}
+    monkeypatch.setattr(roofline, "_measured", lambda most: calls.append(most) or [row])
     for _ in range(2):
         roofline._known.cache_clear()
         roofline.ceilings()
-    assert len(calls) == 4, "what a busy machine reaches is not kept"
+    assert len(calls) == 2
     roofline._known.cache_clear()
-    assert Cache.default().folder == tmp_path
 
 
 def test_the_ceilings_of_a_machine_are_told_by_threads() -> None:
