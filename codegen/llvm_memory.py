@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dojoir.codegen import llvm_text as text
-from dojoir.codegen.arith import known
+from dojoir.codegen.arith import add, integer, known
 from dojoir.codegen.lir import INDEX, Load, Store, Type, Value
 from dojoir.dtypes import BOOL, DTYPES, DType
 
@@ -42,6 +43,10 @@ def store(values: Values, statement: Store) -> None:
 
 def _read(values: Values, value: Load, held: Type) -> str:
     code = values.code
+    if _is_reversed(value):
+        first = add(value.offset, integer(1 - held.lanes))
+        forward = _read(values, replace(value, offset=first, stride=None), held)
+        return values.lanes(held, forward, range(held.lanes - 1, -1, -1))
     align = held.dtype.itemsize
     spelled = text.spelled(held)
     pointers = _addresses(values, value.buffer, value.offset, value.stride, held, value.mask)
@@ -77,6 +82,11 @@ def _read_if(values: Values, pointer: str, held: Type, condition: str) -> str:
 
 def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
     code = values.code
+    if _is_reversed(statement):
+        first = add(statement.offset, integer(1 - held.lanes))
+        backward = values.lanes(held, operand, range(held.lanes - 1, -1, -1))
+        _write(values, replace(statement, offset=first, stride=None), held, backward)
+        return
     align = held.dtype.itemsize
     spelled = text.spelled(held)
     pointers = _addresses(values, statement.buffer, statement.offset, statement.stride, held, statement.mask)
@@ -111,6 +121,12 @@ def _write_if(values: Values, pointer: str, held: Type, operand: str, condition:
     code.do(f"store {text.spelled(held)} {operand}, ptr {pointer}, align {held.dtype.itemsize}")
     code.do(f"br label %{done}")
     code.start(done)
+
+
+def _is_reversed(access: Load | Store) -> bool:
+    """Whether lanes go down in memory, one element each, and all of them take part."""
+    stride = access.stride
+    return stride is not None and known(stride) == -1 and access.mask is None and access.offset.type.lanes == 1
 
 
 def _mask(values: Values, mask: Value | None, lanes: int) -> tuple[str, str]:

@@ -7,14 +7,33 @@ from dataclasses import dataclass
 
 from dojoir.affine import Affine
 from dojoir.codegen import lir
-from dojoir.codegen.arith import add, affine_value, binary, both, compare, integer, known, mul, spread
+from dojoir.codegen.arith import (
+    RELATION,
+    add,
+    affine_value,
+    binary,
+    both,
+    compare,
+    condition_value,
+    divide,
+    integer,
+    known,
+    mul,
+    spread,
+    sub,
+)
 from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lanes import lane_part
 from dojoir.codegen.lir import Type, Value
 from dojoir.codegen.state import Block, Memory, State, Unit, Variable
-from dojoir.dtypes import I64
-from dojoir.ir import Access, Path
+from dojoir.dtypes import DTYPES, I64
+from dojoir.ir import Access, Condition, Path
 from dojoir.printer import format_access
+
+I8 = DTYPES["i8"]
+
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The relation between the negatives of two numbers."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,28 @@ def index_value(affine: Affine, state: State) -> Value:
         return affine_value(affine, lane_iterators(state))
     lane = mul(lir.Iota(Type(I64, state.lanes.count)), integer(coefficient))
     return add(affine_value(affine, state.iterators), lane)
+
+
+def lane_condition(condition: Condition, state: State) -> Value:
+    """Where a condition that differs between lanes holds. One that is linear in the lane compares lane numbers
+    with a limit, in bytes: as many as possible at once."""
+    lanes = state.lanes
+    assert lanes is not None
+    difference = condition.left - condition.right
+    step, linear = lane_part(difference, lanes.depth)
+    if not linear or (condition.relation in ("==", "!=") and abs(step) != 1):
+        return condition_value(condition, lane_iterators(state))
+    # difference = first + step * lane; with step > 0 it is below 0 for the lanes below ceil(-first / step)
+    relation, first = condition.relation, affine_value(difference, state.iterators)
+    if step < 0:
+        relation, first, step = MIRRORED[relation], sub(integer(0), first), -step
+    if relation in (">", "<="):  # > 0 is >= 1
+        first = sub(first, integer(1))
+    limit = sub(integer(0), divide("floordiv", first, step) if step > 1 else first)
+    within = binary("min", binary("max", limit, integer(-1)), integer(lanes.count))
+    lane = lir.Iota(Type(I8, lanes.count))
+    op = {">": "ge", "<=": "lt"}.get(relation, RELATION[relation])
+    return lir.Compare(op, lane, spread(lir.Convert(Type(I8), within), lanes.count))
 
 
 class Accesses:

@@ -19,7 +19,7 @@ from dojoir.codegen.arith import (
 from dojoir.codegen.conversions import as_stored, convert, number
 from dojoir.codegen.homes import STACK_BYTES, Home, is_uniform
 from dojoir.codegen.lir import INDEX, Type, Value, Var
-from dojoir.codegen.lower_access import Accesses, lane_iterators
+from dojoir.codegen.lower_access import Accesses, lane_condition
 from dojoir.codegen.lower_expr import combination, evaluate, operate
 from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.dtypes import DType
@@ -177,7 +177,7 @@ class Scopes:
         for condition in guard.conditions:
             depths = condition.left.iterators | condition.right.iterators
             if state.lanes is not None and state.lanes.depth in depths:
-                varying = both(varying, condition_value(condition, lane_iterators(state)))
+                varying = both(varying, lane_condition(condition, state))
             else:
                 uniform = both(uniform, condition_value(condition, state.iterators))
         inner = Block(pending=set())

@@ -34,9 +34,11 @@ from dojoir.codegen.lir import (
     Var,
 )
 from dojoir.codegen.lir_walk import parts, statements, values
+from dojoir.codegen.llvm import print_llvm
 from dojoir.codegen.lower import lower
 from dojoir.codegen.lower_lanes import is_multiple
 from dojoir.codegen.target import C, Target
+from dojoir.runtime.compiler import load_llvm
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
 NARROW = Target("llvm", 256, "scalar", frozenset(), 16)
@@ -442,6 +444,19 @@ def test_guards_that_differ_between_lanes_are_masks() -> None:
     assert all(store.mask is not None for store in found(prog, Store))
     assert all(load.mask is not None for load in found_values(prog, Load))
     assert any(isinstance(branch.condition, Reduce) for branch in found(prog, If))
+
+
+@pytest.mark.parametrize("relation", ["==", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("left", ["{0}", "{0} + 2", "3*{0} - 7", "N - 2*{0}", "-{0} - 40", "{0} + 200", "{0} % 5"])
+def test_conditions_on_lanes_hold_where_they_do_in_order(left: str, relation: str) -> None:
+    text = f"kernel k(N)\ninout y: i32[N]\nN : v\n| if {left} {relation} 5\n| | y[{{0}}] += {{0}} + 1\n"
+    kernel = dojoir.parse(text)
+    prog = lower(kernel, WIDE)
+    masked = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog)
+    for size in (1, 31, 32, 77, 400):
+        y = np.full(size, 7, np.int32)
+        expected = dojoir.interpret(kernel, {"y": y})["y"]
+        np.testing.assert_array_equal(masked.run({"y": y})["y"], expected)
 
 
 def test_a_reduction_under_a_guard_reads_its_element_only_where_it_runs() -> None:
