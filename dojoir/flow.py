@@ -13,6 +13,7 @@ from functools import reduce
 
 import islpy as isl
 
+from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets
 
@@ -27,7 +28,9 @@ class Flow:
 
 
 def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
-    """The flow of a kernel through one buffer; `strict` makes the order of float accumulations count."""
+    """The flow of a kernel through one buffer; `strict` makes the order of float accumulations count.
+
+    Raises StepLimitReached where isl finds none that holds (`dojoir.doublecheck`)."""
     found = sets.flows.get((buffer, strict))
     if found is None:
         found = sets.flows[buffer, strict] = _compute(sets, buffer, strict)
@@ -69,9 +72,8 @@ def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
     sinks = sets.map(*reads)
     if not must and not may:
         return Flow(sets.map(), sinks)
-    info = isl.UnionAccessInfo.from_sink(sinks).set_must_source(sets.map(*must)).set_may_source(sets.map(*may))
-    flow = info.set_schedule_map(sets.map(*schedule)).compute_flow()
-    return Flow(flow.get_may_dependence(), flow.get_may_no_source())
+    given = Accesses(sets.map(*must), sets.map(*may), sinks, sets.map(*schedule))
+    return Flow(*compute_flow(given, (sets.kernel.sites[k] for k in sets.numbers if _uses(sets, k, buffer))))
 
 
 def dependences(sets: KernelSets) -> isl.UnionMap:
@@ -108,3 +110,8 @@ def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
 
     writes = assigned + accumulated
     return pairs(writes, assigned + read).union(pairs(assigned + read, accumulated)).union(pairs(read, assigned))
+
+
+def _uses(sets: KernelSets, number: int, buffer: str) -> bool:
+    accesses = (sets.kernel.sites[number].statement.target, *(read.access for read in sets.reads[number]))
+    return any(access.buffer == buffer for access in accesses)

@@ -14,6 +14,7 @@ import islpy as isl
 
 from dojoir.affine import Affine
 from dojoir.cures import divisibility, mending_fact, nonnegative, with_cure
+from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
 from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
@@ -231,11 +232,11 @@ def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnosti
     names = {use.name for use in uses}
     reads = [sets.read_text(read) for use in uses for read in sets.reads[use.number] if read.name in names]
     times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]
-    info = isl.UnionAccessInfo.from_sink(sets.map(*reads))
-    info = info.set_must_source(sets.map(*must)).set_may_source(sets.map(*may)).set_schedule_map(sets.map(*times))
+    users = [*(kernel.sites[k] for k in writes), *(use.site for use in uses)]
+    sources, _ = compute_flow(Accesses(*(sets.map(*part) for part in (must, may, reads, times))), users)
     written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
     same = written.apply_range(sets.map(*(use.text for use in uses)).reverse())
-    found = example(info.compute_flow().get_may_dependence().subtract(same), kernel)
+    found = example(sources.subtract(same), kernel)
     if found is None:
         return None
     use = next(u for u in uses if u.name == found.right.name)

@@ -1,0 +1,87 @@
+"""A computed flow held against the definition of one.
+
+isl finds the last write before a read by integer optimisation over parameters, which is wrong for some sets with
+quotients. Of the composition of accesses that is
+
+    { o[e] -> s[i, j] : e = 0 and i mod 3 = 0 and 0 <= i <= 5 and 0 <= j <= 3 and 2*floor((1 + i)/3) >= -2 + i + j }
+
+the last element is (3, 1), and isl 0.27 answers (0, 2). Where quotients or remainders of iterators take part, a
+flow is believed only if it is also what composition, intersection and subtraction give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import islpy as isl
+
+from dojoir.affine import Affine, FloorDiv, Mod
+from dojoir.ir import Access, Guard, Site, Statement, expr_accesses
+from dojoir.limits import StepLimitReached
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What a flow is computed from: instances to the elements they surely write, may write (adding to what is
+    there) and read, and the time at which each runs."""
+
+    must: isl.UnionMap
+    may: isl.UnionMap
+    reads: isl.UnionMap
+    schedule: isl.UnionMap
+
+
+def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, isl.UnionMap]:
+    """The writes that each read gets a value from (the last sure one and all others since), and the reads that may
+    see what was there at the start, with the element. `users` are the statements that make the accesses.
+
+    Raises StepLimitReached where what isl finds does not hold.
+    """
+    info = isl.UnionAccessInfo.from_sink(given.reads).set_must_source(given.must).set_may_source(given.may)
+    flow = info.set_schedule_map(given.schedule).compute_flow()
+    sources, initial = flow.get_may_dependence(), flow.get_may_no_source()
+    if any(map(has_quotients, users)) and not is_flow(given, sources, initial):
+        raise StepLimitReached
+    return sources, initial
+
+
+def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bool:
+    """Whether `sources` has exactly the writes before each read with no sure write to the element in between, and
+    `initial` the reads with no sure write before."""
+    writes = given.must.union(given.may)
+    before = given.schedule.lex_lt_union_map(given.schedule)
+    seen = writes.apply_range(given.reads.reverse()).intersect(before)
+    hidden = writes.apply_range(given.must.reverse()).intersect(before)
+    sure = given.must.apply_range(given.reads.reverse()).intersect(before)
+    hidden = hidden.apply_range(sure)
+    return bool(
+        sources.is_subset(seen)
+        and sources.is_disjoint(hidden)
+        and seen.is_subset(sources.union(hidden))
+        and initial.is_subset(given.reads)
+        and initial.domain().is_disjoint(sure.range())
+        and given.reads.domain().is_subset(initial.domain().union(sure.range()))
+    )
+
+
+def has_quotients(site: Site) -> bool:
+    """Whether quotients or remainders of iterators say where a statement runs or what it touches."""
+    return any(map(_divides, _affines(site)))
+
+
+def _affines(site: Site) -> list[Affine]:
+    found: list[Affine] = []
+    for node in site.ancestors:
+        if isinstance(node, Guard):
+            found += [side for condition in node.conditions for side in (condition.left, condition.right)]
+        else:
+            found += node.extent.bounds
+    statement: Statement = site.statement
+    for access in (statement.target, *expr_accesses(statement.value)):
+        found += [index for index in access.indices if not isinstance(index, Access)]
+    return found
+
+
+def _divides(affine: Affine) -> bool:
+    return any(isinstance(atom, FloorDiv | Mod) and Affine.atom(atom).iterators for atom, _ in affine.terms)

@@ -1,0 +1,59 @@
+"""What random tests once found, each as small as it can be."""
+
+from __future__ import annotations
+
+import pytest
+from flows import wrong_flow
+
+import dojoir
+from dojoir.limits import StepLimitReached, limited
+
+# isl's integer optimisation is wrong on the sets of these: the flow is right, or it is not given at all.
+LAST_WRITES = {
+    "a guard and an index of one collapsed scope": (
+        """kernel f(M)
+inout b: i32[8]
+
+16
+| if {0} // 4 < {0} % 4
+| | M + {0} - {0} // 4
+| | | if {1} >= {0}
+| | | | b[-({0} % 4) + 6] = 1
+""",
+        {"M": 2},
+    ),
+    "a stride beside a quotient": (
+        """kernel f()
+inout b: i32
+
+6
+| 4
+| | if {0} % 3 == 0 and 2 * (({0} + 1) // 3) >= {0} + {1} - 2
+| | | b = {1}
+""",
+        {},
+    ),
+    "rows and columns that share a quotient": (
+        """kernel f(N)
+inout b: i32[6]
+
+6
+| 4
+| | if 2 * (({0} + 1) // 3) >= {0} + {1} - 2 and {0} % 3 == 0
+| | | b[{0} % 3] = {1}
+""",
+        {"N": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "sizes"), LAST_WRITES.values(), ids=LAST_WRITES)
+def test_the_last_write_is_the_last(text: str, sizes: dict[str, int]) -> None:
+    kernel = dojoir.parse(text)
+    dojoir.prove(kernel)
+    try:
+        with limited(5_000_000):
+            wrong = wrong_flow(kernel, sizes, strict=False)
+    except StepLimitReached:
+        return
+    assert wrong is None
