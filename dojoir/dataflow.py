@@ -22,7 +22,7 @@ import islpy as isl
 
 from dojoir.affine import Affine
 from dojoir.correspondence import Correspondence
-from dojoir.errors import Diagnostic
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.flow import Flow, dependences, flow_of
 from dojoir.independence import find_conflict, is_uniform
 from dojoir.instances import (
@@ -41,7 +41,7 @@ from dojoir.marks import mark_error
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
-from dojoir.wellformed import prove_bounds
+from dojoir.wellformed import prove, prove_bounds, prove_dimensions
 from dojoir.written import prove_collapsed, prove_written
 
 __all__ = [
@@ -63,7 +63,18 @@ STEP_LIMIT = 2_000_000
 
 
 def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Verdict:
-    """Whether `after` means what `before` means, its statements standing for what `instances` says."""
+    """Whether `after` means what `before` means, its statements standing for what `instances` says.
+
+    To mean the same goes both ways: for a backward map, `after` is proved to be well-formed by itself, and `before`
+    to mean what it means.
+    """
+    if instances.backward:
+        try:
+            prove(after)
+        except KernelError as error:
+            status = "unknown" if error.diagnostic.code == "undecided" else "illegal"
+            return Verdict(status, error.diagnostic)
+        return compare(*instances.forth(before, after), step_limit)
     try:
         with limited(step_limit):
             refusals = _refusals(before, after, instances)
@@ -172,9 +183,8 @@ def _between(order: isl.UnionMap, sets: KernelSets, numbers: list[int]) -> isl.U
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """Whether a legal rewrite also keeps the order of all float accumulations, so that results are equal bit
     for bit. Raises isl.Error where the step limit of the context is reached."""
-    return Correspondence(before, after, instances, True).refusal() is None and _lane_sums(after) <= _lane_sums(
-        before
-    )
+    forth = Correspondence(*instances.forth(before, after), True)
+    return forth.refusal() is None and _lane_sums(after) <= _lane_sums(before)
 
 
 def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
@@ -234,8 +244,8 @@ def _same_flow(old: Flow, new: Flow) -> bool:
 
 
 def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | None:
-    """No new access leaves its buffer, and none reads what was never written. An access that touches the element
-    that the old one did cannot leave it."""
+    """Every dimension has an element, no new access leaves its buffer, and none reads what was never written. An
+    access that touches the element that the old one did cannot leave it."""
     extents = {b.name: tuple(d.extent for d in b.dims) for b in before.buffers}
     changed = [
         k
@@ -249,7 +259,9 @@ def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdi
             for access in accesses(site.statement)
         )
     ]
-    error = prove_bounds(after, changed) if changed else None
+    error = prove_dimensions(after) if before.buffers != after.buffers else None
+    if error is None and changed:
+        error = prove_bounds(after, changed)
     if error is None and (before.body, before.buffers) != (after.body, after.buffers):
         error = prove_written(after) or prove_collapsed(after)
     return Verdict("illegal", error) if error is not None else None

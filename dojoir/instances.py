@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -45,11 +45,21 @@ class InstanceMap:
     values on (a copy, partial results of a reduction and their neutral start), or be of no effect. `inlined`
     are reads of the old kernel that the new one replaced by the expression that gave their value, `extracted`
     the reads of the new kernel of which that would give the old one.
+
+    A `backward` map says all this of the kernel before in terms of the one after: a move that takes another one
+    back is proved by what that other one does.
     """
 
     origins: tuple[Origin | None, ...]
     inlined: tuple[Substitution, ...] = ()
     extracted: tuple[Substitution, ...] = ()
+    backward: bool = False
+
+    def forth(self, before: Kernel, after: Kernel) -> tuple[Kernel, Kernel, InstanceMap]:
+        """The two kernels in the order in which the map goes, and the map in that direction."""
+        if self.backward:
+            return after, before, replace(self, backward=False)
+        return before, after, self
 
 
 def identity(kernel: Kernel) -> InstanceMap:

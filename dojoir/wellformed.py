@@ -26,7 +26,7 @@ from dojoir.written import prove_collapsed, prove_written
 STEP_LIMIT = 5_000_000
 """How many isl operations a proof may take before the answer is `undecided`."""
 
-__all__ = ["STEP_LIMIT", "prove", "prove_bounds"]
+__all__ = ["STEP_LIMIT", "prove", "prove_bounds", "prove_dimensions"]
 
 
 def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
@@ -44,7 +44,7 @@ def _prove(kernel: Kernel, step_limit: int) -> None:  # what is raised is not ke
         with limited(step_limit):
             found = (
                 _impossible_facts(kernel)
-                or _empty_dimension(kernel)
+                or prove_dimensions(kernel)
                 or _misplaced(kernel)
                 or prove_bounds(kernel, range(len(kernel.sites)))
                 or prove_written(kernel)
@@ -68,7 +68,8 @@ def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
     return Diagnostic("impossible-facts", f"no sizes satisfy the facts {facts}", span, source)
 
 
-def _empty_dimension(kernel: Kernel) -> Diagnostic | None:
+def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
+    """What is wrong with a dimension that may have no element, or None."""
     sets = sets_of(kernel)
     for buffer in kernel.buffers:
         for number, dim in enumerate(buffer.dims):

@@ -14,10 +14,10 @@ from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
-from dojoir.grammar.expressions import affine
+from dojoir.grammar.expressions import affine, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
-from dojoir.ir import Kernel
+from dojoir.ir import Extent, Kernel
 
 
 def parse(text: str, name: str = "<string>") -> Kernel:
@@ -43,6 +43,15 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
     assert not isinstance(written, syntax.Kernel)
     around = tuple(Around(None, written.span) for _ in range(depth))
     return affine(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around), "this")
+
+
+def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
+    """As `parse_affine`, of an extent: an affine expression, or a `min` of several."""
+    source = Source("<extent>", text)
+    written = _read(source, "affine")
+    assert not isinstance(written, syntax.Kernel)
+    around = tuple(Around(None, written.span) for _ in range(depth))
+    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
 def load(path: str | os.PathLike[str]) -> Kernel:

@@ -6,39 +6,49 @@ from typing import get_args, get_origin
 
 from dojoir.errors import ArgumentError, Diagnostic, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
-from dojoir.passes.hardware import Parallelize, Unroll, Vectorize
+from dojoir.passes.extents import SetExtent
+from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Inline
 from dojoir.passes.layout import PadDims, ReorderDims
 from dojoir.passes.move import BufferName, Formula, Move, Place, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
-from dojoir.passes.ranges import Collapse, Cut, Shift
-from dojoir.passes.reductions import SplitReduction
-from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Tile
-from dojoir.passes.staging import Stage
+from dojoir.passes.ranges import Collapse, Cut, JoinRanges, Shift, Uncollapse
+from dojoir.passes.reductions import MergeReduction, SplitReduction
+from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
+from dojoir.passes.staging import Stage, Unstage
 from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
+from dojoir.passes.tiling import Tile, Untile
 
 MOVES: tuple[type[Move], ...] = (
     JoinScopes,
     SplitScopes,
     Split,
+    Unsplit,
     Collapse,
+    Uncollapse,
     Tile,
+    Untile,
     SwapScopes,
     SwapSiblings,
     Cut,
+    JoinRanges,
     Shift,
+    SetExtent,
     ReuseDims,
     MaterializeDims,
     PlaceBuffer,
     ReorderDims,
     PadDims,
     Stage,
+    Unstage,
     SplitReduction,
+    MergeReduction,
     Inline,
     DeleteTemporary,
     Unroll,
     Vectorize,
     Parallelize,
+    Unmark,
 )
 
 _NAMES = {kind.name: kind for kind in MOVES}

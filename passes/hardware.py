@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from dojoir.dataflow import identity
 from dojoir.ir import Kernel, format_path
-from dojoir.passes.move import Move, Place, Refusal, Rewrite, scope_at, scopes
+from dojoir.passes.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,9 @@ class _Mark(Move):
             raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
         marked = replace(scope, marks=(*scope.marks, self.mark))
         return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return Unmark(place_of(before.path(self.scope)), Word(self.mark))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Self]:
@@ -98,3 +101,47 @@ class Unroll(_Mark):
 
     name = "unroll"
     mark = "u"
+
+
+MARKS: dict[str, type[_Mark]] = {kind.mark: kind for kind in (Vectorize, Parallelize, Unroll)}
+"""The moves that add a mark, by the mark."""
+
+
+@dataclass(frozen=True)
+class Unmark(Move):
+    """Takes a mark, `p`, `v` or `u`, off a scope, the last first: it runs in order again. The inverse of
+    `parallelize`, `vectorize` and `unroll`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N : p
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> dojoir.apply(k, "unmark(0, p)").at("0").marks
+    ()
+    """
+
+    name: ClassVar[str] = "unmark"
+    scope: Place
+    mark: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if self.mark not in MARKS:
+            raise Refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(MARKS)}", path)
+        if scope.marks[-1:] != (self.mark,):
+            last = f"its last mark is `{scope.marks[-1]}`" if scope.marks else "it has no mark"
+            raise Refusal("not-marked", f"{self.scope} cannot lose the mark `{self.mark}`: {last}", path)
+        bare = replace(scope, marks=scope.marks[:-1])
+        return Rewrite(kernel.replace_node(path, bare), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return MARKS[self.mark](place_of(before.path(self.scope)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if scope.marks and scope.marks[-1] in MARKS:
+                yield cls(place_of(path), Word(scope.marks[-1]))

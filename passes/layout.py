@@ -46,6 +46,10 @@ class ReorderDims(Move):
         order = None if self.order == natural else self.order
         return Rewrite(kernel.replace_buffer(replace(buffer, order=order)), identity(kernel))
 
+    def inverse(self, before: Kernel) -> Move:
+        buffer = before.buffer(self.buffer)
+        return ReorderDims(self.buffer, buffer.order or tuple(range(len(buffer.dims))))
+
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for buffer in kernel.buffers:
@@ -88,6 +92,10 @@ class PadDims(Move):
         now[self.dim] = self.elements
         pad = tuple(now) if any(now) else None
         return Rewrite(kernel.replace_buffer(replace(buffer, pad=pad)), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        pad = before.buffer(self.buffer).pad
+        return PadDims(self.buffer, self.dim, pad[self.dim] if pad else 0)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from typing import ClassVar, NewType, get_type_hints
 
 from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.errors import DojoError
-from dojoir.grammar import parse_affine
-from dojoir.ir import Kernel, Node, Path, Replace, Scope, substitute_iterators
+from dojoir.errors import ArgumentError, DojoError
+from dojoir.grammar import parse_affine, parse_extent
+from dojoir.ir import Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
 
 Place = NewType("Place", str)
 """A path such as `0.1`, or a label such as `@j`."""
@@ -37,6 +37,13 @@ class Formula:
         """Its value in the sizes of the kernel and the iterators of `depth` scopes. Raises Refusal."""
         try:
             return parse_affine(self.text, kernel, depth)
+        except DojoError as error:
+            raise Refusal("bad-formula", error.diagnostic.message) from None
+
+    def extent(self, kernel: Kernel, depth: int) -> Extent:
+        """As `affine`, of an extent: it may be a `min` of several. Raises Refusal."""
+        try:
+            return parse_extent(self.text, kernel, depth)
         except DojoError as error:
             raise Refusal("bad-formula", error.diagnostic.message) from None
 
@@ -77,6 +84,11 @@ class Move(ABC):
         """Every way to write this move on the kernel that the shape of the tree allows, legal or not, in the
         order of the text."""
 
+    def inverse(self, before: Kernel) -> Move:
+        """The move that takes this one back: after this one on `before`, it gives the canonical text of `before`
+        again. Only labels may differ. Raises ArgumentError where there is none, as the move then says."""
+        raise ArgumentError(f"{self.name} has no inverse but undo in its trace", "no-inverse")
+
     def arguments(self) -> tuple[str | int | tuple[str, ...] | tuple[int, ...], ...]:
         """The values of the fields."""
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -102,6 +114,43 @@ class Move(ABC):
         """The names and types of the arguments, in order."""
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in fields(cls)}
+
+
+class Undoing(Move):
+    """A move that takes another one back. It finds the kernel from which that other move leads to this one, to the
+    letter; that the two mean the same is then what the checker proves of the other move."""
+
+    @abstractmethod
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        """What the kernel was before, and the move that would have led from there to it. Raises Refusal where the
+        tree has another form."""
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        earlier, move = self.undone(kernel)
+        try:
+            forth = move.rewrite(earlier)
+        except Refusal as refusal:
+            raise Refusal("another-form", f"{move} does not lead here: {refusal.message}") from None
+        if forth.kernel != kernel:
+            raise Refusal("another-form", f"this is not what {move} gives")
+        return Rewrite(earlier, replace(forth.instances, backward=True))
+
+    def inverse(self, before: Kernel) -> Move:
+        return self.undone(before)[1]
+
+
+def reversible(move: Move, kernel: Kernel, done: Rewrite) -> Rewrite:
+    """The rewrite. Raises Refusal where the inverse of the move would not find the text again."""
+    back = move.inverse(kernel)
+    assert isinstance(back, Undoing)
+    if back.undone(done.kernel)[0] != kernel:
+        raise Refusal("not-reversible", f"the indices lose their form: {back} would not give them back")
+    return done
+
+
+def place_of(path: Path) -> Place:
+    """The place as a path."""
+    return Place(format_path(path))
 
 
 def scope_at(kernel: Kernel, place: Place) -> tuple[Path, Scope]:

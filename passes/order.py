@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dojoir.dataflow import InstanceMap, identity
 from dojoir.ir import Kernel, Path, format_path
-from dojoir.passes.move import Move, Place, Refusal, Rewrite, scope_at, scopes, siblings
+from dojoir.passes.move import Move, Place, Refusal, Rewrite, place_of, scope_at, scopes, siblings
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,12 @@ class SplitScopes(Move):
         first = replace(scope, body=scope.body[: self.children])
         second = replace(scope, body=scope.body[self.children :], label=None)
         return Rewrite(kernel.replace_node(path, first, second), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        from dojoir.passes.scopes import JoinScopes
+
+        path = before.path(self.scope)
+        return JoinScopes(place_of(path), place_of(_next(path)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -104,6 +110,9 @@ class SwapSiblings(Move):
         other = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == following]
         rest = range(len(before) + len(mine) + len(other), len(origins))
         return Rewrite(after, InstanceMap(tuple(origins[k] for k in [*before, *other, *mine, *rest])))
+
+    def inverse(self, before: Kernel) -> Move:
+        return SwapSiblings(place_of(before.path(self.node)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:

@@ -6,20 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dojoir.affine import Affine, Iter, SizeVar
+from dojoir.affine import Affine, Iter, Mod, SizeVar
 from dojoir.dataflow import InstanceMap, Origin, identity
+from dojoir.instances import accesses
 from dojoir.ir import Condition, Extent, Guard, Kernel, Scope, format_path, substitute, substitute_iterators
+from dojoir.passes.indices import map_indices, without_divisions
 from dojoir.passes.move import (
     Formula,
     Move,
     Place,
     Refusal,
     Rewrite,
+    Undoing,
     only_child,
+    place_of,
     renamed_inside,
+    reversible,
     scope_at,
     scopes,
+    siblings,
 )
+from dojoir.printer import format_condition
 from dojoir.sets import sets_of
 
 
@@ -28,7 +35,8 @@ class Cut(Move):
     """Cuts the range of a scope in two: iterations below `at`, and the rest in a scope of its own after it.
 
     `at` is affine in the sizes and the iterators around the scope. The first extent is `at` where that is known
-    not to be more than the extent, else the smaller of the two. The label stays on the first.
+    not to be more than the extent, else the smaller of the two. The label stays on the first. The inverse is
+    `join_ranges`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -75,6 +83,10 @@ class Cut(Move):
                 ]
         return Rewrite(kernel.replace_node(path, first, second), InstanceMap(tuple(origins)))
 
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.scope)
+        return JoinRanges(place_of(path), place_of((*path[:-1], path[-1] + 1)), self.at)
+
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, scope in scopes(kernel):
@@ -90,9 +102,56 @@ class Cut(Move):
 
 
 @dataclass(frozen=True)
+class JoinRanges(Undoing):
+    """Makes one scope of a scope and the next one, which runs on from iteration `at` with the same body. The
+    inverse of `cut`. The label of the first stays.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... 1 @i
+    ... | y[{i}] = 2 * x[{i}]
+    ... N - 1
+    ... | y[{0} + 1] = 2 * x[{0} + 1]
+    ... ''')
+    >>> print(dojoir.apply(k, "join_ranges(0, 1, 1)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N @i
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "join_ranges"
+    first: Place
+    second: Place
+    at: Formula
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path, first = scope_at(kernel, self.first)
+        other, second = scope_at(kernel, self.second)
+        if other != (*path[:-1], path[-1] + 1):
+            raise Refusal("not-adjacent", f"{self.second} does not follow {self.first} in the same scope", other)
+        at = self.at.affine(kernel, kernel.depth_of(path))
+        whole = replace(first, extent=Extent(tuple(bound + at for bound in second.extent.bounds)))
+        return kernel.replace_node(other).replace_node(path, whole), Cut(place_of(path), self.at)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, first in scopes(kernel):
+            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+            if following and isinstance(following[0], Scope) and len(following[0].body) == len(first.body):
+                place, next_place = place_of(path), place_of((*path[:-1], path[-1] + 1))
+                yield cls(place, next_place, Formula(str(first.extent.bounds[-1])))
+
+
+@dataclass(frozen=True)
 class Collapse(Move):
     """Makes one scope of a scope and its only child, whose extent must be constant. The label of the outer scope
-    stays. The inverse is `split` with the extent of the child.
+    stays. The inverse is `uncollapse`; what `split` gave is for `unsplit`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -139,7 +198,13 @@ class Collapse(Move):
         extent = Extent(tuple(bound * inner for bound in scope.extent.bounds))
         body = tuple(substitute(node, new) for node in child.body)
         after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
-        return Rewrite(after, renamed_inside(kernel, path, new))
+        return reversible(self, kernel, Rewrite(after, renamed_inside(kernel, path, new)))
+
+    def inverse(self, before: Kernel) -> Move:
+        path, scope = scope_at(before, self.scope)
+        inner = only_child(path, scope).extent.constant
+        assert inner is not None
+        return Uncollapse(place_of(path), inner)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -149,12 +214,85 @@ class Collapse(Move):
 
 
 @dataclass(frozen=True)
+class Uncollapse(Undoing):
+    """Makes two scopes again of a scope that stands for a nest with an inner extent of `inner`. The inverse of
+    `collapse`: it is for a body that uses {i} // `inner` and {i} % `inner`; for others `split` is.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N, 4]
+    ... out y: f32[N, 4]
+    ... 4*N @i
+    ... | y[{i} // 4, {i} % 4] = 2 * x[{i} // 4, {i} % 4]
+    ... ''')
+    >>> print(dojoir.apply(k, "uncollapse(@i, 4)"))
+    kernel f(N)
+    in  x: f32[N, 4]
+    out y: f32[N, 4]
+    <BLANKLINE>
+    N @i
+    | 4
+    | | y[{0}, {1}] = 2 * x[{0}, {1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "uncollapse"
+    scope: Place
+    inner: int
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path, scope = scope_at(kernel, self.scope)
+        if self.inner < 1:
+            raise Refusal("bad-factor", f"the inner extent must be at least 1, not {self.inner}", path)
+        depth = kernel.depth_of(path)
+        own, inside = Affine.iterator(depth), Iter(depth + 1)
+
+        def new(atom: SizeVar | Iter) -> Affine:
+            match atom:
+                case Iter(d) if d == depth:
+                    return own * self.inner + Affine.atom(inside)
+                case Iter(d) if d > depth:
+                    return Affine.iterator(d + 1)
+            return Affine.atom(atom)
+
+        def separate(affine: Affine) -> Affine:
+            return without_divisions(affine.substitute(new), inside, self.inner)
+
+        inner = Scope(
+            Extent((Affine.constant(self.inner),)),
+            tuple(map_indices(node, separate) for node in scope.body),
+            scope.marks,
+        )
+        extent = Extent(tuple(bound // self.inner for bound in scope.extent.bounds))
+        return kernel.replace_node(path, replace(scope, extent=extent, body=(inner,))), Collapse(place_of(path))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            depth = kernel.depth_of(path)
+            divisors = sorted(
+                {
+                    atom.divisor
+                    for site in kernel.sites
+                    if site.path[: len(path)] == path
+                    for access in accesses(site.statement)
+                    for index in access.indices
+                    if isinstance(index, Affine)
+                    for atom, _ in index.terms
+                    if isinstance(atom, Mod) and depth in atom.numerator.iterators
+                }
+            )
+            for divisor in divisors:
+                if all(bound % divisor == Affine.constant(0) for bound in scope.extent.bounds):
+                    yield cls(place_of(path), divisor)
+
+
+@dataclass(frozen=True)
 class Shift(Move):
     """Runs each iteration of a scope `by` later: what ran at i runs at i + `by`, under a guard.
 
     `by` is affine in the sizes and the iterators around the scope, and not negative there: with an iterator it
-    skews the nest. A shift back, `by` negative, is legal where the guard allows it. The inverse is the shift by
-    the negative.
+    skews the nest. A shift by a negative takes such a shift back, with its guard: it is the inverse.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -187,17 +325,27 @@ class Shift(Move):
         own = Affine.iterator(depth)
         moved = substitute_iterators({depth: own - by})
         body = tuple(substitute(node, moved) for node in scope.body)
-        undone = Condition(own, ">=", Affine.constant(0))
-        match body:
-            case [Guard(conditions=(condition,), body=inner)] if condition == undone:
-                body = inner
-            case _ if sets_of(kernel).holds_around(path, [Condition(by, "<=", Affine.constant(0))]):
-                pass
-            case _:
-                body = (Guard((Condition(own, ">=", by),), body),)
+        if sets_of(kernel).holds_around(path, [Condition(by, "<=", Affine.constant(0))]):
+            shifted = Condition(own, ">=", -by)
+            match scope.body, body:
+                case [Guard(conditions=(guard,))], [Guard(body=inner)] if guard == shifted:
+                    body = inner
+                case _:
+                    text = format_condition(shifted)
+                    raise Refusal("not-shifted", f"there is no guard {text} around all that the scope runs", path)
+        else:
+            body = (Guard((Condition(own, ">=", by),), body),)
         extent = Extent(tuple(bound + by for bound in scope.extent.bounds))
         after = kernel.replace_node(path, replace(scope, extent=extent, body=body))
+        back = substitute_iterators({depth: own + by})
+        again = tuple(substitute(substitute(node, moved), back) for node in scope.body)
+        if again != scope.body:
+            raise Refusal("not-reversible", "the divisions in the body lose their form when it is shifted", path)
         return Rewrite(after, renamed_inside(kernel, path, moved))
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.scope)
+        return Shift(place_of(path), Formula(str(-self.by.affine(before, before.depth_of(path)))))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:

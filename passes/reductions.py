@@ -24,7 +24,20 @@ from dojoir.ir import (
     format_path,
 )
 from dojoir.operations import ACCUMULATIONS
-from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, fresh_name, scope_at, scopes
+from dojoir.passes.move import (
+    BufferName,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    fresh_name,
+    place_of,
+    scope_at,
+    scopes,
+    siblings,
+)
+from dojoir.passes.storage import temporary
 
 NEUTRAL: dict[str, int | float] = {"+=": 0, "*=": 1, "max=": float("-inf"), "min=": float("inf")}
 """What the partial results of each accumulation begin with."""
@@ -39,7 +52,7 @@ class SplitReduction(Move):
     element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`.
 
     Legal where the order of the accumulations is free. Source: the privatisation of reductions, as in R. Allen
-    and K. Kennedy, "Optimizing Compilers for Modern Architectures" (2001).
+    and K. Kennedy, "Optimizing Compilers for Modern Architectures" (2001). The inverse is `merge_reduction`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -97,6 +110,10 @@ class SplitReduction(Move):
             origins += [None] if k == inside[-1][0] else []
         return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), InstanceMap(tuple(origins)))
 
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.scope)
+        return MergeReduction(place_of((*path[:-1], path[-1] + 1)), self.copy)
+
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, _ in scopes(kernel):
@@ -110,6 +127,71 @@ class SplitReduction(Move):
                 for factor in FACTORS:
                     copy = BufferName(fresh_name(kernel, f"{name}_part"))
                     yield cls(Place(format_path(path)), BufferName(name), copy, factor)
+
+
+@dataclass(frozen=True)
+class MergeReduction(Undoing):
+    """Accumulates into the element itself again what the scope at `scope` accumulates into partial results in
+    `copy`. The inverse of `split_reduction`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... tmp p: f32[4]
+    ... s = 0
+    ... 4
+    ... | p[{0}] = 0
+    ... N @i
+    ... | p[{i} % 4] += x[{i}]
+    ... 4
+    ... | s += p[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "merge_reduction(@i, p)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    <BLANKLINE>
+    s = 0
+    N @i
+    | s += x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "merge_reduction"
+    scope: Place
+    copy: BufferName
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path, scope = scope_at(kernel, self.scope)
+        copy = temporary(kernel, self.copy)
+        target = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
+        factor = copy.dims[0].extent if len(copy.dims) == 1 else None
+        if target is None or path[-1] == 0 or factor is None or not factor.is_constant:
+            raise Refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`", path)
+        partial = Access(copy.name, (Affine.iterator(kernel.depth_of(path)) % factor.offset,))
+        body = tuple(_redirected(node, partial, target) for node in scope.body)
+        earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
+        place = (*path[:-1], path[-1] - 1)
+        earlier = earlier.replace_node(place)
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+        return earlier, SplitReduction(place_of(place), BufferName(target.buffer), self.copy, factor.offset)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in scopes(kernel):
+            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+            for buffer in kernel.buffers:
+                if path[-1] and buffer.role == "tmp" and _combined(following, buffer.name):
+                    yield cls(place_of(path), BufferName(buffer.name))
+
+
+def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
+    """The element into which a scope accumulates partial results, where it does that alone."""
+    match nodes:
+        case [Scope(body=(Statement(target, op, Access(buffer)),))] if buffer == copy and op in ACCUMULATIONS:
+            return target
+    return None
 
 
 def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:

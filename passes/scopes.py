@@ -1,4 +1,4 @@
-"""Moves on scopes: fuse, strip-mine, interchange, tile."""
+"""Moves on scopes: fuse, strip-mine and back, interchange."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dojoir.affine import Affine, Iter, SizeVar
+from dojoir.affine import Affine, FloorDiv, Iter, SizeVar
 from dojoir.dataflow import identity
 from dojoir.ir import (
     Condition,
@@ -20,20 +20,24 @@ from dojoir.ir import (
     substitute_iterators,
 )
 from dojoir.passes.move import (
+    Formula,
     Move,
     Place,
     Refusal,
     Rewrite,
+    Undoing,
     fresh_label,
     only_child,
+    place_of,
     renamed_inside,
+    reversible,
     scope_at,
     scopes,
     siblings,
-    then,
 )
+from dojoir.passes.order import SplitScopes
 from dojoir.printer import format_extent
-from dojoir.sets import sets_of
+from dojoir.sets import iterators, sets_of
 
 OUTER_MARKS = frozenset({"p", "gx", "gy", "gz"})
 """The marks that stay on the outer scope of a split; the others go to the inner one."""
@@ -43,15 +47,13 @@ SPLIT_FACTORS = (2, 4, 8, 16, 32, 64, 128, 256)
 
 ZERO = Affine.constant(0)
 
-TILE_SIZES = (16, 32, 64)
-"""The tile sizes that are listed."""
-
 
 @dataclass(frozen=True)
 class JoinScopes(Move):
     """Fuses two adjacent sibling scopes of equal extent: each iteration runs the first body, then the second.
 
-    The label of the first stays, else that of the second. The inverse is `split_scopes`.
+    The label of the first stays, else that of the second. Extents that are equal only by the facts are first
+    written alike, with `set_extent`. The inverse is `split_scopes`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -86,9 +88,21 @@ class JoinScopes(Move):
             raise Refusal("not-adjacent", f"{self.second} does not follow {self.first} in the same scope", other)
         if first.marks != second.marks:
             raise Refusal("different-marks", "the two scopes have different marks", other)
+        if first.extent != second.extent and _runs_as_often(kernel, other, first.extent):
+            text = format_extent(first.extent)
+            raise Refusal(
+                "different-text",
+                f"the extent {format_extent(second.extent)} could be written {text}, and is not",
+                other,
+                f"{self} is legal after set_extent({format_path(other)}, {text})",
+            )
         joined = replace(first, body=first.body + second.body, label=first.label or second.label)
         after = kernel.replace_node(other).replace_node(path, joined)
         return Rewrite(after, identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        path, first = scope_at(before, self.first)
+        return SplitScopes(place_of(path), len(first.body))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -131,7 +145,11 @@ class Split(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
-        return _split(kernel, path, scope, self.factor)
+        return reversible(self, kernel, split(kernel, path, scope, self.factor))
+
+    def inverse(self, before: Kernel) -> Move:
+        path, scope = scope_at(before, self.scope)
+        return Unsplit(place_of(path), Formula(format_extent(scope.extent)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -139,6 +157,119 @@ class Split(Move):
             constant = scope.extent.constant
             for factor in _factors(constant):
                 yield cls(Place(format_path(path)), factor)
+
+
+@dataclass(frozen=True)
+class Unsplit(Undoing):
+    """Makes one scope of `extent` again of a strip-mined one and its only child. The inverse of `split`.
+
+    Legal where `split` of the result, by the constant extent of the child, gives this text. The label of the outer
+    scope stays. A nest that is not strip-mined is for `collapse`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... (N + 15) // 16 @j
+    ... | min(16, N - 16*{0}) @j_in
+    ... | | y[16*{0} + {1}] = 2 * x[16*{0} + {1}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unsplit(@j, N)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N @j
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unsplit"
+    scope: Place
+    extent: Formula
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path, scope = scope_at(kernel, self.scope)
+        return unsplit(kernel, path, scope, self.extent.extent(kernel, kernel.depth_of(path)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if len(scope.body) != 1 or not isinstance(scope.body[0], Scope):
+                continue
+            own = Affine.iterator(kernel.depth_of(path))
+            first, *rest = scope.body[0].extent.bounds
+            if not first.is_constant:
+                continue
+            bounds = [bound + own * first.offset for bound in rest]
+            if not rest:
+                bounds = [whole(kernel, bound * first.offset) for bound in scope.extent.bounds]
+            if not any(own.iterators <= bound.iterators for bound in bounds):
+                yield cls(place_of(path), Formula(format_extent(Extent(tuple(bounds)))))
+
+
+def whole(kernel: Kernel, affine: Affine) -> Affine:
+    """The expression without the divisions that leave no rest: 8*(N // 8) is N where N is a multiple of 8."""
+    result = affine
+    for atom, coefficient in affine.terms:
+        match atom:
+            case FloorDiv(numerator, divisor) if coefficient % divisor == 0 and not numerator.iterators:
+                if sets_of(kernel).always(Condition(numerator % divisor, "==", ZERO)):
+                    result = result - Affine.atom(atom) * coefficient + numerator * (coefficient // divisor)
+    return result
+
+
+def unsplit(kernel: Kernel, path: Path, scope: Scope, extent: Extent) -> tuple[Kernel, Move]:
+    """The kernel with one scope of that extent in place of a strip-mined one, and the split that leads back."""
+    child = only_child(path, scope)
+    first = child.extent.bounds[0]
+    if not first.is_constant or first.offset < 1:
+        raise Refusal("not-strip-mined", "the inner extent must be a constant, or a min that begins with one", path)
+    depth, factor = kernel.depth_of(path), first.offset
+    own, block = Affine.iterator(depth), Affine.atom(SizeVar(""))
+    # What was {i} is now block*factor + inner. With inner = {i} - block*factor the block goes out of the sums.
+    inner = _shallower(depth, {depth: block, depth + 1: own - block * factor})
+    rest = _substitute_sizes({"": own // factor})
+    body = tuple(substitute(substitute(node, inner), rest) for node in child.body)
+    merged = Scope(extent, body, scope.marks + child.marks, scope.label)
+    return kernel.replace_node(path, merged), Split(place_of(path), factor)
+
+
+def _runs_as_often(kernel: Kernel, path: Path, extent: Extent) -> bool:
+    """Whether every statement in the scope at `path` would run as often if the scope had another extent."""
+    sets, level = sets_of(kernel), len(path) - 1
+    for site in kernel.sites:
+        if site.path[: len(path)] == path:
+            scope, *inside = site.ancestors[level:]
+            assert isinstance(scope, Scope)
+            other = [*site.ancestors[:level], replace(scope, extent=extent), *inside]
+            own = f"[{iterators(len(site.scopes))}] -> []"
+            now = sets.map(f"{own} : {sets.constraints(site.ancestors)}")
+            if not now.is_equal(sets.map(f"{own} : {sets.constraints(other)}")):
+                return False
+    return True
+
+
+def _shallower(depth: int, changed: dict[int, Affine]) -> Replace:
+    """What iterators become when the scope inside the one at `depth` is taken away: those in `changed` as it says,
+    and the others below `depth` one less deep."""
+
+    def new(atom: SizeVar | Iter) -> Affine:
+        match atom:
+            case Iter(d) if d in changed:
+                return changed[d]
+            case Iter(d) if d > depth:
+                return Affine.iterator(d - 1)
+        return Affine.atom(atom)
+
+    return new
+
+
+def _substitute_sizes(mapping: dict[str, Affine]) -> Replace:
+    """A `Replace` that changes some sizes and leaves the rest."""
+    return lambda atom: (
+        mapping.get(atom.name, Affine.atom(atom)) if isinstance(atom, SizeVar) else Affine.atom(atom)
+    )
 
 
 def _factors(extent: int | None) -> list[int]:
@@ -149,7 +280,7 @@ def _factors(extent: int | None) -> list[int]:
     return sorted({*divisors, *(f for f in SPLIT_FACTORS if f < extent)})
 
 
-def _split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
+def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
     if factor < 1:
         raise Refusal("bad-factor", f"the factor must be at least 1, not {factor}", path)
     depth = kernel.depth_of(path)
@@ -224,7 +355,10 @@ class SwapScopes(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
-        return _swap(kernel, path, scope)
+        return swap(kernel, path, scope)
+
+    def inverse(self, before: Kernel) -> Move:
+        return SwapScopes(place_of(before.path(self.scope)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -233,7 +367,7 @@ class SwapScopes(Move):
                 yield cls(Place(format_path(path)))
 
 
-def _swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
+def swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
     child = only_child(path, scope)
     depth = kernel.depth_of(path)
     if any(depth in bound.iterators for bound in child.extent.bounds):
@@ -247,71 +381,3 @@ def _swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
     inner = replace(scope, body=tuple(substitute(node, new) for node in child.body))
     after = kernel.replace_node(path, replace(child, body=(inner,)))
     return Rewrite(after, renamed_inside(kernel, path, new))
-
-
-@dataclass(frozen=True)
-class Tile(Move):
-    """Tiles a nest of scopes, each the only child of the one before: `split` of each and `swap_scopes` until the
-    scopes over blocks are outside of those inside a block. Labels and marks as in `split`.
-
-    Source: M. E. Wolf and M. S. Lam, "A data locality optimizing algorithm" (1991).
-
-    >>> import dojoir
-    >>> k = dojoir.parse('''kernel f(N, M)
-    ... where N % 8 == 0, M % 16 == 0
-    ... in  x: f32[N, M]
-    ... out y: f32[M, N]
-    ... N @i
-    ... | M @j
-    ... | | y[{j}, {i}] = x[{i}, {j}]
-    ... ''')
-    >>> print(dojoir.apply(k, "tile(@i, @j, 8, 16)"))
-    kernel f(N, M)
-    where N % 8 == 0, M % 16 == 0
-    in  x: f32[N, M]
-    out y: f32[M, N]
-    <BLANKLINE>
-    N // 8 @i
-    | M // 16 @j
-    | | 8 @i_in
-    | | | 16 @j_in
-    | | | | y[16*{1} + {3}, 8*{0} + {2}] = x[8*{0} + {2}, 16*{1} + {3}]
-    <BLANKLINE>
-    """
-
-    name: ClassVar[str] = "tile"
-    scopes: tuple[Place, ...]
-    sizes: tuple[int, ...]
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        if len(self.scopes) != len(self.sizes) or not self.scopes:
-            raise Refusal("bad-tile", "tile takes as many sizes as scopes: tile(0, 0.0, 32, 64)")
-        base = kernel.path(self.scopes[0])
-        for level, place in enumerate(self.scopes):
-            if kernel.path(place) != base + (0,) * level:
-                raise Refusal("not-nested", f"{place} is not the only child of {self.scopes[level - 1]}", base)
-        result = Rewrite(kernel, identity(kernel))
-        for k, size in enumerate(self.sizes):
-            for level in range(2 * k - 1, k - 1, -1):
-                result = _swap_level(result, base, level)
-            path = base + (0,) * k
-            path, scope = scope_at(result.kernel, Place(format_path(path)))
-            result = then(result, _split(result.kernel, path, scope, size))
-            for level in range(k + 1, 2 * k + 1):
-                result = _swap_level(result, base, level)
-        return result
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            nest = [Place(format_path(path))]
-            while len(scope.body) == 1 and isinstance(scope.body[0], Scope) and len(nest) < 3:
-                scope = scope.body[0]
-                nest.append(Place(format_path(path + (0,) * len(nest))))
-                for size in TILE_SIZES:
-                    yield cls(tuple(nest), (size,) * len(nest))
-
-
-def _swap_level(result: Rewrite, base: Path, level: int) -> Rewrite:
-    path, scope = scope_at(result.kernel, Place(format_path(base + (0,) * level)))
-    return then(result, _swap(result.kernel, path, scope))

@@ -29,7 +29,20 @@ from dojoir.ir import (
 )
 from dojoir.marks import constant_bound
 from dojoir.operations import ACCUMULATIONS
-from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, Word, fresh_name
+from dojoir.passes.move import (
+    BufferName,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    Word,
+    fresh_name,
+    place_of,
+    reversible,
+    siblings,
+)
+from dojoir.passes.storage import temporary
 from dojoir.sets import sets_of
 
 
@@ -40,7 +53,7 @@ class Stage(Move):
 
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
     what is left runs from 0 to a constant or a size and is the index of the copy. The temporary is called
-    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out.
+    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The inverse is `unstage`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -98,7 +111,11 @@ class Stage(Move):
         drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
         new = [*([fill] if self.direction != "out" else []), renamed, *([drain] if self.direction != "in" else [])]
         after = kernel.replace_node(path, *new).evolve(buffers=(*kernel.buffers, staged))
-        return Rewrite(after, InstanceMap(tuple(self._origins(kernel))))
+        return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.node)
+        return Unstage(place_of(path if self.direction == "out" else (*path[:-1], path[-1] + 1)), self.copy)
 
     def _origins(self, kernel: Kernel) -> Iterator[Origin | None]:
         path = kernel.path(self.node)
@@ -126,6 +143,92 @@ class Stage(Move):
                     direction = "out" if not (reads or adds) else "inout" if writes else "in"
                     name = fresh_name(kernel, f"{buffer.name}_copy")
                     yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
+
+
+@dataclass(frozen=True)
+class Unstage(Undoing):
+    """Makes the node at `node` work on the array itself again, without the temporary `copy` and the copying before
+    and after it. The inverse of `stage`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... where N % 8 == 0
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[8]
+    ... N // 8 @b
+    ... | 8
+    ... | | t[{1}] = x[8*{0} + {1}]
+    ... | 8 @i
+    ... | | y[8*{0} + {1}] = 2 * t[{1}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unstage(@i, t)"))
+    kernel f(N)
+    where N % 8 == 0
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N // 8 @b
+    | 8 @i
+    | | y[8*{0} + {1}] = 2 * x[8*{0} + {1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unstage"
+    node: Place
+    copy: BufferName
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path = kernel.path(self.node)
+        copy = temporary(kernel, self.copy)
+        depth = kernel.depth_of(path)
+        around = siblings(kernel, path)
+        fill = _copying(around[path[-1] - 1 : path[-1]], copy.name, back=False)
+        drain = _copying(around[path[-1] + 1 : path[-1] + 2], copy.name, back=True)
+        outside = fill or drain
+        if outside is None:
+            raise Refusal(
+                "not-staged", f"`{copy.name}` is not filled just before {self.node} or written back after", path
+            )
+        bases = [
+            index - Affine.iterator(depth + d)
+            for d, index in enumerate(outside.indices)
+            if isinstance(index, Affine)
+        ]
+        if len(bases) != len(copy.dims) or any(d >= depth for base in bases for d in base.iterators):
+            raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
+        node = _renamed(around[path[-1]], copy.name, outside.buffer, [-base for base in bases])
+        place = (*path[:-1], path[-1] - (fill is not None))
+        earlier = kernel.replace_node(path, node)
+        if drain is not None:
+            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
+        if fill is not None:
+            earlier = earlier.replace_node(place)
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+        direction = Word("inout" if fill and drain else "in" if fill else "out")
+        return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        temporaries = [b.name for b in kernel.buffers if b.role == "tmp" and b.dims]
+        for path, node in kernel.walk():
+            around = siblings(kernel, path)
+            if len(around) > 1 and isinstance(node, Scope):
+                for name in temporaries:
+                    before = _copying(around[path[-1] - 1 : path[-1]], name, back=False)
+                    if before or _copying(around[path[-1] + 1 : path[-1] + 2], name, back=True):
+                        yield cls(place_of(path), BufferName(name))
+
+
+def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
+    """What is copied into a buffer, or where it is copied to, by a node that does nothing else; or None."""
+    while len(nodes) == 1 and isinstance(nodes[0], Scope):
+        nodes = nodes[0].body
+    match nodes:
+        case [Statement(target, "=", Access() as value)]:
+            inside, outside = (value, target) if back else (target, value)
+            return outside if inside.buffer == copy and outside.buffer != copy else None
+    return None
 
 
 def _all(statement: Statement) -> Iterator[Access]:

@@ -61,6 +61,9 @@ class ReuseDims(Move):
         dims = tuple(replace(d, collapsed=True) if i == self.dim else d for i, d in enumerate(buffer.dims))
         return Rewrite(kernel.replace_buffer(replace(buffer, dims=dims)), identity(kernel))
 
+    def inverse(self, before: Kernel) -> Move:
+        return MaterializeDims(self.buffer, self.dim)
+
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for buffer in kernel.buffers:
@@ -102,6 +105,9 @@ class MaterializeDims(Move):
             _check_constant(changed, buffer.storage)
         return Rewrite(kernel.replace_buffer(changed), identity(kernel))
 
+    def inverse(self, before: Kernel) -> Move:
+        return ReuseDims(self.buffer, self.dim)
+
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for buffer in kernel.buffers:
@@ -114,7 +120,8 @@ class MaterializeDims(Move):
 class DeleteTemporary(Move):
     """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
 
-    Legal where nothing reads it. It has an inverse only as a step of a trace.
+    Legal where nothing reads it. It forgets text that nothing else in the kernel says, so that only `undo` in its
+    trace takes it back: it is the one move that has no inverse among the moves.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -210,6 +217,9 @@ class PlaceBuffer(Move):
         if self.storage in {"stack", "reg"}:
             _check_constant(buffer, self.storage)
         return Rewrite(kernel.replace_buffer(replace(buffer, storage=self.storage)), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return PlaceBuffer(self.buffer, Word(before.buffer(self.buffer).storage))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:

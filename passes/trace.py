@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, identity
-from dojoir.errors import ArgumentError, DojoError, IllegalMove
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, IllegalMove
 from dojoir.grammar import parse
 from dojoir.ir import Kernel
 from dojoir.passes.catalogue import parse_move
@@ -209,22 +209,43 @@ def _finds_places(kernel: Kernel, move: Move) -> bool:
 def certify(trace: Trace, step_limit: int = STEP_LIMIT) -> Verdict:
     """Proves a whole trace again, from the text of its first kernel to its last, trusting no move.
 
-    The two ends are compared through the composed instance map, so that it does not matter how the moves came
-    to be applied. Where that is undecided, each step is.
+    Runs of moves that keep every expression are compared from end to end through the composed instance map, so
+    that it does not matter how they came to be applied; where that does not decide it, each of their steps is.
+    A move that replaces reads by expressions, or that takes another one back, is a run by itself.
     """
-    start = parse(to_text(trace.start))
-    done = Rewrite(start, identity(start))
-    kernels = [start]
+    kernel = parse(to_text(trace.start))
+    prove(kernel)
+    run: list[tuple[Kernel, Rewrite]] = []
     for step in trace.steps:
-        done = then(done, step.move.rewrite(kernels[-1]))
-        kernels.append(parse(to_text(done.kernel)))
-    prove(start)
-    verdict = compare(start, parse(to_text(trace.kernel)), done.instances, step_limit)
-    if verdict.status != "unknown":
+        done = step.move.rewrite(kernel)
+        done = Rewrite(parse(to_text(done.kernel)), done.instances)
+        if not _composes(done):
+            verdict = _certify_run(run, step_limit) and compare(kernel, done.kernel, done.instances, step_limit)
+            if not verdict:
+                return verdict
+            run = []
+        else:
+            run.append((kernel, done))
+        kernel = done.kernel
+    if kernel != trace.kernel:
+        return Verdict("illegal", Diagnostic("stale-trace", "the moves of this trace now give another kernel"))
+    return _certify_run(run, step_limit)
+
+
+def _composes(done: Rewrite) -> bool:
+    """Whether the instance map of a rewrite can be part of a longer one."""
+    return not (done.instances.inlined or done.instances.extracted or done.instances.backward)
+
+
+def _certify_run(run: list[tuple[Kernel, Rewrite]], step_limit: int) -> Verdict:
+    if not run:
+        return LEGAL
+    start = run[0][0]
+    whole = Rewrite(start, identity(start))
+    for _, done in run:
+        whole = then(whole, done)
+    verdict = compare(start, whole.kernel, whole.instances, step_limit)
+    if verdict or len(run) == 1:
         return verdict
-    for before, step in zip(kernels, trace.steps, strict=False):
-        one = step.move.rewrite(before)
-        verdict = compare(before, one.kernel, one.instances, step_limit)
-        if not verdict:
-            return verdict
-    return LEGAL
+    steps = (compare(before, done.kernel, done.instances, step_limit) for before, done in run)
+    return next((verdict for verdict in steps if not verdict), LEGAL)

@@ -334,8 +334,8 @@ N
 M
 | w[{0}] = 1
 """,
-            "join_scopes(0, 1)",
-            id="joining extents that a fact makes equal",
+            "set_extent(1, N)",
+            id="an extent that a fact makes equal",
         ),
         pytest.param(
             """kernel f(N)
@@ -354,6 +354,24 @@ N
 def test_sound_moves_are_not_refused(text: str, move: str) -> None:
     verdict = dojoir.check(kernel(text), move)
     assert verdict, str(verdict)
+
+
+def test_extents_that_a_fact_makes_equal_are_written_alike_before_they_are_joined() -> None:
+    k = kernel("""kernel f(N, M)
+where N == M
+in x: f32[N]
+out y: f32[N]
+out w: f32[M]
+N
+| y[{0}] = x[{0}]
+M
+| w[{0}] = 1
+""")
+    assert refused(k, "join_scopes(0, 1)").hint == "join_scopes(0, 1) is legal after set_extent(1, N)"
+    alike = dojoir.apply(k, "set_extent(1, N)")
+    joined = dojoir.apply(alike, "join_scopes(0, 1)")
+    assert str(joined).endswith("N\n| y[{0}] = x[{0}]\n| w[{0}] = 1\n")
+    assert refused(k, "set_extent(1, N + 1)").code == "extra-instance"
 
 
 def test_split_of_an_unknown_extent_has_a_last_part() -> None:

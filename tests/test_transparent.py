@@ -208,3 +208,32 @@ def test_origins_of_staging_are_not_trusted() -> None:
     assert compare(before, after, origins(before, 0, None)).status == "illegal"
     shifted = InstanceMap((None, Origin(0, (identity(before).origins[0].iterators[0] + 1,))))  # type: ignore[union-attr]
     assert compare(before, after, shifted).status == "illegal"
+
+
+def test_a_copy_without_elements_is_refused() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+y[0] = 0
+N - 1 @i
+| y[{i} + 1] = x[{i}]
+""")
+    verdict = dojoir.check(k, "stage(@i, x, t, in)")
+    assert verdict.code == "empty-dimension"
+    assert "N=1" in verdict.reason
+    two = dojoir.parse(str(k).replace("in  x", "where N >= 2\nin  x", 1))
+    dojoir.prove(dojoir.apply(two, "stage(1, x, t, in)"))
+
+
+def test_a_trace_with_inlining_is_certified() -> None:
+    trace = dojoir.Trace(dojoir.parse(COPY.replace("x[{0}]\n", "x[{0}] * x[{0}]\n")))
+    for move in (
+        "split(0, 4)",
+        "unsplit(0, N)",
+        "inline(1.0, t)",
+        "delete_temporary(t)",
+        "split(0, 4)",
+        "shift(0, 1)",
+    ):
+        trace.apply(move)
+    assert dojoir.certify(trace)
