@@ -11,7 +11,7 @@ from dojoir.counting import Counter, Sum, System, TooManyPieces
 from dojoir.ir import Kernel
 from dojoir.limits import StepLimitReached, limited
 
-STEP_LIMIT = 2_000_000
+STEP_LIMIT = 1_000_000
 """How many isl operations the search for one formula may take."""
 
 MORE_PIECES = 4096

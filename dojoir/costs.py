@@ -121,7 +121,8 @@ class Cost:
     def describe(self, sizes: Mapping[str, int] | None = None) -> str:
         """One line an amount, `flops = 4*M*N`; and its value where sizes are given."""
         given = solve(self.kernel, {}, sizes) if sizes else None
-        rows = [(name, amount) for name, amount in self.rows() if amount != total(())]
+        shown = ("flops", "statement", "bytes")
+        rows = [(n, amount) for n, amount in self.rows() if amount != total(()) or n.startswith(shown)]
         width = max(len(name) for name, _ in rows)
         lines = []
         for name, amount in rows:
@@ -246,8 +247,9 @@ class _Runs:
         return Least((self._points(perhaps), total([(1, self._points(surely)), *instances])))
 
     def _elements(self, accesses: list[str]) -> isl.Set | None:
-        """The elements that accesses, given as maps, touch together."""
-        return isl.Set.from_union_set(self._sets.map(*accesses).range()) if accesses else None
+        """The elements that accesses, given as maps, touch together; None if there are none."""
+        touched = self._sets.map(*accesses).range()
+        return None if touched.is_empty() else isl.Set.from_union_set(touched)
 
     def _points(self, elements: isl.Set | None) -> Amount:
         """The number of points of a set."""

@@ -163,6 +163,8 @@ class Counter:
 
     def _parts(self, system: System) -> list[System]:
         """Systems that share no variable and have the points of this one as their product."""
+        if self._is_empty(system):
+            return [System(frozenset(), (Affine.constant(-1),))]
         inequalities = list(dict.fromkeys(system.inequalities))
         for affine in list(inequalities):
             if len(affine.iterators) > 1:  # it may only seem to tie them together
@@ -265,12 +267,9 @@ class Counter:
 
     def _is_empty(self, system: System) -> bool:
         """Whether a system has no points for any sizes."""
-        if len(system.variables) == 1 and len(system.inequalities) == 2 and not system.equalities:
-            (variable,) = map(Iter, system.variables)
-            low, high = system.inequalities
-            first = _without(high, variable)
-            if low == Affine.atom(variable) and not first.iterators and is_nonnegative(first, ()):
-                return False  # a plain range, and 0 is in it
+        at_zero = substitute_iterators({d: Affine.constant(0) for d in system.variables})
+        if not system.equalities and all(is_nonnegative(a.substitute(at_zero), ()) for a in system.inequalities):
+            return False  # 0 is in it, for all sizes
         return self._set(system).intersect_params(self._sets.parameters).is_empty()
 
     def _set(self, system: System) -> isl.Set:

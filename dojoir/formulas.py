@@ -95,7 +95,11 @@ def _expression(amount: Amount) -> sympy.Expr | None:
 
     match amount:
         case Product(factors):
-            return sympy.Mul(*map(_sum, factors))
+            only_where = [factor.pieces[0] for factor in factors if _is_condition(factor)]
+            value = sympy.Mul(*(_sum(factor) for factor in factors if not _is_condition(factor)))
+            for piece in only_where:
+                value = sympy.Piecewise((value, _condition(piece)), (0, True), evaluate=False)
+            return value
         case Times(amounts):
             found = [_expression(part) for part in amounts]
             return sympy.Mul(*found) if all(e is not None for e in found) else None
@@ -108,6 +112,14 @@ def _expression(amount: Amount) -> sympy.Expr | None:
             return sympy.Min(*map(sympy.expand, found)) if all(e is not None for e in found) else None
         case Uncounted():
             return None
+
+
+def _is_condition(total: Sum) -> bool:
+    """Whether a sum is 1 where a condition holds, and 0 elsewhere."""
+    match total:
+        case Sum((Piece(inequalities, equalities, value),), True):
+            return value == Polynomial.constant(1) and bool(inequalities or equalities)
+    return False
 
 
 def _sum(total: Sum) -> sympy.Expr:

@@ -18,7 +18,7 @@ Monomial = tuple[tuple[Atom, int], ...]
 @dataclass(frozen=True)
 class Polynomial:
     """`terms` gives each monomial a coefficient, which is not 0. A remainder `a % c` is written `a - c*(a // c)`,
-    so that no atom is a `Mod`."""
+    so that no atom is a `Mod`; a division has no negative constant in its numerator."""
 
     terms: Mapping[Monomial, Fraction]
 
@@ -34,7 +34,14 @@ class Polynomial:
     def of(affine: Affine) -> Polynomial:
         """An affine expression as a polynomial."""
         plain = without_remainders(affine)
-        return _collect([((), Fraction(plain.offset)), *((((a, 1),), Fraction(c)) for a, c in plain.terms)])
+        terms: list[tuple[Monomial, Fraction]] = [((), Fraction(plain.offset))]
+        for atom, coefficient in plain.terms:
+            if isinstance(atom, FloorDiv) and atom.numerator.offset < 0:  # (a - 1) // 2 is (a + 1) // 2 - 1
+                whole = atom.numerator.offset // atom.divisor
+                atom = FloorDiv(atom.numerator - whole * atom.divisor, atom.divisor)
+                terms.append(((), Fraction(coefficient * whole)))
+            terms.append((((atom, 1),), Fraction(coefficient)))
+        return _collect(terms)
 
     def __add__(self, other: Polynomial) -> Polynomial:
         return _collect([*self.terms.items(), *other.terms.items()])
@@ -117,10 +124,10 @@ class Polynomial:
         found: Polynomial | None = None
         for remainders in product(*map(range, periods.values())):
             at = {name: (m, r) for (name, m), r in zip(periods.items(), remainders, strict=True)}
-            if not allowed(at):
-                continue
             here = self._at_remainders(at)
-            if any(isinstance(atom, FloorDiv) for atom in here.atoms) or (found is not None and here != found):
+            if here == found or not allowed(at):
+                continue
+            if found is not None or any(isinstance(atom, FloorDiv) for atom in here.atoms):
                 return self
             found = here
         return found if found is not None else self
