@@ -129,6 +129,13 @@ def least(affine: Affine) -> int | None:
     return total
 
 
+def along(affine: Affine, depth: int) -> tuple[int, bool]:
+    """The coefficient of the iterator at `depth`, and whether that is all that depends on it: then the value
+    grows by as much from one iteration to the next."""
+    coefficient = affine.coefficient(Iter(depth))
+    return coefficient, depth not in (affine - Affine.iterator(depth) * coefficient).iterators
+
+
 def affine_value(affine: Affine, iterators: Sequence[Value]) -> Value:
     """The value of an affine expression, given those of the iterators by depth (scalars or vectors)."""
     total: Value | None = None

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dojoir import locate
-from dojoir.affine import Affine, Iter
+from dojoir.affine import Affine
+from dojoir.codegen.arith import along
 from dojoir.codegen.layout import Layout
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import Access, Buffer, Kernel, Path, Scope, Site, expr_accesses
@@ -18,9 +19,8 @@ STACK_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class Use:
-    """One mention of a buffer. `number` counts statements in the order of the text."""
+    """One mention of a buffer."""
 
-    number: int
     site: Site
     access: Access
     writes: bool
@@ -75,8 +75,8 @@ class Home:
 
 def is_linear(index: Affine, depth: int) -> bool:
     """Whether different values of the iterator at `depth`, all else equal, give different indices."""
-    coefficient = index.coefficient(Iter(depth))
-    return coefficient != 0 and depth not in (index - Affine.iterator(depth) * coefficient).iterators
+    step, linear = along(index, depth)
+    return linear and step != 0
 
 
 def is_uniform(access: Access, depth: int, buffers: Mapping[str, Buffer]) -> bool:
@@ -91,9 +91,9 @@ def is_uniform(access: Access, depth: int, buffers: Mapping[str, Buffer]) -> boo
 def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
     """Every use of every buffer, in the order of the text."""
     uses: dict[str, list[Use]] = {buffer.name: [] for buffer in kernel.buffers}
-    for number, site in enumerate(kernel.sites):
+    for site in kernel.sites:
         for access, writes in _accesses(site):
-            uses[access.buffer].append(Use(number, site, access, writes))
+            uses[access.buffer].append(Use(site, access, writes))
     return uses
 
 

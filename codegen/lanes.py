@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dojoir.affine import Affine, Iter
+from dojoir.affine import Affine
 from dojoir.codegen.arith import least
 from dojoir.codegen.homes import Home, Use, is_linear, is_uniform
 from dojoir.codegen.target import Target
@@ -62,8 +62,18 @@ class Analysis:
 
     # -- whether ---------------------------------------------------------------------------------------------
     def _allows_lanes(self, path: Path, scope: Scope, depth: int) -> bool:
-        return all(self._node_allows(node, depth) for node in scope.body) and all(
-            self._target_allows(statement, depth) for _, statement in self._statements(path)
+        return (
+            all(self._node_allows(node, depth) for node in scope.body)
+            and all(self._target_allows(statement, depth) for _, statement in self._statements(path))
+            and not (self.target.vector_bits == 0 and self._shares_memory(path, depth))
+        )
+
+    def _shares_memory(self, path: Path, depth: int) -> bool:
+        """Whether iterations use one array on the heap after each other: a compiler's lanes would do so at once."""
+        return any(
+            home.lives == "heap" and not home.is_variable and home.is_private(depth)
+            for home in self.homes.values()
+            if home.owner[: len(path)] == path
         )
 
     def _node_allows(self, node: Node, depth: int) -> bool:
@@ -104,10 +114,13 @@ class Analysis:
     def _lanes(self, path: Path, scope: Scope, reduces: bool) -> int:
         """The constant extent, or else as many lanes as keep the target busy: a few registers where a
         reduction must hide its latency, fewer otherwise."""
+        if self.target.vector_bits == 0:
+            return 0
         fixed = fixed_lanes(scope)
-        if self.target.vector_bits == 0 or fixed is not None:
-            return fixed or 0
-        bits = max(bits for _, statement in self._statements(path) for bits in _bits(statement))
+        if fixed is not None:
+            return fixed
+        widths = [bits for _, statement in self._statements(path) for bits in _bits(statement)]
+        bits = max(widths, default=32)
         wide = self.target.registers >= 32
         registers = 4 if reduces else 2 if wide else 1
         return min(MOST_LANES, registers * max(1, self.target.vector_bits // bits))
@@ -174,12 +187,6 @@ def fixed_lanes(scope: Scope) -> int | None:
     """The constant that bounds the extent, if it is one that lanes can have."""
     constants = [bound.offset for bound in scope.extent.bounds if bound.is_constant]
     return min(constants) if constants and 1 <= min(constants) <= MOST_LANES else None
-
-
-def lane_part(index: Affine, depth: int) -> tuple[int, bool]:
-    """The coefficient of the iterator at `depth`, and whether the index is linear in it."""
-    coefficient = index.coefficient(Iter(depth))
-    return coefficient, depth not in (index - Affine.iterator(depth) * coefficient).iterators
 
 
 def _runs(node: Node) -> bool:

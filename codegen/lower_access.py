@@ -11,6 +11,7 @@ from dojoir.codegen.arith import (
     RELATION,
     add,
     affine_value,
+    along,
     binary,
     both,
     compare,
@@ -23,7 +24,6 @@ from dojoir.codegen.arith import (
     sub,
 )
 from dojoir.codegen.conversions import as_stored, convert
-from dojoir.codegen.lanes import lane_part
 from dojoir.codegen.lir import Type, Value
 from dojoir.codegen.state import Block, Memory, State, Unit, Variable
 from dojoir.dtypes import DTYPES, I64
@@ -62,7 +62,7 @@ def index_value(affine: Affine, state: State) -> Value:
     """The value of an affine expression: a scalar where it is the same in all lanes."""
     if state.lanes is None or state.lanes.depth not in affine.iterators:
         return affine_value(affine, state.iterators)
-    coefficient, linear = lane_part(affine, state.lanes.depth)
+    coefficient, linear = along(affine, state.lanes.depth)
     if not linear:
         return affine_value(affine, lane_iterators(state))
     lane = mul(lir.Iota(Type(I64, state.lanes.count)), integer(coefficient))
@@ -75,7 +75,7 @@ def lane_condition(condition: Condition, state: State) -> Value:
     lanes = state.lanes
     assert lanes is not None
     difference = condition.left - condition.right
-    step, linear = lane_part(difference, lanes.depth)
+    step, linear = along(difference, lanes.depth)
     if not linear or (condition.relation in ("==", "!=") and abs(step) != 1):
         return condition_value(condition, lane_iterators(state))
     # difference = first + step * lane; with step > 0 it is below 0 for the lanes below ceil(-first / step)
@@ -169,7 +169,7 @@ class Accesses:
         """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""
         lanes = self.state.lanes
         if lanes is not None:
-            coefficient, linear = lane_part(index, lanes.depth)
+            coefficient, linear = along(index, lanes.depth)
             if not linear:
                 return affine_value(index, lane_iterators(self.state)), 0
             return affine_value(index, self.state.iterators), coefficient

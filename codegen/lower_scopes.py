@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dojoir.affine import Affine
@@ -29,12 +29,15 @@ from dojoir.typecheck import Load, TypedStatement
 MOST_COPIES = 4096
 """How many copies of a statement unrolled scopes may make together; beyond, they stay loops."""
 
+Way = Callable[["Scopes", Path, Scope, State, Block], None]
+"""Lowers the scope at a path into a block."""
+
 
 class Scopes:
-    """Lowers the nodes of one kernel."""
+    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered."""
 
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
+    def __init__(self, unit: Unit, in_lanes: Way, on_cores: Way) -> None:
+        self.unit, self.in_lanes, self.on_cores = unit, in_lanes, on_cores
 
     # -- blocks ----------------------------------------------------------------------------------------------
     def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
@@ -90,7 +93,7 @@ class Scopes:
         for n in range(1, len(home.owner) + 1):
             plan = self.unit.plans.get(home.owner[:n])
             if plan is not None and home.is_private(self.unit.kernel.depth_of(home.owner[:n])):
-                return max(plan.lanes, 1)
+                return plan.lanes
         return 1
 
     def allocate(self, home: Home, copies: int, block: Block) -> Memory:
@@ -200,13 +203,10 @@ class Scopes:
 
     # -- scopes ----------------------------------------------------------------------------------------------
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
-        from dojoir.codegen.lower_lanes import vector_scope
-        from dojoir.codegen.lower_parallel import parallel_scope
-
         if "p" in scope.marks and not state.in_parallel and state.lanes is None:
-            parallel_scope(self, path, scope, state, block)
+            self.on_cores(self, path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:
-            vector_scope(self, path, scope, state, block)
+            self.in_lanes(self, path, scope, state, block)
         else:
             self._loop(path, scope, state, block)
 

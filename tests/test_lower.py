@@ -235,6 +235,14 @@ def test_each_lane_has_its_own_array(target: Target, storage: str, lives: str) -
         assert len(arrays(prog)) == 1
 
 
+def test_a_compilers_lanes_do_not_share_an_array() -> None:
+    kinds = {
+        storage: {loop.kind for loop in found(program(PRIVATE.format(storage=storage)), For)}
+        for storage in ("heap", "stack")
+    }
+    assert kinds == {"heap": {"seq"}, "stack": {"simd", "seq"}}
+
+
 def test_lanes_that_use_different_elements_share_an_array() -> None:
     text = PRIVATE.format(storage="").replace("t: f32[3]", "t: f32[N, 3]").replace("t[", "t[{0}, ")
     (array,) = arrays(program(text, WIDE))
