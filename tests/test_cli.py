@@ -198,7 +198,7 @@ def test_lists(shell: Shell) -> None:
     assert set(json.loads(shell("--list-targets", "--json")[0])) >= {"llvm", "c"}
     assert "softmax" in shell("--list-kernels")[0]
     assert "strip-mines" in shell("--help-pass", "split")[0].lower()
-    assert "no move 'spilt'" in shell("--help-pass", "spilt", status=1)[1]
+    assert "no move or pass 'spilt'" in shell("--help-pass", "spilt", status=1)[1]
 
 
 def test_library_kernels(shell: Shell) -> None:
@@ -224,6 +224,13 @@ def test_run(shell: Shell) -> None:
     assert first == shell("pair.dojo", "--run", "-s", "N=7", "--seed", "3")[0]
     assert first != shell("pair.dojo", "--run", "-s", "N=7", "--seed", "4")[0]
     assert json.loads(shell("pair.dojo", "--run", "-s", "N=2", "--json")[0])["y"]["shape"] == [2]
+
+
+def test_run_writes_outputs_of_any_name(shell: Shell) -> None:
+    text = PAIR.replace("kernel pair", "kernel f").replace("y: f32", "file: f32").replace("y[", "file[")
+    shell("--run", "-s", "N=3", "-o", "out.npz", stdin=text)
+    with np.load(shell.folder / "out.npz") as outputs:
+        assert outputs["file"].shape == (3,)
 
 
 def test_run_with_wrong_inputs(shell: Shell) -> None:

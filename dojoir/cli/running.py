@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,20 @@ def run_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     inputs = dojoir.random_inputs(kernel, given, seed=options.seed, **sizes)
     outputs = dojoir.compile(kernel, options.target, threads=options.threads).run(inputs, **sizes)
     if options.output is not None:
-        packed = io.BytesIO()
-        np.savez(packed, **outputs)
-        write_bytes(packed.getvalue(), options.output)
+        write_bytes(_packed(outputs), options.output)
     if options.json:
         return json.dumps({name: _facts(array) for name, array in outputs.items()}) + "\n", FINE
     return "".join(f"{_line(name, array)}\n" for name, array in outputs.items()), FINE
+
+
+def _packed(arrays: dict[str, Array]) -> bytes:
+    """The bytes of an .npz file. Not by `np.savez`, which has names of its own that an output may have."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.save(member, array)
+    return packed.getvalue()
 
 
 def read_inputs(kernel: dojoir.Kernel, files: tuple[str, ...]) -> dict[str, Array]:
