@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dojoir.affine import Affine
+from dojoir.affine import Affine, Atom, FloorDiv, Mod
 from dojoir.codegen import lir
 from dojoir.codegen.arith import (
     RELATION,
@@ -15,7 +14,6 @@ from dojoir.codegen.arith import (
     binary,
     both,
     compare,
-    condition_value,
     divide,
     integer,
     known,
@@ -25,12 +23,12 @@ from dojoir.codegen.arith import (
 )
 from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lir import Type, Value
-from dojoir.codegen.state import Block, Memory, State, Unit, Variable
+from dojoir.codegen.state import Block, Lanes, Memory, State, Unit, Variable
 from dojoir.dtypes import DTYPES, I64
 from dojoir.ir import Access, Condition, Path
 from dojoir.printer import format_access
 
-I8 = DTYPES["i8"]
+I8, I32 = DTYPES["i8"], DTYPES["i32"]
 
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 """The relation between the negatives of two numbers."""
@@ -49,24 +47,41 @@ class Address:
         return self.stride is None and self.offset.type.lanes == 1
 
 
-def lane_iterators(state: State) -> Sequence[Value]:
-    """The iterators with that of the scope in lanes as a vector: its first value, plus 0, 1, 2, …"""
-    if state.lanes is None:
-        return state.iterators
-    depth, count = state.lanes.depth, state.lanes.count
-    lane = add(state.iterators[depth], lir.Iota(Type(I64, count)))
-    return (*state.iterators[:depth], lane, *state.iterators[depth + 1 :])
-
-
 def index_value(affine: Affine, state: State) -> Value:
     """The value of an affine expression: a scalar where it is the same in all lanes."""
-    if state.lanes is None or state.lanes.depth not in affine.iterators:
+    lanes = state.lanes
+    if lanes is None or lanes.depth not in affine.iterators:
         return affine_value(affine, state.iterators)
-    coefficient, linear = along(affine, state.lanes.depth)
-    if not linear:
-        return affine_value(affine, lane_iterators(state))
-    lane = mul(lir.Iota(Type(I64, state.lanes.count)), integer(coefficient))
-    return add(affine_value(affine, state.iterators), lane)
+    varying = [term for term in affine.terms if lanes.depth in Affine.atom(term[0]).iterators]
+    fixed = Affine(tuple(term for term in affine.terms if term not in varying), affine.offset)
+    total = affine_value(fixed, state.iterators)
+    for atom, coefficient in varying:
+        total = add(total, mul(_lane_atom(atom, state, lanes), integer(coefficient)))
+    return total
+
+
+def _lane_atom(atom: Atom, state: State, lanes: Lanes) -> Value:
+    """The value in each lane of an atom that is not the same in all of them."""
+    match atom:
+        case FloorDiv(numerator, divisor):
+            op = "floordiv"
+        case Mod(numerator, divisor):
+            op = "mod"
+        case _:
+            return add(state.iterators[lanes.depth], lir.Iota(Type(I64, lanes.count)))
+    step, linear = along(numerator, lanes.depth)
+    if not linear or abs(step) * lanes.count + divisor >= 1 << 31:
+        return divide(op, index_value(numerator, state), divisor)
+    # With first = q * divisor + r: (first + step * lane) // divisor = q + (r + step * lane) // divisor, and what
+    # is divided in each lane is small: vectors of narrow integers are divided much faster than those of i64.
+    first = affine_value(numerator, state.iterators)
+    lane = Type(I32, lanes.count)
+    low = lir.Convert(Type(I32), divide("mod", first, divisor))
+    steps = lir.Binary(lane, "mul", lir.Iota(lane), lir.Const(lane, step))
+    small = lir.Binary(lane, "add", spread(low, lanes.count), steps)
+    divided = lir.Binary(lane, op, small, lir.Const(lane, divisor))
+    wide = lir.Convert(Type(I64, lanes.count), divided)
+    return wide if op == "mod" else add(divide("floordiv", first, divisor), wide)
 
 
 def lane_condition(condition: Condition, state: State) -> Value:
@@ -77,7 +92,7 @@ def lane_condition(condition: Condition, state: State) -> Value:
     difference = condition.left - condition.right
     step, linear = along(difference, lanes.depth)
     if not linear or (condition.relation in ("==", "!=") and abs(step) != 1):
-        return condition_value(condition, lane_iterators(state))
+        return compare(RELATION[condition.relation], index_value(difference, state), integer(0))
     # difference = first + step * lane; with step > 0 it is below 0 for the lanes below ceil(-first / step)
     relation, first = condition.relation, affine_value(difference, state.iterators)
     if step < 0:
@@ -171,7 +186,7 @@ class Accesses:
         if lanes is not None:
             coefficient, linear = along(index, lanes.depth)
             if not linear:
-                return affine_value(index, lane_iterators(self.state)), 0
+                return index_value(index, self.state), 0
             return affine_value(index, self.state.iterators), coefficient
         return affine_value(index, self.state.iterators), 0
 

@@ -446,6 +446,25 @@ def test_how_lanes_reach_memory(index: str, lanes: int, stride: str | None) -> N
             assert evaluated(load.stride, size) == expected
 
 
+@pytest.mark.parametrize(("index", "width"), [
+    ("{0} // 3", 32), ("(2*{0} + 3) // 5", 32), ("2*({0} // 4) + {0} % 4", 32), ("(N - {0}) // 3 + 1", 32),
+    ("(N - {0}) % 6", 0), ("({0} // 3 + {0}) % 5", 32), ("({0} % 5) // 2", 64), ("{0} // 3000000000", 64),
+])  # fmt: skip
+def test_quotients_in_lanes_are_narrow(index: str, width: int) -> None:
+    text = f"kernel k(N)\nin x: f32[2*N + 9]\nout y: i32[N]\nout z: f32[N]\nN : v\n| y[{{0}}] = {index}\n"
+    kernel = dojoir.parse(text + f"| z[{{0}}] = x[{index}]\n")
+    prog = lower(kernel, WIDE)
+    compiled = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog)
+    for size in (1, 32, 50, 333):
+        x = np.arange(2 * size + 9, dtype=np.float32)
+        expected = dojoir.interpret(kernel, {"x": x})
+        results = compiled.run({"x": x})
+        np.testing.assert_array_equal(results["y"], expected["y"])
+        np.testing.assert_array_equal(results["z"], expected["z"])
+    divided = [v for v in found_values(prog, Binary) if v.op in ("div", "floordiv") and v.type.lanes > 1]
+    assert {v.type.dtype.bits for v in divided} == ({width} if width else set())
+
+
 def test_guards_that_differ_between_lanes_are_masks() -> None:
     text = "kernel k(N)\nin x: f32[N]\ninout y: f32[N]\nN : v\n| if {0} % 3 == 0 and N >= 3\n| | y[{0}] = x[{0}]\n"
     prog = program(text, WIDE)
