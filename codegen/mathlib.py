@@ -36,7 +36,7 @@ FUNCTIONS: Mapping[str, Elementary] = {
     "exp": _both(exponentials.exp, 0.9, 0.9),
     "exp2": _both(exponentials.exp2, 0.9, 0.9),
     "log": _both(logarithms.log, 0.9, 0.9),
-    "log2": _both(logarithms.log2, 1.02, 1.03),
+    "log2": _both(logarithms.log2, 1.05, 1.05),
     "tanh": _both(exponentials.tanh, 1.05, 1.05),
     "erf": _both(exponentials.erf, 1.2, 1.2),
     "sigmoid": _both(exponentials.sigmoid, 1.5, 1.5),
