@@ -8,13 +8,16 @@ from dojoir.errors import ArgumentError, Diagnostic, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.passes.extents import SetExtent
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
-from dojoir.passes.inlining import Inline
+from dojoir.passes.inlining import Extract, Inline
+from dojoir.passes.labels import Label, Unlabel
 from dojoir.passes.layout import PadDims, ReorderDims
 from dojoir.passes.move import BufferName, Formula, Move, Place, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
+from dojoir.passes.peeling import Peel, Unpeel
 from dojoir.passes.ranges import Collapse, Cut, JoinRanges, Shift, Uncollapse
 from dojoir.passes.reductions import MergeReduction, SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
+from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
 from dojoir.passes.staging import Stage, Unstage
 from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile, Untile
@@ -33,6 +36,8 @@ MOVES: tuple[type[Move], ...] = (
     Cut,
     JoinRanges,
     Shift,
+    Peel,
+    Unpeel,
     SetExtent,
     ReuseDims,
     MaterializeDims,
@@ -44,11 +49,16 @@ MOVES: tuple[type[Move], ...] = (
     SplitReduction,
     MergeReduction,
     Inline,
+    Extract,
     DeleteTemporary,
+    ShareBuffer,
+    UnshareBuffer,
     Unroll,
     Vectorize,
     Parallelize,
     Unmark,
+    Label,
+    Unlabel,
 )
 
 _NAMES = {kind.name: kind for kind in MOVES}

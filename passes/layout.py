@@ -43,8 +43,7 @@ class ReorderDims(Move):
             raise Refusal("bad-order", f"the order must name each of the dimensions {list(natural)} once")
         if self.order == (buffer.order or natural):
             raise Refusal("no-change", f"`{buffer.name}` has this order already")
-        order = None if self.order == natural else self.order
-        return Rewrite(kernel.replace_buffer(replace(buffer, order=order)), identity(kernel))
+        return Rewrite(kernel.replace_buffer(replace(buffer, order=self.order)), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:
         buffer = before.buffer(self.buffer)
@@ -90,8 +89,7 @@ class PadDims(Move):
         if now[self.dim] == self.elements:
             raise Refusal("no-change", f"dimension {self.dim} of `{buffer.name}` is padded so already")
         now[self.dim] = self.elements
-        pad = tuple(now) if any(now) else None
-        return Rewrite(kernel.replace_buffer(replace(buffer, pad=pad)), identity(kernel))
+        return Rewrite(kernel.replace_buffer(replace(buffer, pad=tuple(now))), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:
         pad = before.buffer(self.buffer).pad

@@ -13,6 +13,7 @@ from dojoir.dataflow import InstanceMap, Origin, identity
 from dojoir.errors import ArgumentError, DojoError
 from dojoir.grammar import parse_affine, parse_extent
 from dojoir.ir import Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
+from dojoir.words import name_error
 
 Place = NewType("Place", str)
 """A path such as `0.1`, or a label such as `@j`."""
@@ -207,6 +208,15 @@ def fresh_name(kernel: Kernel, wanted: str) -> str:
     used = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}
     numbered = (f"{wanted}{n}" for n in count(2))
     return wanted if wanted not in used else next(name for name in numbered if name not in used)
+
+
+def check_new_name(kernel: Kernel, name: str) -> None:
+    """Raises Refusal where a new buffer cannot have the name."""
+    wrong = name_error(name)
+    if wrong is not None:
+        raise Refusal("bad-name", wrong)
+    if name in {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}:
+        raise Refusal("name-taken", f"`{name}` is already a name of the kernel")
 
 
 def renamed_inside(kernel: Kernel, path: Path, new: Replace) -> InstanceMap:

@@ -31,6 +31,7 @@ from dojoir.passes.move import (
     Refusal,
     Rewrite,
     Undoing,
+    check_new_name,
     fresh_name,
     place_of,
     scope_at,
@@ -90,8 +91,7 @@ class SplitReduction(Move):
         buffer = kernel.buffer(self.buffer)
         if self.factor < 2:
             raise Refusal("bad-factor", f"there must be at least 2 partial results, not {self.factor}", path)
-        if self.copy in {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}:
-            raise Refusal("name-taken", f"`{self.copy}` is already a name of the kernel", path)
+        check_new_name(kernel, self.copy)
         inside = [(k, site) for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
         target, op = _reduction(buffer.name, [site for _, site in inside], depth)
         if op in {"max=", "min="} and not buffer.dtype.is_float:

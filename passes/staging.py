@@ -37,6 +37,7 @@ from dojoir.passes.move import (
     Rewrite,
     Undoing,
     Word,
+    check_new_name,
     fresh_name,
     place_of,
     reversible,
@@ -90,8 +91,7 @@ class Stage(Move):
         buffer = kernel.buffer(self.buffer)
         if self.direction not in {"in", "out", "inout"}:
             raise Refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout", path)
-        if self.copy in {b.name for b in kernel.buffers} | {s.name for s in kernel.sizes}:
-            raise Refusal("name-taken", f"`{self.copy}` is already a name of the kernel", path)
+        check_new_name(kernel, self.copy)
         node = kernel.at(path)
         depth = kernel.depth_of(path)
         found = [a for site in kernel.sites if site.path[: len(path)] == path

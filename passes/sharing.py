@@ -1,0 +1,204 @@
+"""Moves that let two temporaries share one storage, and part them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.dataflow import identity
+from dojoir.instances import accesses
+from dojoir.ir import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
+from dojoir.passes.storage import temporary
+
+
+@dataclass(frozen=True)
+class ShareBuffer(Move):
+    """Lets a temporary use the storage of another of the same type, dimensions and layout: every access of `other`
+    is made to `buffer`, and `other` is no more.
+
+    Legal where no value of either is overwritten before its last read. The inverse is `unshare_buffer`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... tmp u: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... N
+    ... | u[{0}] = t[{0}] + 1
+    ... N
+    ... | y[{0}] = u[{0}] * u[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "share_buffer(t, u)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    N
+    | t[{0}] = t[{0}] + 1
+    N
+    | y[{0}] = t[{0}] * t[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "share_buffer"
+    buffer: BufferName
+    other: BufferName
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer, other = temporary(kernel, self.buffer), temporary(kernel, self.other)
+        if buffer == other:
+            raise Refusal("no-change", f"`{buffer.name}` has one storage already")
+        if replace(buffer, name=other.name) != other:
+            raise Refusal(
+                "different-buffers", f"`{buffer.name}` and `{other.name}` differ in type, dimensions or layout"
+            )
+        body, _ = _renamed(kernel.body, lambda name, _: buffer.name if name == other.name else name)
+        kept = tuple(b for b in kernel.buffers if b.name != other.name)
+        return Rewrite(kernel.evolve(buffers=kept, body=body), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        at = [b.name for b in before.buffers].index(self.other)
+        names = [name for name in _names(before.body) if name in {self.buffer, self.other}]
+        numbers = tuple(n for n, name in enumerate(names) if name == self.other)
+        return UnshareBuffer(self.buffer, self.other, at, numbers)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        temporaries = [b for b in kernel.buffers if b.role == "tmp"]
+        for i, buffer in enumerate(temporaries):
+            for other in temporaries[i + 1 :]:
+                if replace(buffer, name=other.name) == other:
+                    yield cls(BufferName(buffer.name), BufferName(other.name))
+
+
+@dataclass(frozen=True)
+class UnshareBuffer(Move):
+    """Gives some accesses of a temporary a storage of their own: a new temporary `other`, declared as number
+    `position` of the buffers. `accesses` are their numbers among the accesses of `buffer` in the order of the text,
+    from 0; in a statement the target comes before what it reads.
+
+    Legal where no value is written by one and read by another of the two. Listed are the ways in which a plain
+    assignment and all that follows it get the new temporary. The inverse is `share_buffer`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... N
+    ... | t[{0}] = t[{0}] + 1
+    ... N
+    ... | y[{0}] = t[{0}] * t[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unshare_buffer(t, u, 3, 1, 3, 4)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    tmp u: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    N
+    | u[{0}] = t[{0}] + 1
+    N
+    | y[{0}] = u[{0}] * u[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unshare_buffer"
+    buffer: BufferName
+    other: BufferName
+    position: int
+    accesses: tuple[int, ...]
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        check_new_name(kernel, self.other)
+        if not 0 <= self.position <= len(kernel.buffers):
+            raise Refusal("bad-position", f"the kernel declares {len(kernel.buffers)} buffers, not {self.position}")
+        chosen = set(self.accesses)
+        body, count = _renamed(kernel.body, lambda name, n: self.other if n in chosen else name, only=buffer.name)
+        if not all(0 <= n < count for n in chosen):
+            raise Refusal("no-access", f"`{buffer.name}` has accesses 0 to {count - 1}")
+        buffers = list(kernel.buffers)
+        buffers.insert(self.position, replace(buffer, name=self.other))
+        return Rewrite(kernel.evolve(buffers=tuple(buffers), body=body), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return ShareBuffer(self.buffer, self.other)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role != "tmp":
+                continue
+            number, starts = 0, []
+            for site in kernel.sites:
+                own = [a.buffer for a in accesses(site.statement)].count(buffer.name)
+                if number and site.statement.target.buffer == buffer.name and site.statement.op == "=":
+                    starts.append((number, own - 1))
+                number += own
+            for start, read in starts:
+                later = (start, *range(start + 1 + read, number))
+                name = BufferName(fresh_name(kernel, f"{buffer.name}_own"))
+                yield cls(BufferName(buffer.name), name, len(kernel.buffers), later)
+
+
+Renaming = Callable[[str, int], str]
+"""What a buffer is called, given what it is called now and the number of the access."""
+
+
+def _renamed(nodes: tuple[Node, ...], new: Renaming, only: str | None = None) -> tuple[tuple[Node, ...], int]:
+    """A tree with its accesses renamed, those of one buffer if `only` is given, and how many these were."""
+    count = 0
+
+    def access(a: Access) -> Access:
+        nonlocal count
+        indices = tuple(access(i) if isinstance(i, Access) else i for i in a.indices)
+        if only is not None and a.buffer != only:
+            return Access(a.buffer, indices)
+        count += 1
+        return Access(new(a.buffer, count - 1), indices)
+
+    def expr(e: Expr) -> Expr:
+        match e:
+            case Access():
+                return access(e)
+            case Op(name, args):
+                return Op(name, tuple(map(expr, args)))
+            case Cast(dtype, arg):
+                return Cast(dtype, expr(arg))
+            case Const() | Index():
+                return e
+
+    def node(n: Node) -> Node:
+        match n:
+            case Statement(target, op, value):
+                return Statement(access(target), op, expr(value))
+            case Scope() | Guard():
+                return replace(n, body=tuple(map(node, n.body)))
+
+    return tuple(map(node, nodes)), count
+
+
+def _names(nodes: tuple[Node, ...]) -> list[str]:
+    """The buffer of each access, in the order in which `_renamed` numbers them."""
+    found: list[str] = []
+
+    def note(name: str, _: int) -> str:
+        found.append(name)
+        return name
+
+    _renamed(nodes, note)
+    return found
