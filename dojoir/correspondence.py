@@ -49,7 +49,8 @@ class Correspondence:
         extra = reached.subtract(self.old.domains)
         if not extra.is_empty():
             return self._about("extra-instance", extra, "would run, and does not now")
-        lost = self.old.domains.intersect(_tuples(reached)).subtract(reached)
+        named = sorted({origin.site for origin in self.instances.origins if origin is not None})
+        lost = self.old.domains_of(named).subtract(reached)
         if not lost.is_empty():
             return self._about("lost-instance", lost, "would not run")
         counted = mapping.intersect_domain(self.new_graph.accumulations())
@@ -269,13 +270,3 @@ def _affine(value: Const | Index) -> Affine | None:
     if isinstance(value, Index):
         return value.affine
     return Affine.constant(value.value) if isinstance(value.value, int) else None
-
-
-def _tuples(instances: isl.UnionSet) -> isl.UnionSet:
-    """All instances, of whatever coordinates, of the statements that occur in a set."""
-    found: list[isl.Set] = []
-    instances.foreach_set(found.append)
-    result = instances
-    for one in found:
-        result = result.union(isl.UnionSet.from_set(isl.Set.universe(one.get_space())))
-    return result

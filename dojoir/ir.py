@@ -202,7 +202,9 @@ class Dim:
 @dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
-    memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one)."""
+    memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one).
+
+    An order that is the natural one, and a padding of nothing, are None."""
 
     role: str
     name: str
@@ -213,6 +215,12 @@ class Buffer:
     pad: tuple[int, ...] | None = None
     align: int = 0
     loc: Span | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.dims and self.order == tuple(range(len(self.dims))):
+            object.__setattr__(self, "order", None)
+        if self.dims and self.pad == (0,) * len(self.dims):
+            object.__setattr__(self, "pad", None)
 
 
 class Site(NamedTuple):

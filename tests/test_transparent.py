@@ -237,3 +237,11 @@ def test_a_trace_with_inlining_is_certified() -> None:
     ):
         trace.apply(move)
     assert dojoir.certify(trace)
+
+
+def test_a_statement_that_no_longer_runs_is_lost_and_not_deleted() -> None:
+    before = dojoir.parse(
+        COPY.replace("tmp t", "tmp u: f32[N]\ntmp t").replace("N\n| y", "N\n| u[{0}] = 1\nN\n| y")
+    )
+    assert dojoir.check(before, "set_extent(1, 0)").code == "lost-instance"
+    assert dojoir.check(before, "delete_temporary(u)")
