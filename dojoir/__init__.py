@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from dojoir.ir import Kernel
     from dojoir.passes import (
         MOVES,
+        PASSES,
         Move,
+        Pass,
         Trace,
         Verdict,
         apply,
@@ -76,7 +78,9 @@ _HOME = {
     "Kernel": "dojoir.ir",
     "kernels": "dojoir.kernels",
     "MOVES": "dojoir.passes",
+    "PASSES": "dojoir.passes",
     "Move": "dojoir.passes",
+    "Pass": "dojoir.passes",
     "Trace": "dojoir.passes",
     "Verdict": "dojoir.passes",
     "apply": "dojoir.passes",
@@ -104,6 +108,7 @@ _HOME = {
 
 __all__ = [
     "MOVES",
+    "PASSES",
     "TARGETS",
     "ArgumentError",
     "Compiled",
@@ -116,6 +121,7 @@ __all__ = [
     "Measurement",
     "Move",
     "ParseError",
+    "Pass",
     "RunError",
     "ToolchainError",
     "Trace",

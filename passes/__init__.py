@@ -4,23 +4,32 @@ from __future__ import annotations
 
 from dojoir.dataflow import Verdict
 from dojoir.passes.catalogue import MOVES, parse_move
+from dojoir.passes.combinators import Pass, attempt, every, first, moves_named, repeat, sequence
 from dojoir.passes.engine import apply, candidates, check, moves, suggest
 from dojoir.passes.move import Move
-from dojoir.passes.pipeline import parse_pipeline
+from dojoir.passes.pipeline import PASSES, parse_pipeline
 from dojoir.passes.trace import Step, Trace, certify
 
 __all__ = [
     "MOVES",
+    "PASSES",
     "Move",
+    "Pass",
     "Step",
     "Trace",
     "Verdict",
     "apply",
+    "attempt",
     "candidates",
     "certify",
     "check",
+    "every",
+    "first",
     "moves",
+    "moves_named",
     "parse_move",
     "parse_pipeline",
+    "repeat",
+    "sequence",
     "suggest",
 ]

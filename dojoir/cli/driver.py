@@ -71,8 +71,8 @@ def run(options: Options) -> int:
     return status
 
 
-def _pipeline(text: str | None) -> list[dojoir.Move]:
-    """The moves of `-p`. Raises ParseError or ArgumentError with the place in the pipeline."""
+def _pipeline(text: str | None) -> list[dojoir.Move | dojoir.Pass]:
+    """The moves and passes of `-p`. Raises ParseError or ArgumentError with the place in the pipeline."""
     if text is None:
         return []
     if not text.startswith("@") or "(" in text.split("\n")[0]:
@@ -86,21 +86,22 @@ def _pipeline(text: str | None) -> list[dojoir.Move]:
         raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
 
 
-def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move]) -> tuple[str, int]:
+def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move | dojoir.Pass]) -> tuple[str, int]:
     """The result for one part of the input, and the exit status."""
     watch = Stopwatch(options.timing)
     kernel = dojoir.parse(chunk.text, chunk.name)
     watch.lap("parse")
     trace = dojoir.Trace(kernel)
     watch.lap("prove")
-    for move in pipeline:
-        before = trace.kernel
-        trace.apply(move, unsafe=options.unsafe)
-        watch.lap(str(move))
+    for element in pipeline:
+        done = len(trace.steps)
+        _make(options, trace, element)
+        watch.lap(str(element))
         if options.verify_each:
-            dojoir.prove(dojoir.parse(dojoir.to_text(trace.kernel), f"{chunk.name} after {move}"))
+            for step in trace.steps[done:]:
+                dojoir.prove(dojoir.parse(dojoir.to_text(step.kernel), f"{chunk.name} after {step.move}"))
             watch.lap("prove again")
-        _show_step(options, move, before, trace.kernel)
+        _show_steps(options, trace, done)
     if options.save_trace:
         trace.save(options.save_trace)
     text, status = _result(options, trace)
@@ -113,6 +114,20 @@ def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     if options.asks:
         return answer(options, trace)
     return dojoir.to_text(trace.kernel, names=options.names), FINE
+
+
+def _make(options: Options, trace: dojoir.Trace, element: dojoir.Move | dojoir.Pass) -> None:
+    if isinstance(element, dojoir.Pass):
+        element(trace)
+    else:
+        trace.apply(element, unsafe=options.unsafe)
+
+
+def _show_steps(options: Options, trace: dojoir.Trace, done: int) -> None:
+    """Shows the moves of a trace after the first `done`: one, or all that a pass made."""
+    for i, step in enumerate(trace.steps[done:], done):
+        before = trace.steps[i - 1].kernel if i else trace.start
+        _show_step(options, step.move, before, step.kernel)
 
 
 def _show_step(options: Options, move: dojoir.Move, before: dojoir.Kernel, after: dojoir.Kernel) -> None:
@@ -130,14 +145,9 @@ def _replay(options: Options) -> int:
     """Takes kernel and moves from a trace, then goes on as for a file."""
     assert options.replay is not None
     trace = dojoir.Trace.load(options.replay)
-    before = trace.start
-    for step in trace.steps:
-        _show_step(options, step.move, before, step.kernel)
-        before = step.kernel
-    for move in _pipeline(options.pipeline):
-        before = trace.kernel
-        trace.apply(move, unsafe=options.unsafe)
-        _show_step(options, move, before, trace.kernel)
+    for element in _pipeline(options.pipeline):
+        _make(options, trace, element)
+    _show_steps(options, trace, 0)
     if options.save_trace:
         trace.save(options.save_trace)
     text, status = _result(options, trace)
@@ -145,7 +155,9 @@ def _replay(options: Options) -> int:
     return status
 
 
-def _verify_diagnostics(options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.Move]) -> int:
+def _verify_diagnostics(
+    options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.Move | dojoir.Pass]
+) -> int:
     complaints: list[str] = []
     for chunk in parts:
         errors: list[dojoir.Diagnostic] = []

@@ -14,7 +14,8 @@ def listing(options: Options) -> str | None:
     if options.help_pass is not None:
         return _help(options.help_pass)
     if options.list_passes:
-        entries = {kind.name: _summary(kind) for kind in dojoir.MOVES}
+        entries = {name: f"pass: {_sentence(found.documentation)}" for name, found in dojoir.PASSES.items()}
+        entries |= {kind.name: _summary(kind) for kind in dojoir.MOVES}
     elif options.list_targets:
         entries = dict(dojoir.TARGETS)
     elif options.list_kernels:
@@ -29,12 +30,17 @@ def listing(options: Options) -> str | None:
 
 def _summary(kind: type[dojoir.Move]) -> str:
     """The call and the first sentence of what a move does."""
-    sentence = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split()).split(". ")[0].rstrip(".")
-    return f"({', '.join(kind.parameters())}): {sentence}"
+    return f"({', '.join(kind.parameters())}): {_sentence(inspect.getdoc(kind) or '')}"
+
+
+def _sentence(documentation: str) -> str:
+    return " ".join(documentation.split("\n\n")[0].split()).split(". ")[0].rstrip(".:")
 
 
 def _help(name: str) -> str:
+    if name in dojoir.PASSES:
+        return f"{name}\n\n{dojoir.PASSES[name].documentation}\n"
     kind = next((kind for kind in dojoir.MOVES if kind.name == name), None)
     if kind is None:
-        raise dojoir.ArgumentError(f"there is no move '{name}'; --list-passes lists them", "unknown-move")
+        raise dojoir.ArgumentError(f"there is no move or pass '{name}'; --list-passes lists them", "unknown-move")
     return f"{kind.name}({', '.join(kind.parameters())})\n\n{inspect.getdoc(kind)}\n"

@@ -9,7 +9,8 @@ from typing import NoReturn
 import dojoir
 
 EPILOG = """\
-A pipeline is a list of moves separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
+A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
+A pass, such as simplify or default_schedule, is its name alone; it picks moves itself.
 A place is a path of child indices (0.1) or a label (@j). Only the result goes to stdout.
 
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
@@ -19,6 +20,7 @@ examples:
   dojoir-opt kernel.dojo                          check and format
   dojoir-opt kernel.dojo --moves                  every legal move here
   dojoir-opt kernel.dojo -p 'split(@j, 16)' --emit c
+  dojoir-opt kernel.dojo -p default_schedule --save-trace kernel.json
   dojoir-opt kernel.dojo -p @schedule.moves --check --time -s N=4096 -s M=4096
 """
 
@@ -104,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("input", nargs="?", default="-", metavar="FILE", help="a .dojo file, or - for stdin (the default)")
-    add("-p", "--pipeline", metavar="PIPELINE", help="moves to apply, or @FILE to read them from")
+    add("-p", "--pipeline", metavar="PIPELINE", help="moves and passes to apply, or @FILE to read them from")
     add("-o", "--output", metavar="FILE", help="write the result there, whole or not at all (an .npz with --run)")
     add("-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time and --cost; may be repeated")  # fmt: skip
@@ -128,8 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--moves", action="store_true", help="every legal move here, one a line")
     add("--explain", metavar="MOVE", help="whether a move is legal, and if not why, with a witness")
     add("--cost", action="store_true", help="operations and bytes as formulas in the sizes")
-    add("--list-passes", action="store_true", help="the names of all moves")
-    add("--help-pass", metavar="NAME", help="what a move does, with an example")
+    add("--list-passes", action="store_true", help="the names of all passes and moves")
+    add("--help-pass", metavar="NAME", help="what a pass or move does, with an example")
     add("--list-targets", action="store_true", help="the targets")
     add("--list-kernels", action="store_true", help="the kernels of the library; load one with library:NAME")
 

@@ -1,0 +1,170 @@
+"""Passes: named functions that pick moves, and the combinators that put them together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from dojoir.errors import DojoError
+from dojoir.ir import Kernel
+from dojoir.passes.catalogue import MOVES
+from dojoir.passes.move import Move
+from dojoir.passes.trace import Trace
+from dojoir.wellformed import prove
+
+Find = Callable[[Kernel], Iterable[Move]]
+"""Which moves to try on a kernel, in order; they need not be legal."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named function that makes moves on a trace. All that it did stands in the trace as moves, each of them
+    checked, so that it can be undone, saved and certified like moves made by hand.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, attempt
+    >>> trace = Pass("cores", attempt("parallelize(0)")).on(dojoir.kernels.load("relu"))
+    >>> [str(move) for move in trace.moves]
+    ['parallelize(0)']
+    """
+
+    name: str
+    run: Callable[[Trace], None]
+
+    def __call__(self, trace: Trace) -> None:
+        """Makes its moves on a trace. Raises IllegalMove if one of them is refused that is not an attempt."""
+        self.run(trace)
+
+    def on(self, kernel: Kernel) -> Trace:
+        """A new trace of the kernel with the moves of this pass. Raises as a call does."""
+        trace = Trace(kernel)
+        self(trace)
+        return trace
+
+    @property
+    def documentation(self) -> str:
+        """What the pass does: the docstring of its function."""
+        return inspect.getdoc(self.run) or ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Step = Callable[[Trace], None] | Move | str
+"""A pass or a function that makes moves on a trace, a move, or the text of a move."""
+
+
+def make(trace: Trace, step: Step) -> None:
+    """Makes one step on a trace. Raises IllegalMove if it is refused."""
+    if isinstance(step, Move | str):
+        trace.apply(step)
+        prove(trace.kernel)
+    else:
+        step(trace)
+
+
+def tried(trace: Trace, step: Step) -> bool:
+    """Makes a step if it can be made; otherwise takes back what was done of it. Returns whether it was made."""
+    before = len(trace.steps)
+    try:
+        make(trace, step)
+    except DojoError:
+        while len(trace.steps) > before:
+            trace.undo()
+        return False
+    return True
+
+
+def sequence(*steps: Step) -> Callable[[Trace], None]:
+    """One step after the other.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, sequence
+    >>> blocks = Pass("blocks", sequence("split(0, 16)", "parallelize(0)"))
+    >>> [str(move) for move in blocks.on(dojoir.kernels.load("relu")).moves]
+    ['split(0, 16)', 'parallelize(0)']
+    """
+
+    def run(trace: Trace) -> None:
+        for step in steps:
+            make(trace, step)
+
+    return run
+
+
+def attempt(step: Step) -> Callable[[Trace], None]:
+    """The step whole or not at all: if a move of it is refused, what was done of it is taken back, and that is no
+    error.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, attempt, sequence
+    >>> bold = Pass("bold", attempt(sequence("parallelize(0)", "parallelize(0.0)")))
+    >>> bold.on(dojoir.kernels.load("relu")).moves
+    ()
+    """
+
+    def run(trace: Trace) -> None:
+        tried(trace, step)
+
+    return run
+
+
+def repeat(step: Step) -> Callable[[Trace], None]:
+    """The step again and again, until it leaves the kernel as it is or comes back to one that was there before."""
+
+    def run(trace: Trace) -> None:
+        seen = {trace.kernel.hash}
+        while True:
+            make(trace, step)
+            if trace.kernel.hash in seen:
+                return
+            seen.add(trace.kernel.hash)
+
+    return run
+
+
+def first(find: Find) -> Callable[[Trace], None]:
+    """The first legal one of the moves that `find` gives for the kernel, or none.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, first, moves_named, repeat
+    >>> fuse = Pass("fuse", repeat(first(moves_named("join_scopes"))))
+    >>> [str(move) for move in fuse.on(dojoir.kernels.load("softmax")).moves]
+    ['join_scopes(0, 1)']
+    """
+
+    def run(trace: Trace) -> None:
+        for move in find(trace.kernel):
+            if tried(trace, move):
+                return
+
+    return run
+
+
+def every(find: Find) -> Callable[[Trace], None]:
+    """Each of the moves that `find` gives for the kernel, in order, where it is legal by then.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, every, moves_named
+    >>> lanes = Pass("lanes", every(moves_named("vectorize")))
+    >>> [str(move) for move in lanes.on(dojoir.kernels.load("gemv")).moves]
+    ['vectorize(0)']
+    """
+
+    def run(trace: Trace) -> None:
+        for move in list(find(trace.kernel)):
+            tried(trace, move)
+
+    return run
+
+
+def moves_named(*names: str) -> Find:
+    """All candidates of the moves of these names. The order is that of the names, then that of the text."""
+    kinds = {kind.name: kind for kind in MOVES}
+
+    def find(kernel: Kernel) -> Iterator[Move]:
+        for name in names:
+            yield from kinds[name].candidates(kernel)
+
+    return find

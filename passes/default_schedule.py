@@ -1,0 +1,210 @@
+"""`default_schedule`: a decent kernel for any input, by rule and without a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dojoir.affine import Affine
+from dojoir.instances import accesses
+from dojoir.ir import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.passes.combinators import every, tried
+from dojoir.passes.move import BufferName, Move, Word
+from dojoir.passes.register_tile import products, tile_registers
+from dojoir.passes.simplify import delete_dead, join_all
+from dojoir.passes.storage import PlaceBuffer, ReuseDims
+from dojoir.passes.strides import sites_in, streamed, strided
+from dojoir.passes.trace import Trace
+from dojoir.sets import sets_of
+
+VECTOR_BYTES = 64
+"""The bytes of the longest vectors; shorter registers take several for one."""
+
+CHUNK = 4096
+"""How many iterations of a loop over one dimension a core takes at a time."""
+
+TRANSPOSED = 32
+"""The side of the blocks in which what is read along one dimension is written along another."""
+
+SCALAR_LIKE = 16
+"""The most elements of a temporary that goes into registers."""
+
+
+def default_schedule(trace: Trace) -> None:
+    """Makes a decent kernel for a CPU of any input, by these rules in this order, each where it is legal:
+
+    1. delete dead temporaries, fuse adjacent scopes;
+    2. give products of matrices a register tile, with the shared panel packed;
+    3. collapse what needs no storage, put small temporaries into registers;
+    4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
+       that read along one dimension and write along another;
+    5. run innermost scopes in lanes if they step by one element or reduce, else the scope around them if that steps
+       by one;
+    6. share the outermost scope that allows it out over the cores.
+
+    It asks for no sizes and always gives the same moves for the same text. It never fails on a well-formed kernel.
+
+    >>> import dojoir
+    >>> trace = dojoir.PASSES["default_schedule"].on(dojoir.kernels.load("softmax"))
+    >>> print(trace.kernel)
+    kernel softmax(N, M)
+    in  x: f32[N, M]
+    out y: f32[N, M]
+    tmp m: f32[N~] reg
+    tmp e: f32[N~, M]
+    tmp s: f32[N~] reg
+    <BLANKLINE>
+    N : p @i
+    | m[{0}] = -inf
+    | M : v @j
+    | | m[{0}] max= x[{0}, {1}]
+    | s[{0}] = 0
+    | M : v @k
+    | | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
+    | | s[{0}] += e[{0}, {1}]
+    | M : v @l
+    | | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
+    <BLANKLINE>
+    """
+    delete_dead(trace)
+    join_all(trace)
+    for product in reversed(list(products(trace.kernel))):
+        size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
+        tried(trace, partial(tile_registers, product=product, columns=2 * VECTOR_BYTES // size))
+    every(_collapsible)(trace)
+    every(_scalars)(trace)
+    for i in range(len(trace.kernel.body)):
+        _order(trace, (i,))
+    for i in range(len(trace.kernel.body)):
+        _lanes(trace, (i,))
+    for i in range(len(trace.kernel.body)):
+        _cores(trace, (i,))
+
+
+def _collapsible(kernel: Kernel) -> Iterator[Move]:
+    for buffer in kernel.buffers:
+        if buffer.role == "tmp" and buffer.storage == "heap":
+            for i, dim in enumerate(buffer.dims):
+                if not dim.collapsed:
+                    yield ReuseDims(BufferName(buffer.name), i)
+
+
+def _scalars(kernel: Kernel) -> Iterator[Move]:
+    for buffer in kernel.buffers:
+        stored = [dim.extent for dim in buffer.dims if not dim.collapsed]
+        elements = 1
+        for extent in stored:
+            elements *= extent.offset if extent.is_constant else SCALAR_LIKE + 1
+        if buffer.role == "tmp" and buffer.storage == "heap" and elements <= SCALAR_LIKE:
+            yield PlaceBuffer(BufferName(buffer.name), Word("reg"))
+
+
+# -- order -------------------------------------------------------------------------------------------------
+def _order(trace: Trace, path: Path) -> None:
+    """Rule 4, below a node and at it."""
+    node = trace.kernel.at(path)
+    if not isinstance(node, Scope | Guard) or _is_marked(node):
+        return
+    for inner in _inside(node, path):
+        _order(trace, inner)
+    if (
+        isinstance(node, Scope)
+        and len(node.body) == 1
+        and isinstance(node.body[0], Scope)
+        and _is_leaf(node.body[0])
+    ):
+        kernel, inner = trace.kernel, (*path, 0)
+        if any(site.statement.op != "=" for site in sites_in(kernel, path)):
+            return
+        here, there = strided(kernel, path), strided(kernel, inner)
+        if there > here:
+            tried(trace, f"swap_scopes({format_path(path)})")
+        elif here and there and streamed(kernel, path) and streamed(kernel, inner):
+            tried(trace, f"tile({format_path(path)}, {format_path(inner)}, {TRANSPOSED}, {TRANSPOSED})")
+
+
+# -- lanes -------------------------------------------------------------------------------------------------
+def _lanes(trace: Trace, path: Path) -> None:
+    """Rule 5, at a node and below it."""
+    kernel = trace.kernel
+    node = kernel.at(path)
+    if not isinstance(node, Scope | Guard):
+        return
+    if isinstance(node, Scope) and not _is_marked(node) and not strided(kernel, path):
+        if _is_leaf(node):
+            _leaf_in_lanes(trace, path)
+            return
+        if any(strided(kernel, leaf) for leaf in _leaves(node, path)) and tried(
+            trace, lambda t: _nest_in_lanes(t, path)
+        ):
+            return
+    for inner in _inside(node, path):
+        _lanes(trace, inner)
+
+
+def _leaf_in_lanes(trace: Trace, path: Path) -> None:
+    if len(path) > 1:
+        tried(trace, f"vectorize({format_path(path)})")
+    else:
+        tried(trace, lambda t: _split_in_lanes(t, path, CHUNK))
+
+
+def _nest_in_lanes(trace: Trace, path: Path) -> None:
+    """Runs a scope with scopes inside it in lanes: two vectors of its widest type."""
+    kernel = trace.kernel
+    widest = max(
+        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in accesses(site.statement)
+    )
+    _split_in_lanes(trace, path, 2 * VECTOR_BYTES // widest)
+
+
+def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
+    scope = trace.kernel.at(path)
+    assert isinstance(scope, Scope)
+    place = format_path(path)
+    short = [Condition(bound, "<=", Affine.constant(size)) for bound in scope.extent.bounds]
+    if not any(sets_of(trace.kernel).holds_around(path, [condition]) for condition in short):
+        trace.apply(f"split({place}, {size})")
+        place += ".0"
+    trace.apply(f"vectorize({place})")
+
+
+# -- cores -------------------------------------------------------------------------------------------------
+def _cores(trace: Trace, path: Path) -> None:
+    """Rule 6, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
+    unless it is all there is."""
+    node = trace.kernel.at(path)
+    if not isinstance(node, Scope | Guard) or "v" in getattr(node, "marks", ()):
+        return
+    large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
+    if not (large and tried(trace, f"parallelize({format_path(path)})")):
+        for inner in _inside(node, path):
+            _cores(trace, inner)
+
+
+# -- the tree ----------------------------------------------------------------------------------------------
+def _inside(node: Scope | Guard, path: Path) -> list[Path]:
+    return [(*path, i) for i in range(len(node.body))]
+
+
+def _is_leaf(node: Node) -> bool:
+    """Whether no scope is inside a node."""
+    return isinstance(node, Statement) or all(
+        not isinstance(child, Scope) and _is_leaf(child) for child in node.body
+    )
+
+
+def _is_marked(node: Node) -> bool:
+    """Whether a scope inside a node, or itself, has a mark."""
+    if isinstance(node, Statement):
+        return False
+    return bool(isinstance(node, Scope) and node.marks) or any(_is_marked(child) for child in node.body)
+
+
+def _leaves(node: Node, path: Path) -> Iterator[Path]:
+    """The innermost scopes."""
+    if isinstance(node, Scope) and _is_leaf(node):
+        yield path
+    elif not isinstance(node, Statement):
+        for i, child in enumerate(node.body):
+            yield from _leaves(child, (*path, i))

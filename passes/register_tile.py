@@ -1,0 +1,138 @@
+"""The register tile: what `default_schedule` makes of a nest that multiplies matrices.
+
+The tile of the result stays in registers while the reduction runs over it, and the panel of the operand that
+all rows share is packed.
+
+Source: K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multiplication" (2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dojoir.affine import Affine
+from dojoir.instances import accesses
+from dojoir.ir import Access, Condition, Kernel, Path, Scope, Site, Statement, format_path
+from dojoir.passes.combinators import make, tried
+from dojoir.passes.move import fresh_name
+from dojoir.passes.strides import depends, step_of
+from dojoir.passes.trace import Trace
+from dojoir.sets import sets_of
+
+ROWS = 8
+"""How many rows a tile has: with two vectors of columns, half of 32 registers hold the accumulators."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
+    that does not depend on the row (`b`), with the dimension of it that goes with the columns."""
+
+    rows: Path
+    site: Site
+    panel: str
+    column_dim: int
+
+
+def products(kernel: Kernel) -> Iterator[Product]:
+    """The nests that multiply matrices, in the order of the text."""
+    for site in kernel.sites:
+        found = _product(kernel, site)
+        if found is not None:
+            yield found
+
+
+def _product(kernel: Kernel, site: Site) -> Product | None:
+    depth = len(site.scopes)
+    if depth < 3 or len(site.ancestors) != depth or site.statement.op != "+=":
+        return None
+    row, column, inner = depth - 3, depth - 2, depth - 1
+    i, j, k = site.scopes[row:]
+    target, *reads = accesses(site.statement)
+    plain = len(i.body) == 1 and sum(isinstance(node, Scope) for node in j.body) == 1 and len(k.body) == 1
+    square = not any(d >= row for scope in (i, j, k) for bound in scope.extent.bounds for d in bound.iterators)
+    unmarked = not any(scope.marks for scope in site.scopes)
+    if not (plain and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
+        return None
+    if depends(target, inner) or not depends(target, row) or step_of(kernel, target, column) != 1:
+        return None
+    panels = [a for a in reads if depends(a, column) and depends(a, inner) and not depends(a, row)]
+    others = [a for a in reads if depends(a, row) and depends(a, inner) and not depends(a, column)]
+    if len(panels) != 1 or not others:
+        return None
+    dims = [d for d, index in enumerate(panels[0].indices)
+            if isinstance(index, Access) or column in index.iterators]  # fmt: skip
+    return Product(site.path[:-3], site, panels[0].buffer, dims[0]) if len(dims) == 1 else None
+
+
+def tile_registers(trace: Trace, product: Product, columns: int) -> None:
+    """Gives a product its register tile of `ROWS` rows and `columns` columns; what is left over at the edges stays
+    as it was. Raises IllegalMove where a move of it is refused."""
+    base = product.rows
+    _cut(trace, base, ROWS)
+    if _cut(trace, (*base, 0), columns):
+        make(trace, f"split_scopes({format_path(base)}, 1)")
+    place = format_path(base)
+    make(trace, f"tile({place}, {place}.0, {ROWS}, {columns})")
+    make(trace, f"swap_scopes({place})")
+    packed = tried(trace, lambda t: _pack(t, (*base, 0), product))
+    block = (*base, 1 if packed else 0)
+    nest = _alone(trace, block)
+    make(trace, f"swap_scopes({format_path((*nest, 0))})")
+    make(trace, f"swap_scopes({format_path(nest)})")
+    target = product.site.statement.target.buffer
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    make(trace, f"stage({format_path(nest)}, {target}, {tile}, inout)")
+    make(trace, f"place({tile}, reg)")
+    _mark(trace, block)
+
+
+def _cut(trace: Trace, path: Path, size: int) -> bool:
+    """Cuts a scope where its last full block of `size` iterations ends. Returns whether anything was cut off."""
+    scope = trace.kernel.at(path)
+    assert isinstance(scope, Scope)
+    bound = scope.extent.bounds[0]
+    rest = bound % size
+    if not rest.iterators and sets_of(trace.kernel).always(Condition(rest, "==", Affine.constant(0))):
+        return False
+    make(trace, f"cut({format_path(path)}, {bound // size * size})")
+    return True
+
+
+def _alone(trace: Trace, block: Path) -> Path:
+    """Distributes a tile, `i > j > (before, k, after)` in a block, so that the nest of `k` stands alone in it."""
+    kernel = trace.kernel
+    columns = kernel.at((*block, 0, 0))
+    assert isinstance(columns, Scope)
+    before = next(n for n, node in enumerate(columns.body) if isinstance(node, Scope))
+    after = len(columns.body) - before - 1
+    nest = (*block, 0)
+    if before:
+        make(trace, f"split_scopes({format_path((*nest, 0))}, {before})")
+        make(trace, f"split_scopes({format_path(nest)}, 1)")
+        nest = (*block, 1)
+    if after:
+        make(trace, f"split_scopes({format_path((*nest, 0))}, 1)")
+        make(trace, f"split_scopes({format_path(nest)}, 1)")
+    return nest
+
+
+def _mark(trace: Trace, block: Path) -> None:
+    """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent."""
+    for path, node in trace.kernel.walk():
+        if path[: len(block)] == block and path != block and isinstance(node, Scope):
+            if all(isinstance(child, Statement) for child in node.body):
+                make(trace, f"vectorize({format_path(path)})")
+            elif node.extent.constant is not None and node.extent.constant <= ROWS:
+                make(trace, f"unroll({format_path(path)})")
+
+
+def _pack(trace: Trace, block: Path, product: Product) -> None:
+    """Copies the panel that all blocks of rows share, its columns side by side."""
+    name = fresh_name(trace.kernel, f"{product.panel}_panel")
+    make(trace, f"stage({format_path(block)}, {product.panel}, {name}, in)")
+    last = len(trace.kernel.buffer(name).dims) - 1
+    if product.column_dim != last:
+        order = [d for d in range(last + 1) if d != product.column_dim] + [product.column_dim]
+        make(trace, f"reorder_dims({name}, {', '.join(map(str, order))})")

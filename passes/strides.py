@@ -1,0 +1,59 @@
+"""How the accesses below a scope step through memory as its iterator rises by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.affine import Affine, Iter
+from dojoir.instances import accesses
+from dojoir.ir import Access, Kernel, Path, Site
+
+
+def sites_in(kernel: Kernel, path: Path) -> list[Site]:
+    """The statements below a node, in the order of the text."""
+    return [site for site in kernel.sites if site.path[: len(path)] == path]
+
+
+def strided(kernel: Kernel, path: Path) -> int:
+    """How many accesses below the scope at `path` neither stay where they are nor go on to the next element."""
+    return sum(step is None for step in _steps(kernel, path))
+
+
+def streamed(kernel: Kernel, path: Path) -> int:
+    """How many accesses below the scope at `path` go on to the next element."""
+    return sum(step == 1 for step in _steps(kernel, path))
+
+
+def step_of(kernel: Kernel, access: Access, depth: int) -> int | None:
+    """By how many elements an access moves when the iterator of `depth` rises by one, if that is 0, 1 or -1; else
+    None. A collapsed dimension has no storage, so that its index does not count."""
+    buffer = kernel.buffer(access.buffer)
+    order = buffer.order or tuple(range(len(buffer.dims)))
+    stored = [d for d in order if not buffer.dims[d].collapsed]
+    total = 0
+    for d in stored:
+        index = access.indices[d]
+        if isinstance(index, Access):
+            if depends(index, depth):
+                return None
+        elif depth in index.iterators:
+            coefficient = index.coefficient(Iter(depth))
+            linear = depth not in (index - Affine.iterator(depth) * coefficient).iterators
+            if not linear or abs(coefficient) != 1 or d != stored[-1]:
+                return None
+            total = coefficient
+    return total
+
+
+def depends(access: Access, depth: int) -> bool:
+    """Whether the indices of an access use the iterator of `depth`."""
+    return any(
+        depends(index, depth) if isinstance(index, Access) else depth in index.iterators for index in access.indices
+    )
+
+
+def _steps(kernel: Kernel, path: Path) -> Iterator[int | None]:
+    depth = kernel.depth_of(path)
+    for site in sites_in(kernel, path):
+        for access in accesses(site.statement):
+            yield step_of(kernel, access, depth)

@@ -1,0 +1,131 @@
+"""Passes: what they did stands in the trace as moves, which hold; and `default_schedule` takes any kernel."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from references import CASES, Case, inputs
+from runnable import agree, random_arguments, runnable_kernel, small_sizes
+
+import dojoir
+from dojoir.passes import Pass, attempt, every, first, moves_named, repeat, sequence
+
+SMALLEST = list({case.kernel: case for case in reversed(CASES)}.values())
+
+CHAIN = """kernel chain(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+tmp u: f32[N]
+tmp dead: f32[N]
+tmp deader: f32[N]
+N
+| t[{0}] = 2 * x[{0}]
+N
+| dead[{0}] = t[{0}]
+| deader[{0}] = dead[{0}]
+N
+| u[{0}] = t[{0}] + 1
+N
+| y[{0}] = t[{0}] * u[{0}]
+"""
+
+
+def texts(trace: dojoir.Trace) -> list[str]:
+    return [str(move) for move in trace.moves]
+
+
+def test_simplify_deletes_what_only_dead_statements_read() -> None:
+    trace = dojoir.PASSES["simplify"].on(dojoir.parse(CHAIN))
+    assert texts(trace) == ["delete_temporary(deader)", "delete_temporary(dead)"]
+    assert len(trace.kernel.body) == 3
+
+
+def test_a_pipeline_mixes_passes_and_moves() -> None:
+    trace = dojoir.Trace(dojoir.parse(CHAIN))
+    for element in dojoir.parse_pipeline("simplify; join_all, simplify\nvectorize(0)"):
+        if isinstance(element, Pass):
+            element(trace)
+        else:
+            trace.apply(element)
+    assert texts(trace)[-3:] == ["reuse_dims(t, 0)", "reuse_dims(u, 0)", "vectorize(0)"]
+    assert len(trace.kernel.body) == 1
+    assert dojoir.certify(trace)
+
+
+def test_errors_of_a_pipeline() -> None:
+    with pytest.raises(dojoir.ArgumentError, match=r"there is no move or pass 'simplfy'.*'simplify'"):
+        dojoir.parse_pipeline("simplfy")
+    with pytest.raises(dojoir.ArgumentError, match="the pass join_all takes no arguments"):
+        dojoir.parse_pipeline("join_all(0, 1)")
+
+
+def test_an_attempt_is_whole_or_nothing() -> None:
+    k = dojoir.kernels.load("relu")
+    bold = sequence("split(0, 16)", "parallelize(0)", "parallelize(0)")
+    assert texts(Pass("bold", attempt(bold)).on(k)) == []
+    with pytest.raises(dojoir.IllegalMove):
+        Pass("bold", bold).on(k)
+
+
+def test_repeat_ends_where_moves_go_round_in_circles() -> None:
+    trace = Pass("round", repeat("swap_scopes(0)")).on(dojoir.kernels.load("transpose"))
+    assert texts(trace) == ["swap_scopes(0)"] * 2
+    assert trace.kernel == trace.start
+
+
+def test_first_and_every() -> None:
+    k = dojoir.parse(CHAIN)
+    assert texts(Pass("one", first(moves_named("join_scopes"))).on(k)) == ["join_scopes(0, 1)"]
+    assert len(Pass("all", every(moves_named("vectorize"))).on(k).moves) == 4
+
+
+def test_a_pass_may_be_a_step_of_another() -> None:
+    k = dojoir.parse(CHAIN)
+    both = Pass("both", sequence(dojoir.PASSES["simplify"], dojoir.PASSES["join_all"], attempt("vectorize(7)")))
+    assert texts(both.on(k)) == [
+        "delete_temporary(deader)", "delete_temporary(dead)", "join_scopes(0, 1)", "join_scopes(0, 1)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SMALLEST, ids=str)
+def test_default_schedule_of_the_library(case: Case) -> None:
+    k = case.load()
+    trace = dojoir.PASSES["default_schedule"].on(k)
+    assert trace.moves
+    assert dojoir.certify(trace)
+    given = inputs(k, case.sizes)
+    expected = dojoir.interpret(k, given, **case.sizes)
+    actual = dojoir.compile(trace.kernel).run(given, **case.sizes)
+    assert agree(k, expected, actual, exact=False) is None
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_nt", "bmm", "matmul_int8"])
+def test_register_tiles_with_edges(name: str) -> None:
+    k = dojoir.kernels.load(name)
+    trace = dojoir.PASSES["default_schedule"].on(k)
+    assert any(str(move).startswith("tile(") for move in trace.moves)
+    sizes = {"B": 2, "N": 19, "M": 70, "K": 5}
+    sizes = {size: sizes[size] for size in k.runtime_sizes}
+    given = inputs(k, sizes)
+    expected = dojoir.interpret(k, given, **sizes)
+    assert agree(k, expected, dojoir.compile(trace.kernel).run(given, **sizes), exact=False) is None
+
+
+def test_default_schedule_gives_the_same_moves_again() -> None:
+    for name in ("softmax", "attention"):
+        first_time, again = (dojoir.PASSES["default_schedule"].on(dojoir.kernels.load(name)) for _ in range(2))
+        assert texts(first_time) == texts(again)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_default_schedule_of_random_kernels(seed: int) -> None:
+    random = Random(seed)
+    k = dojoir.parse(dojoir.to_text(runnable_kernel(random)))
+    trace = dojoir.PASSES["default_schedule"].on(k)
+    assert dojoir.certify(trace)
+    sizes = small_sizes(k, random)
+    given = random_arguments(k, sizes, random, special=False)
+    expected = dojoir.interpret(k, given, **sizes)
+    assert agree(k, expected, dojoir.compile(trace.kernel).run(given, **sizes), exact=False) is None
