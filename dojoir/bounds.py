@@ -18,7 +18,7 @@ from dojoir.witness import example, occasion
 def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
     """What is wrong with an index in the statements of the given numbers, or None if all stay in bounds.
 
-    Gathered indices are checked at run time. Raises isl.Error where the step limit of the context is reached.
+    Gathered indices are checked at run time. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
     sets = sets_of(kernel)
     for number in sites:

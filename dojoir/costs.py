@@ -39,6 +39,10 @@ FUNCTIONS = ("exp", "exp2", "log", "log2", "pow", "rsqrt", "tanh", "erf", "sigmo
 """The math functions."""
 
 
+LONGEST_FORMULA = 600
+"""Longer formulas are not shown in a report."""
+
+
 @dataclass(frozen=True)
 class Counts:
     """A cost for given sizes: see `Cost`, whose names these are."""
@@ -127,6 +131,8 @@ class Cost:
         lines = []
         for name, amount in rows:
             text = formula_text(amount) or "(no formula was found; it is exact for given sizes)"
+            if len(text) > LONGEST_FORMULA:
+                text = f"(a formula of {len(text)} characters, in `to_json`)"
             value = f" = {amount(given):,}" if given is not None and not text.isdigit() else ""
             lines.append(f"{name:<{width}} = {text}{value}")
         return "\n".join(lines)

@@ -25,6 +25,9 @@ from dojoir.sets import isl_affine, sets_of
 MAX_PIECES = 64
 """How many regions a formula may take before it is given up."""
 
+MAX_TERMS = 256
+"""How many terms a formula may have in one region before it is given up."""
+
 LARGEST_PERIOD = 256
 """How many remainders of one variable are told apart before a count is given up."""
 
@@ -207,6 +210,8 @@ class Counter:
         reduced = _reduced(system)
         if reduced is None:
             return
+        if len(weight.terms) > MAX_TERMS:
+            raise TooManyPieces
         system = reduced
         if not system.variables:
             self._pieces += 1
@@ -362,7 +367,7 @@ class Counter:
             equalities = tuple(without_remainders(Affine.size(n) % m - r) for n, (m, r) in remainders.items())
             return not self._set(System(frozenset(), (), equalities)).intersect(basic.to_set()).is_empty()
 
-        return value.is_zero or value.without_divisions(allowed).is_zero
+        return value.is_zero or value.without_divisions(allowed, effort=256).is_zero
 
     def _undivided(self, value: Polynomial) -> Polynomial:
         return value.without_divisions(self._may_have)

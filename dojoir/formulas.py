@@ -84,10 +84,11 @@ def _text(expr: sympy.Expr, tightest: int = 0) -> str:
 def _condition_text(condition: sympy.Basic) -> str:
     import sympy
 
-    if isinstance(condition, sympy.And):
-        return " and ".join(map(_condition_text, condition.args))
-    sign = "==" if isinstance(condition, sympy.Eq) else ">="
-    return f"{_text(condition.lhs)} {sign} {_text(condition.rhs)}"
+    if isinstance(condition, sympy.And | sympy.Or):
+        word = " and " if isinstance(condition, sympy.And) else " or "
+        parts = [_condition_text(part) for part in condition.args]
+        return word.join(f"({p})" if " or " in p or " and " in p else p for p in parts)
+    return f"{_text(condition.lhs)} {condition.rel_op} {_text(condition.rhs)}"
 
 
 def _expression(amount: Amount) -> sympy.Expr | None:

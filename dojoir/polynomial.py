@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import product
-from math import comb, lcm
+from math import comb, lcm, prod
 
 from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 
@@ -105,21 +105,21 @@ class Polynomial:
             total = total + term
         return total
 
-    def without_divisions(self, allowed: Callable[[Mapping[str, tuple[int, int]]], bool]) -> Polynomial:
+    def without_divisions(
+        self, allowed: Callable[[Mapping[str, tuple[int, int]]], bool], effort: int = 4096
+    ) -> Polynomial:
         """The polynomial without floor divisions that has the same values, where there is one; else this one.
 
         Each size that is divided is written `m*n + r`, with `m` the common multiple of its divisors. If the
         polynomials in `n` that this gives are one polynomial in the size for every remainder `r`, that is it.
-        `allowed` says whether sizes may have given remainders: it gets each size's `(m, r)`.
+        `allowed` says whether sizes may have given remainders: it gets each size's `(m, r)`. `effort` is the most
+        terms, of all cases together, that are looked at.
         """
         periods: dict[str, int] = {}
         for atom in self.atoms:
             if isinstance(atom, FloorDiv):
                 _periods(atom, periods)
-        cases = 1
-        for period in periods.values():
-            cases *= period
-        if not periods or cases > 1024:
+        if not periods or prod(periods.values()) * len(self.terms) > effort:
             return self
         found: Polynomial | None = None
         for remainders in product(*map(range, periods.values())):

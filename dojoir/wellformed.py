@@ -14,11 +14,11 @@ from dojoir.cures import mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.independence import find_conflict
-from dojoir.ir import Buffer, Kernel, Scope
+from dojoir.ir import Access, Buffer, Kernel, Scope, Site, expr_accesses
 from dojoir.limits import StepLimitReached, limited
 from dojoir.locate import place
 from dojoir.marks import mark_error
-from dojoir.printer import format_condition
+from dojoir.printer import format_access, format_condition
 from dojoir.sets import isl_affine, sets_of
 from dojoir.witness import example, occasion
 from dojoir.written import prove_collapsed, prove_written
@@ -87,18 +87,35 @@ def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
 
 
 def _misplaced(kernel: Kernel) -> Diagnostic | None:
-    """Arguments whose storage is not theirs to choose, writes to inputs, and arrays too open for their place."""
+    """Storage and accesses that a buffer does not permit, whatever the sizes."""
     for buffer in kernel.buffers:
         found = _misplaced_buffer(buffer)
         if found is not None:
             source, span = place(kernel, (), buffer)
             return Diagnostic(*found, span, source)
     for site in kernel.sites:
-        target = site.statement.target
-        if kernel.buffer(target.buffer).role == "in":
-            source, span = place(kernel, site.path, target)
-            message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
-            return Diagnostic("write-to-input", message, span, source)
+        misplaced = _misplaced_access(kernel, site)
+        if misplaced is not None:
+            code, message, access = misplaced
+            source, span = place(kernel, site.path, access)
+            return Diagnostic(code, message, span, source)
+    return None
+
+
+def _misplaced_access(kernel: Kernel, site: Site) -> tuple[str, str, Access] | None:
+    """The parser refuses these; a program can build them."""
+    target = site.statement.target
+    if kernel.buffer(target.buffer).role == "in":
+        message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
+        return "write-to-input", message, target
+    for index in target.indices:
+        if isinstance(index, Access):
+            return "scatter", f"{format_access(target)} is written, so its indices must be affine", target
+    for access in expr_accesses(site.statement.value):
+        for index in access.indices:
+            if isinstance(index, Access) and not kernel.buffer(index.buffer).dtype.is_integer:
+                dtype = kernel.buffer(index.buffer).dtype
+                return "type-operand", f"an index must be an integer, and {format_access(index)} is {dtype}", index
     return None
 
 

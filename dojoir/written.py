@@ -49,7 +49,7 @@ class _Use:
 def prove_written(kernel: Kernel) -> Diagnostic | None:
     """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned.
 
-    Every index must be in bounds. Raises isl.Error where the step limit of the context is reached.
+    Every index must be in bounds. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
     for buffer in kernel.buffers:
         if buffer.role in {"in", "inout"}:
@@ -68,7 +68,7 @@ def prove_written(kernel: Kernel) -> Diagnostic | None:
 def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
     """A read that would get the value of another element because a dimension is collapsed.
 
-    Every read must be of a written element. Raises isl.Error where the step limit of the context is reached.
+    Every read must be of a written element. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
     for buffer in kernel.buffers:
         if any(dim.collapsed for dim in buffer.dims):

@@ -13,6 +13,7 @@ import pytest
 from enumeration import all_sizes, elements, instances, reads
 from hypothesis import HealthCheck, given, settings
 from loose import texts
+from strategies import syntactic_kernels
 
 import dojoir
 from dojoir import ArgumentError, kernels
@@ -95,13 +96,21 @@ def test_library_is_held_to_runs(name: str) -> None:
         hold_to_a_run(kernel, found, sizes)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts(wide=False))
 def test_loose_kernels_are_held_to_runs(text: str) -> None:
     kernel = dojoir.parse(text)
     found = cost(kernel)
     for sizes in islice(all_sizes(kernel, 4), 0, None, 3):
         hold_to_a_run(kernel, found, sizes)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(syntactic_kernels())
+def test_any_kernel_has_a_cost(kernel: Kernel) -> None:
+    found = cost(kernel)
+    assert {"flops", "bytes", "instances"} <= found.to_json().keys()
+    assert "flops" in str(found)
 
 
 def evaluated(text: str, sizes: Mapping[str, int]) -> Fraction:

