@@ -39,7 +39,7 @@ def _turned(expr: sympy.Expr) -> sympy.Expr:
 
     if expr.is_Mul and expr.could_extract_minus_sign():
         for factor in expr.args:
-            if factor.is_Add and sum(t.could_extract_minus_sign() for t in factor.args) * 2 > len(factor.args):
+            if factor.is_Add and sum(t.could_extract_minus_sign() for t in factor.args) * 2 >= len(factor.args):
                 return sympy.Mul(-1, expr / factor) * -factor
     return expr
 
@@ -96,11 +96,12 @@ def _expression(amount: Amount) -> sympy.Expr | None:
 
     match amount:
         case Product(factors):
-            only_where = [factor.pieces[0] for factor in factors if _is_condition(factor)]
+            where = [factor.pieces[0] for factor in factors if _is_condition(factor)]
             value = sympy.Mul(*(_sum(factor) for factor in factors if not _is_condition(factor)))
-            for piece in only_where:
-                value = sympy.Piecewise((value, _condition(piece)), (0, True), evaluate=False)
-            return value
+            inequalities = dict.fromkeys(a for piece in where for a in piece.inequalities)
+            equalities = dict.fromkeys(a for piece in where for a in piece.equalities)
+            condition = _condition(Piece(tuple(inequalities), tuple(equalities), Polynomial.constant(1)))
+            return sympy.Piecewise((value, condition), (0, True), evaluate=False) if where else value
         case Times(amounts):
             found = [_expression(part) for part in amounts]
             return sympy.Mul(*found) if all(e is not None for e in found) else None

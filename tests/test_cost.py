@@ -19,7 +19,7 @@ import dojoir
 from dojoir import ArgumentError, kernels
 from dojoir.costs import FUNCTIONS, Cost, cost
 from dojoir.formulas import formula_text
-from dojoir.ir import Access, Cast, Expr, Kernel, Op
+from dojoir.ir import Access, Cast, Expr, Kernel, Op, holds
 from dojoir.operations import ACCUMULATIONS
 
 COUNTED = {"add", "sub", "mul", "div", "sqrt", "fma", *FUNCTIONS}
@@ -94,6 +94,20 @@ def test_library_is_held_to_runs(name: str) -> None:
     found = cost(kernel)
     for sizes in small_sizes(kernel, 5, 8):
         hold_to_a_run(kernel, found, sizes)
+
+
+@pytest.mark.parametrize(("stride", "pad", "dilation"), [(1, 1, 1), (2, 1, 2), (3, 2, 1)])
+def test_padded_convolution_is_held_to_runs(stride: int, pad: int, dilation: int) -> None:
+    source = kernels.load("conv2d").source
+    assert source is not None
+    text = source.text.replace("stride = 1", f"stride = {stride}").replace("pad = 0", f"pad = {pad}")
+    kernel = dojoir.parse(text.replace("dilation = 1", f"dilation = {dilation}"))
+    found = cost(kernel)
+    one = {"N": 1, "C": 1, "O": 1}
+    for h, w, kh, kw in ((1, 1, 1, 1), (2, 5, 1, 2), (4, 3, 3, 2), (7, 4, 2, 3), (5, 6, 3, 3)):
+        sizes = {**one, "H": h, "W": w, "KH": kh, "KW": kw}
+        if all(holds(fact, sizes, ()) for fact in kernel.facts):
+            hold_to_a_run(kernel, found, sizes)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
