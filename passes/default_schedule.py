@@ -13,7 +13,7 @@ from dojoir.passes.move import BufferName, Move, Word
 from dojoir.passes.register_tile import products, tile_registers
 from dojoir.passes.simplify import delete_dead, join_all
 from dojoir.passes.storage import PlaceBuffer, ReuseDims
-from dojoir.passes.strides import sites_in, streamed, strided
+from dojoir.passes.strides import sites_in, step_of, streamed, strided
 from dojoir.passes.trace import Trace
 from dojoir.sets import sets_of
 
@@ -38,8 +38,8 @@ def default_schedule(trace: Trace) -> None:
     3. collapse what needs no storage, put small temporaries into registers;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another;
-    5. run innermost scopes in lanes if they step by one element or reduce, else the scope around them if that steps
-       by one;
+    5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
+       innermost one does not, or only adds up;
     6. share the outermost scope that allows it out over the cores.
 
     It asks for no sizes and always gives the same moves for the same text. It never fails on a well-formed kernel.
@@ -134,12 +134,18 @@ def _lanes(trace: Trace, path: Path) -> None:
         if _is_leaf(node):
             _leaf_in_lanes(trace, path)
             return
-        if any(strided(kernel, leaf) for leaf in _leaves(node, path)) and tried(
-            trace, lambda t: _nest_in_lanes(t, path)
-        ):
+        poor = any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in _leaves(node, path))
+        if poor and tried(trace, lambda t: _nest_in_lanes(t, path)):
             return
     for inner in _inside(node, path):
         _lanes(trace, inner)
+
+
+def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
+    """Whether a scope inside the one at `path` accumulates into one element, and that one into its neighbours."""
+    outer, inner = kernel.depth_of(path), kernel.depth_of(leaf)
+    sums = [site.statement.target for site in sites_in(kernel, leaf) if site.statement.op != "="]
+    return any(step_of(kernel, a, inner) == 0 and step_of(kernel, a, outer) == 1 for a in sums)
 
 
 def _leaf_in_lanes(trace: Trace, path: Path) -> None:
