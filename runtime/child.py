@@ -142,12 +142,18 @@ def _process_handle(process: subprocess.Popen[bytes]) -> Iterator[tuple[int, ...
 
 
 def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Waits for the end of a process that has closed its report, without reaping it."""
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    """Waits for the end of a process that has closed its report, without reaping it where the system allows."""
+    while not _has_ended(process):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.001)
     return True
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _take(streams: dict[int, bytearray], stream: int, keep_all: bool) -> bool:

@@ -19,8 +19,7 @@ Floats = npt.NDArray[np.float64]
 class Expected:
     """One output of the reference, as it is (`values`), and the most that each element may be off (`bounds`, None:
     not at all). Where a bound is infinite or NaN, nothing is asked of the element. `declared` is what the reference
-    gives in the declared types, if that was computed: it says where they overflow, and how far off they really
-    are."""
+    gives in the declared types, if that was computed: where only one of them is finite, nothing is asked either."""
 
     values: np.ndarray
     bounds: Floats | None
@@ -73,16 +72,15 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
     values = to_floats(actual, dtype) if dtype.is_float else actual.astype(np.float64)
     wanted = expected.values.astype(np.float64)
     bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
+    largest = FORMATS[dtype.name].largest if dtype.is_float else math.inf
     with np.errstate(all="ignore"):
         allowed = slack * bounds
         comparable = ~np.isposinf(bounds)
         if expected.declared is not None:
-            agree = np.isfinite(wanted) == np.isfinite(expected.declared)
-            agree &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))
-            comparable &= agree
-            allowed = allowed + np.where(np.isfinite(expected.declared), np.abs(expected.declared - wanted), 0)
+            comparable &= np.isfinite(wanted) == np.isfinite(expected.declared)
+            comparable &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))
         finite = np.isfinite(wanted)
-        comparable &= ~(finite & np.isnan(allowed))
+        comparable &= ~finite | (np.abs(wanted) + allowed <= largest)
         same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
         share = np.abs(values - wanted) / allowed
         share = np.where(same, 0.0, np.where(finite & np.isfinite(values), share, np.inf))

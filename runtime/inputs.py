@@ -9,9 +9,10 @@ import numpy as np
 
 from dojoir.dtypes import DType
 from dojoir.ir import Access, Buffer, Kernel, expr_accesses
-from dojoir.narrow import from_floats
+from dojoir.narrow import from_floats, to_floats
 from dojoir.rounding import FORMATS
 from dojoir.runtime.layout import array_shape
+from dojoir.runtime.scalars import takes_value
 
 DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special")
 """uniform in [-1, 1); normal; positive: uniform in (0, 1]; wide: either sign, magnitudes from tiny to large;
@@ -26,8 +27,9 @@ BLOCK = 1 << 20
 
 
 def make_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int, distribution: str) -> dict[str, np.ndarray]:
-    """An array in C order for every `in` and `inout` (without dimensions for a scalar), by name, of type
-    `DType.stored`. Integers that the kernel uses as indices are within the dimensions that they index."""
+    """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
+    dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
+    the dimensions that they index; uniform and normal scalars are not negative."""
     ranges = index_ranges(kernel, sizes)
     return {
         buffer.name: _array(buffer, array_shape(buffer, sizes), seed, distribution, ranges.get(buffer.name))
@@ -66,7 +68,12 @@ def _array(buffer: Buffer, shape: tuple[int, ...], seed: int, distribution: str,
         low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
         block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
     else:
-        block = from_floats(_floats(random, drawn, dtype, distribution), dtype)
+        values = _floats(random, drawn, dtype, distribution)
+        if takes_value(buffer):
+            # A scalar is a scale or a small number to add, as a rule.
+            values = np.abs(values) if distribution in ("uniform", "normal") else values
+            return to_floats(from_floats(values, dtype), dtype).reshape(())
+        block = from_floats(values, dtype)
     return np.resize(block, shape) if count > drawn else block.reshape(shape)
 
 

@@ -18,6 +18,7 @@ from dojoir.runtime import c_toolchain
 from dojoir.runtime.child import raise_reported, run_child
 from dojoir.runtime.compare import Expected
 from dojoir.runtime.sample_sizes import count_instances
+from dojoir.runtime.scalars import takes_value
 from dojoir.runtime.subject import KernelSubject
 from dojoir.runtime.tolerance import Bounded, bounded
 from dojoir.runtime.trial import load_arrays, save_arrays
@@ -78,9 +79,10 @@ class Oracle:
         """The inputs of the kernel with bounds: floats as f64, and what it wants to know of each `inout`."""
         exact: dict[str, np.ndarray] = {}
         for name, array in inputs.items():
-            dtype = self.kernel.buffer(name).dtype
-            exact[name] = to_floats(array, dtype) if dtype.is_float else array
-            if self.kernel.buffer(name).role == "inout":
+            buffer = self.kernel.buffer(name)
+            has_bits = buffer.dtype.is_float and not takes_value(buffer)
+            exact[name] = to_floats(array, buffer.dtype) if has_bits else array
+            if buffer.role == "inout":
                 if name in self._bounded.errors:
                     exact[self._bounded.errors[name]] = np.zeros(array.shape)
                 if name in self._bounded.sums:

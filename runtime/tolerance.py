@@ -37,7 +37,7 @@ from dojoir.operations import OPERATIONS, Class
 from dojoir.rounding import FORMATS
 from dojoir.typecheck import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
 
-FUNCTION_ULPS = 4
+FUNCTION_ROUNDINGS = 4
 """Roundings that a call of exp, log and the like counts for. The implementations are within 2 ulp, which are up
 to 4 units of roundoff."""
 
@@ -276,15 +276,33 @@ def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
 # -- rules -------------------------------------------------------------------------------------------------
 def _rounding(value: Expr, dtype: DType, bound: Bound) -> Expr:
     """The most that rounding `value`, itself off by `bound`, to `dtype` changes it: nothing, where it is exact."""
-    relative, absolute = roundoff(dtype)
-    lost = _op("add", _op("mul", Const(relative), _abs(value)), Const(absolute))
+    lost = _within_range(_lost(value, dtype), value, dtype)
     return _unless_exact(lost, [value], dtype, bound)
 
 
+def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
+    """`lost`, where `dtype` can hold `value`: beyond its largest number the result may be anything. Infinity and
+    NaN are held exactly by the types that have them."""
+    if dtype == F64:
+        return lost
+    format_ = FORMATS[dtype.name]
+    has_infinity = format_.overflow == "inf"
+    is_lost = _op("lt", _abs(value), _INFINITE) if has_infinity else _op("eq", value, value)
+    beyond = _op("select", is_lost, _INFINITE, _ZERO)
+    return _op("select", _op("le", _abs(value), Const(format_.largest)), lost, beyond)
+
+
 def _rounding_of_sum(target: Access, total: Access, dtype: DType, bound: Bound) -> Expr:
-    """One accumulation's share. Where the sum and the sum of magnitudes are exact, so is any other order."""
-    relative, _ = roundoff(dtype)
-    return _unless_exact(_op("mul", Const(relative), total), [target, total], dtype, bound)
+    """One accumulation's share. Where the sum and the sum of magnitudes are exact, so is any other order; where
+    that of magnitudes overflows, another order may."""
+    lost = _within_range(_lost(total, dtype), total, dtype)
+    return _unless_exact(lost, [target, total], dtype, bound)
+
+
+def _lost(value: Expr, dtype: DType, times: int = 1) -> Expr:
+    """What `times` roundings of `value` to `dtype` change it at most."""
+    relative, absolute = roundoff(dtype)
+    return _op("add", _op("mul", Const(times * relative), _abs(value)), Const(times * absolute))
 
 
 def _unless_exact(lost: Expr, values: list[Expr], dtype: DType, bound: Bound) -> Expr:
@@ -306,11 +324,12 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound
     if bound is None:
         return None
     if dtype.kind == "b":
-        return _op("select", _op("le", _abs(value), bound), _ONE, _ZERO)
+        return _op("select", _op("gt", _abs(value), bound), _ZERO, _ONE)
     if not source.is_float:
         return bound
     high, low = Cast(dtype, _op("add", value, bound)), Cast(dtype, _op("sub", value, bound))
-    return _op("sub", Cast(F64, high), Cast(F64, low))
+    off = _op("sub", Cast(F64, high), Cast(F64, low))
+    return _op("select", _op("lt", bound, _INFINITE), off, _INFINITE)
 
 
 def _operation(
@@ -324,13 +343,13 @@ def _operation(
             return _total(*bounds)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = _total(a, b)
-            return off and _op("select", _op("le", _abs(_op("sub", x, y)), off), _ONE, _ZERO)
+            return off and _op("select", _op("gt", _abs(_op("sub", x, y)), off), _ZERO, _ONE)
         case "select", [_, x, y], [c, a, b]:
             chosen = _op("select", values[0], a or _ZERO, b or _ZERO) if a or b else None
             if c is None:
                 return chosen
             either = _total(_abs(_op("sub", x, y)), _worst(a, b)) or _ZERO
-            return _op("select", _op("gt", c, _ZERO), either, chosen or _ZERO)
+            return _op("select", _op("eq", c, _ZERO), chosen or _ZERO, either)
         case "min" | "max", _, [a, b]:
             return _worst(a, b)
         case "floordiv" | "mod", _, [a, _]:
@@ -342,9 +361,7 @@ def _operation(
         return carried
     if name not in _MATH:
         return _total(carried, _rounding(result, dtype, _total(*bounds)))
-    relative, absolute = roundoff(dtype)
-    lost = _op("mul", Const(FUNCTION_ULPS * relative), _abs(result))
-    return _total(carried, lost, Const(FUNCTION_ULPS * absolute))
+    return _total(carried, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
 
 
 def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -> Bound:
@@ -447,7 +464,7 @@ def _worst(a: Bound, b: Bound) -> Bound:
 
 
 def _anything_if(bound: Expr) -> Expr:
-    return _op("select", _op("gt", bound, _ZERO), _INFINITE, _ZERO)
+    return _op("select", _op("eq", bound, _ZERO), _ZERO, _INFINITE)
 
 
 def _is_exact(value: Expr, dtype: DType) -> Expr:

@@ -92,7 +92,7 @@ class Report:
         if self.worst is not None and self.ok:
             share = f"{self.worst.share:.0%} of what rounding explains"
             lines.append(f"  worst: {self.worst}, {share}")
-        if unchecked:
+        if unchecked and self.ok:
             lines.append(f"  {unchecked} elements were not compared: rounding alone may change them to anything")
         if self.not_run:
             lines.append(f"  {self.not_run} cases were not run")
@@ -170,6 +170,9 @@ def verify_subject(
     reason = next((f"{case.problem} ({case})" for case in cases if case.problem is not None), None)
     if reason is None and len(cases) < len(plans):
         reason = f"the process {trial.outcome.ended or 'ended'} {'between cases' if cases else 'while it compiled'}"
+    elements = sum(case.elements for case in cases)
+    if reason is None and elements and elements == sum(case.unchecked for case in cases):
+        reason = "nothing could be compared: rounding alone may change every element to anything"
     reference_used = " and ".join(sorted(oracle.used))
     return Report(kernel.name, subject.target, reference_used, tuple(cases), reason, len(plans) - len(cases))
 

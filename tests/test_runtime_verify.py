@@ -196,6 +196,23 @@ def test_every_element_type_is_right() -> None:
     assert sum(case.elements for case in report.cases) == len(report.cases) * len(DTYPES) * 2 * 10
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f16", "bf16", "f8e4m3", "f8e5m2"])
+def test_narrow_scalars_are_numbers(dtype: str) -> None:
+    text = f"kernel f(N)\nin a: {dtype}\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{{0}}] = a * x[{{0}}]\n"
+    report = verify(dojoir.parse(text))
+    assert report.ok, str(report)
+    assert report.worst is not None
+    assert abs(report.worst.expected) < 2**50
+    assert not verify(dojoir.parse(text.replace("a * x", "a * 1.0001 * x")), dojoir.parse(text)).ok
+
+
+def test_nothing_compared_is_nothing_verified() -> None:
+    text = "kernel f(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = 1 / (x[{0}] * 3 - x[{0}] * 2 - x[{0}])\n"
+    report = verify(dojoir.parse(text), distributions=("uniform",))
+    assert not report.ok
+    assert "nothing could be compared" in str(report)
+
+
 def test_inouts_are_given_and_compared() -> None:
     text = "kernel f(N)\nin x: f32[N]\ninout y: f32[N]\ninout n: i32\n\nN\n| y[{0}] += 3 * x[{0}]\n| n += 1\n"
     assert verify(dojoir.parse(text)).ok
@@ -359,6 +376,10 @@ U = 2.0**-24
         ("f32(i32(x * 3))", 1.4, 0, 0),
         ("tanh(x * 2) * 0", 0.7, 0, 1e-40),
         ("pow(x, 2.5)", 0.7, 3 * U * 0.4, 5 * U * 0.42),
+        ("1 / exp(x)", 100.0, math.inf, math.inf),
+        ("exp(x)", -100.0, 2.0**-149, 2.0**-147),
+        ("x * x", 1e20, math.inf, math.inf),
+        ("1 / x", 0.0, 0, 0),
     ],
 )
 def test_bounds_of_expressions(expression: str, x: float, low: float, high: float) -> None:
