@@ -6,7 +6,7 @@ quotients. Of the composition of accesses that is
     { o[e] -> s[i, j] : e = 0 and i mod 3 = 0 and 0 <= i <= 5 and 0 <= j <= 3 and 2*floor((1 + i)/3) >= -2 + i + j }
 
 the last element is (3, 1), and isl 0.27 answers (0, 2). Where quotients or remainders of iterators take part, a
-flow is believed only if it is also what composition, intersection and subtraction give.
+flow is believed only if composition and intersection find no fault in it.
 """
 
 from __future__ import annotations
@@ -47,22 +47,34 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
 
 
 def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bool:
-    """Whether `sources` has exactly the writes before each read with no sure write to the element in between, and
+    """Whether `sources` has the last sure write before each read and all others since, and nothing else, and
     `initial` the reads with no sure write before."""
-    writes = given.must.union(given.may)
-    before = given.schedule.lex_lt_union_map(given.schedule)
-    seen = writes.apply_range(given.reads.reverse()).intersect(before)
-    hidden = writes.apply_range(given.must.reverse()).intersect(before)
-    sure = given.must.apply_range(given.reads.reverse()).intersect(before)
-    hidden = hidden.apply_range(sure)
+    order = given.schedule.lex_lt_union_map(given.schedule)
+    sure, other = (order.intersect(_same(writes, given.reads)) for writes in (given.must, given.may))
+    last = sources.intersect_domain(given.must.domain()).reverse()
+    added = sources.intersect_domain(given.may.domain()).reverse()
+
+    def from_last(writes: isl.UnionMap, relation: isl.UnionMap) -> isl.UnionMap:
+        """Each read to the writes of its element that are so related to its last one."""
+        return last.apply_range(_same(given.must, writes).intersect(relation))
+
+    since = from_last(given.may, order).union(other.reverse().intersect_domain(initial.domain()))
     return bool(
-        sources.is_subset(seen)
-        and sources.is_disjoint(hidden)
-        and seen.is_subset(sources.union(hidden))
+        from_last(given.must, order).is_disjoint(sure.reverse())
+        and from_last(given.may, order.reverse()).is_disjoint(added)
+        and last.is_subset(sure.reverse())
+        and added.is_subset(other.reverse())
+        and since.intersect(other.reverse()).is_subset(added)
+        and sources.domain().is_subset(given.must.union(given.may).domain())
         and initial.is_subset(given.reads)
         and initial.domain().is_disjoint(sure.range())
-        and given.reads.domain().is_subset(initial.domain().union(sure.range()))
+        and given.reads.domain().is_subset(initial.domain().union(last.domain()))
     )
+
+
+def _same(left: isl.UnionMap, right: isl.UnionMap) -> isl.UnionMap:
+    """The pairs that touch one element."""
+    return left.apply_range(right.reverse())
 
 
 def has_quotients(site: Site) -> bool:

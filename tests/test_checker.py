@@ -130,7 +130,7 @@ def test_the_step_limit_is_an_honest_third_answer() -> None:
     before, after = pair("| y[{0}] += {0}", "| y[{0}] += {0}")
     verdict = compare(before, after, identity(after), step_limit=1)
     assert verdict.status in {"unknown", "legal"}
-    moved = dojoir.passes.parse_move("split(0, 4)").rewrite(before)
+    moved = dojoir.parse_move("split(0, 4)").rewrite(before)
     verdict = compare(before, moved.kernel, moved.instances, step_limit=1)
     assert verdict.status == "unknown"
     assert verdict.code == "undecided"
@@ -146,11 +146,11 @@ N
 | M
 | | s += x[{0}, {1}]
 """)
-    swap = dojoir.passes.parse_move("swap_scopes(1)").rewrite(k)
+    swap = dojoir.parse_move("swap_scopes(1)").rewrite(k)
     assert compare(k, swap.kernel, swap.instances)
     assert not is_exact(k, swap.kernel, swap.instances)
-    split = dojoir.passes.parse_move("split(1, 4)").rewrite(k)
+    split = dojoir.parse_move("split(1, 4)").rewrite(k)
     assert is_exact(k, split.kernel, split.instances)
-    lanes = dojoir.passes.parse_move("vectorize(1.0)").rewrite(k)
+    lanes = dojoir.parse_move("vectorize(1.0)").rewrite(k)
     assert compare(k, lanes.kernel, lanes.instances)
     assert not is_exact(k, lanes.kernel, lanes.instances)

@@ -1,0 +1,307 @@
+"""Wrong rewrites and wrong instance maps, which the checker must refuse wherever they do harm."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from races import race
+from walks import disagreement, draw_moves, orders_count, runs, start_kernel
+
+import dojoir
+from dojoir.affine import Affine
+from dojoir.correspondence import Correspondence
+from dojoir.dataflow import InstanceMap, compare, identity, limited
+from dojoir.ir import RELATIONS, Access, Const, Expr, Guard, Index, Kernel, Op, Scope, Statement
+from dojoir.limits import StepLimitReached
+from dojoir.passes.move import Refusal, Rewrite
+
+Fault = Callable[[Rewrite, Random], Rewrite | None]
+
+
+def _paths(kernel: Kernel, kind: type) -> list[tuple[int, ...]]:
+    return [path for path, node in kernel.walk() if isinstance(node, kind)]
+
+
+def _nudge(affine: Affine, random: Random) -> Affine:
+    return affine + random.choice((1, -1))
+
+
+def drop_guard(done: Rewrite, random: Random) -> Rewrite | None:
+    paths = _paths(done.kernel, Guard)
+    if not paths:
+        return None
+    path = random.choice(paths)
+    guard = done.kernel.at(path)
+    assert isinstance(guard, Guard)
+    return Rewrite(done.kernel.replace_node(path, *guard.body), done.instances)
+
+
+def another_condition(done: Rewrite, random: Random) -> Rewrite | None:
+    paths = _paths(done.kernel, Guard)
+    if not paths:
+        return None
+    path = random.choice(paths)
+    guard = done.kernel.at(path)
+    assert isinstance(guard, Guard)
+    number = random.randrange(len(guard.conditions))
+    one = guard.conditions[number]
+    one = random.choice(
+        (replace(one, relation=random.choice(RELATIONS)), replace(one, right=_nudge(one.right, random)))
+    )
+    conditions = (*guard.conditions[:number], one, *guard.conditions[number + 1 :])
+    return Rewrite(done.kernel.replace_node(path, replace(guard, conditions=conditions)), done.instances)
+
+
+def another_extent(done: Rewrite, random: Random) -> Rewrite | None:
+    paths = _paths(done.kernel, Scope)
+    if not paths:
+        return None
+    path = random.choice(paths)
+    scope = done.kernel.at(path)
+    assert isinstance(scope, Scope)
+    bounds = list(scope.extent.bounds)
+    number = random.randrange(len(bounds))
+    if len(bounds) > 1 and random.random() < 0.5:
+        del bounds[number]
+    else:
+        bounds[number] = _nudge(bounds[number], random)
+    extent = replace(scope.extent, bounds=tuple(bounds))
+    return Rewrite(done.kernel.replace_node(path, replace(scope, extent=extent)), done.instances)
+
+
+def _in_statement(done: Rewrite, random: Random, change: Callable[[Statement], Statement | None]) -> Rewrite | None:
+    path = random.choice(_paths(done.kernel, Statement))
+    statement = done.kernel.at(path)
+    assert isinstance(statement, Statement)
+    changed = change(statement)
+    return None if changed is None else Rewrite(done.kernel.replace_node(path, changed), done.instances)
+
+
+def another_index(done: Rewrite, random: Random) -> Rewrite | None:
+    """Off by one, another iterator, or the indices exchanged, in the target or in one read."""
+
+    def change(access: Access) -> Access:
+        if not access.indices:
+            return access
+        indices = list(access.indices)
+        number = random.randrange(len(indices))
+        index = indices[number]
+        if len(indices) > 1 and random.random() < 0.2:
+            return replace(access, indices=(*indices[1:], indices[0]))
+        if isinstance(index, Affine):
+            depths = sorted(index.iterators)
+            if depths and random.random() < 0.3:
+                index = (
+                    index + Affine.iterator(random.choice(depths)) - Affine.iterator(random.choice((0, depths[0])))
+                )
+            else:
+                index = _nudge(index, random)
+            indices[number] = index
+        return replace(access, indices=tuple(indices))
+
+    def within(expr: Expr) -> Expr:
+        match expr:
+            case Access():
+                return change(expr) if random.random() < 0.6 else expr
+            case Op(name, args):
+                return Op(name, tuple(map(within, args)))
+        return expr
+
+    def statement(old: Statement) -> Statement:
+        if random.random() < 0.4:
+            return replace(old, target=change(old.target))
+        return replace(old, value=within(old.value))
+
+    return _in_statement(done, random, statement)
+
+
+def swapped_operands(done: Rewrite, random: Random) -> Rewrite | None:
+    def change(old: Statement) -> Statement | None:
+        match old.value:
+            case Op(name, args) if len(args) > 1:
+                return replace(old, value=Op(name, args[::-1]))
+        return None
+
+    return _in_statement(done, random, change)
+
+
+def another_value(done: Rewrite, random: Random) -> Rewrite | None:
+    def within(expr: Expr) -> Expr:
+        match expr:
+            case Const(value):
+                return Const(value + 1)
+            case Index(affine):
+                return Index(_nudge(affine, random))
+            case Op(name, args):
+                return Op(
+                    random.choice((name, "max")) if name in {"add", "sub"} else name, tuple(map(within, args))
+                )
+        return expr
+
+    return _in_statement(done, random, lambda old: replace(old, value=within(old.value)))
+
+
+def another_operator(done: Rewrite, random: Random) -> Rewrite | None:
+    return _in_statement(
+        done, random, lambda old: replace(old, op=random.choice(("=", "+=", "*=", "max=", "min=")))
+    )
+
+
+def another_buffer(done: Rewrite, random: Random) -> Rewrite | None:
+    """Writes to another buffer of the same type and number of dimensions."""
+
+    def change(old: Statement) -> Statement | None:
+        mine = done.kernel.buffer(old.target.buffer)
+        others = [
+            b.name
+            for b in done.kernel.buffers
+            if b.role != "in" and b.dtype == mine.dtype and len(b.dims) == len(mine.dims) and b != mine
+        ]
+        return replace(old, target=replace(old.target, buffer=random.choice(others))) if others else None
+
+    return _in_statement(done, random, change)
+
+
+def lost_statement(done: Rewrite, random: Random) -> Rewrite | None:
+    number = random.randrange(len(done.kernel.sites))
+    path = done.kernel.sites[number].path
+    origins = (*done.instances.origins[:number], *done.instances.origins[number + 1 :])
+    return Rewrite(done.kernel.replace_node(path), replace(done.instances, origins=origins))
+
+
+def doubled_statement(done: Rewrite, random: Random) -> Rewrite | None:
+    number = random.randrange(len(done.kernel.sites))
+    path = done.kernel.sites[number].path
+    statement = done.kernel.at(path)
+    origins = (*done.instances.origins[: number + 1], *done.instances.origins[number:])
+    return Rewrite(done.kernel.replace_node(path, statement, statement), replace(done.instances, origins=origins))
+
+
+def another_order(done: Rewrite, random: Random) -> Rewrite | None:
+    """Two neighbours exchanged, the map with them."""
+    kernel = done.kernel
+    pairs = [path for path, _ in kernel.walk() if path[-1] > 0]
+    if not pairs:
+        return None
+    second = random.choice(pairs)
+    first = (*second[:-1], second[-1] - 1)
+    a = [k for k, site in enumerate(kernel.sites) if site.path[: len(first)] == first]
+    b = [k for k, site in enumerate(kernel.sites) if site.path[: len(second)] == second]
+    if not a or not b:
+        return None
+    order = [*range(a[0]), *b, *a, *range(b[-1] + 1, len(kernel.sites))]
+    origins = tuple(done.instances.origins[k] for k in order)
+    swapped = kernel.replace_node(second, kernel.at(first)).replace_node(first, kernel.at(second))
+    return Rewrite(swapped, replace(done.instances, origins=origins))
+
+
+def another_origin(done: Rewrite, random: Random) -> Rewrite | None:
+    """The right rewrite, and a map that is off by one or names another statement."""
+    origins = list(done.instances.origins)
+    number = random.randrange(len(origins))
+    origin = origins[number]
+    if origin is None:
+        return None
+    if origin.iterators and random.random() < 0.6:
+        row = list(origin.iterators)
+        at = random.randrange(len(row))
+        row[at] = _nudge(row[at], random)
+        origin = replace(origin, iterators=tuple(row))
+    else:
+        origin = random.choice(origins)
+    origins[number] = origin
+    return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
+
+
+def no_origin(done: Rewrite, random: Random) -> Rewrite | None:
+    """A map that says of a statement that it stands for nothing."""
+    origins = list(done.instances.origins)
+    origins[random.randrange(len(origins))] = None
+    return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
+
+
+def another_collapse(done: Rewrite, random: Random) -> Rewrite | None:
+    temporaries = [b for b in done.kernel.buffers if b.role == "tmp" and b.dims]
+    if not temporaries:
+        return None
+    buffer = random.choice(temporaries)
+    dims = list(buffer.dims)
+    number = random.randrange(len(dims))
+    dims[number] = replace(dims[number], collapsed=not dims[number].collapsed)
+    return Rewrite(done.kernel.replace_buffer(replace(buffer, dims=tuple(dims))), done.instances)
+
+
+def another_mark(done: Rewrite, random: Random) -> Rewrite | None:
+    paths = _paths(done.kernel, Scope)
+    if not paths:
+        return None
+    path = random.choice(paths)
+    scope = done.kernel.at(path)
+    assert isinstance(scope, Scope)
+    return Rewrite(done.kernel.replace_node(path, replace(scope, marks=(random.choice("pv"),))), done.instances)
+
+
+FAULTS: tuple[Fault, ...] = (
+    drop_guard, another_condition, another_extent, another_index, another_index, swapped_operands, another_value,
+    another_operator, another_buffer, lost_statement, doubled_statement, another_order, another_origin, no_origin,
+    another_collapse, another_mark,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A fault that was accepted and does harm."""
+
+    what: str
+    before: Kernel
+    after: Kernel
+    instances: InstanceMap
+
+    def text(self) -> str:
+        return f"{dojoir.to_text(self.before)}\n# became\n{dojoir.to_text(self.after)}\n# by {self.instances}"
+
+
+def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted]:
+    """Faults in rewrites of one kernel; those that the checker accepts though they do harm."""
+    kernel, exact = start_kernel(random)
+    calls = runs(kernel, random, 3)
+    rewrites = [Rewrite(kernel, identity(kernel))]
+    for move in draw_moves(kernel, random, 4):
+        try:
+            rewrites.append(move.rewrite(kernel))
+        except (Refusal, dojoir.ArgumentError):
+            continue
+    found = []
+    for _ in range(tries):
+        fault = random.choice(FAULTS)
+        wrong = fault(random.choice(rewrites), random)
+        if wrong is None:
+            continue
+        counts["planted"] += 1
+        try:
+            verdict = compare(kernel, wrong.kernel, wrong.instances)
+        except Exception as error:
+            what = f"{fault.__name__}: {type(error).__name__}: {error}"
+            found.append(Planted(what, kernel, wrong.kernel, wrong.instances))
+            continue
+        counts[f"planted, {verdict.status}"] += 1
+        if not verdict:
+            continue
+        ordered = exact or not orders_count(kernel) or _keeps_bits(kernel, wrong)
+        harm = disagreement(wrong.kernel, calls, ordered) or next(
+            filter(None, (race(wrong.kernel, call.sizes) for call in calls)), None
+        )
+        if harm is not None:
+            found.append(Planted(f"{fault.__name__}: {harm}", kernel, wrong.kernel, wrong.instances))
+    return found
+
+
+def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
+    try:
+        with limited(2_000_000):
+            return Correspondence(kernel, wrong.kernel, wrong.instances, True).refusal() is None
+    except StepLimitReached:
+        return False

@@ -1,0 +1,76 @@
+"""Random walks of legal moves, refused moves and planted faults; `tests/fuzz.py` runs more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from faults import plant
+from flows import has_gathers, wrong_flow
+from races import race
+from walks import draw_moves, some_sizes, start_kernel, walk
+
+import dojoir
+from dojoir.limits import StepLimitReached, limited
+from dojoir.passes.move import Refusal
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_walks_keep_the_meaning(block: int) -> None:
+    made = 0
+    for number in range(6):
+        result = walk(Random(f"walk {block} {number}"), ("llvm",), precision=False, longest=5)
+        assert not result.failures, "\n\n".join(f.what + "\n" + f.text() for f in result.failures)
+        made += result.counts["moves"]
+    assert made > 10
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_faults_that_do_harm_are_refused(block: int) -> None:
+    counts: Counter[str] = Counter()
+    for number in range(5):
+        found = plant(Random(f"fault {block} {number}"), counts, tries=8)
+        assert not found, "\n\n".join(fault.what + "\n" + fault.text() for fault in found)
+    assert counts["planted, illegal"] > 10
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_flow_is_that_of_a_run(seed: int) -> None:
+    random = Random(f"flow {seed}")
+    kernel, _ = start_kernel(random)
+    for move in draw_moves(kernel, random, 3):  # legal or not: whatever is well-formed has a flow
+        try:
+            after = move.rewrite(kernel).kernel
+            dojoir.prove(after)
+        except (Refusal, dojoir.DojoError):
+            continue
+        kernel = after
+    sizes = some_sizes(kernel, random, 4)
+    if has_gathers(kernel) or sizes is None:
+        return
+    try:
+        with limited(500_000):
+            wrong = wrong_flow(kernel, sizes, strict=random.random() < 0.5)
+    except StepLimitReached:
+        return
+    assert wrong is None, f"{wrong}\n{kernel}"
+
+
+SHARED = """kernel f(N)
+in  x: i32[N]
+out y: i32
+tmp t: i32
+y = 0
+N : {mark}
+| t = x[{{0}}]
+| y {op} t
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "races"), [("v", "+=", False), ("p", "+=", True), ("v", "=", True), ("p", "max=", True)]
+)
+def test_races_are_seen(mark: str, op: str, races: bool) -> None:
+    kernel = dojoir.parse(SHARED.format(mark=mark, op=op))
+    assert (race(kernel, {"N": 3}) is not None) == races
