@@ -110,9 +110,10 @@ def test_the_table_of_moves_is_complete() -> None:
     assert set(written) == {move.name for move in dojoir.MOVES}
 
 
-def test_the_table_of_targets_is_complete() -> None:
+def test_the_tables_of_passes_and_targets_are_complete() -> None:
     text = README.read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == set(dojoir.TARGETS)
+    rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert rows == [*dojoir.PASSES, *dojoir.TARGETS]
 
 
 # -- docstrings --------------------------------------------------------------------------------------------
