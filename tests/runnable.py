@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from random import Random
 
 import numpy as np
@@ -41,6 +42,9 @@ from dojoir.rounding import FORMATS
 F32, F64, I32, BOOL = DTYPES["f32"], DTYPES["f64"], DTYPES["i32"], DTYPES["bool"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
 """Mostly f32 and i32."""
+
+STACK = 64 * 1024
+"""The largest temporary that is put on the stack, in bytes: what the move `place` allows."""
 
 DEEPEST = 6
 """How many scopes are put inside one another."""
@@ -189,7 +193,8 @@ class _Maker(Expressions):
         rank = len(buffer.dims)
         kept = [dim.extent for dim in buffer.dims if not dim.collapsed]
         storage = "heap"
-        if all(extent.is_constant for extent in kept):
+        elements = prod(extent.offset + 8 for extent in kept)  # with the largest padding
+        if all(extent.is_constant for extent in kept) and elements * buffer.dtype.itemsize <= STACK:
             storage = self.random.choice(("heap", "stack", "reg") if not kept else ("heap", "stack"))
         return replace(
             buffer,
