@@ -35,6 +35,10 @@ CACHE_LINE = 64
 
 _MOST_UNROLLED = 65534  # what GCC takes in its pragma
 
+STACK_ALIGN = 64
+"""What an array on the stack is aligned to. gcc 12 takes such arrays to be aligned for its vectors without seeing
+to it (it stores with vmovaps to a frame that is aligned to 16), unless it is told."""
+
 
 @dataclass(frozen=True)
 class Around:
@@ -125,7 +129,8 @@ class Statements:
     def _local(self, array: Array) -> Iterator[str]:
         assert isinstance(array.elements, Const), f"array {array.name} outside the heap has an open size"
         name = self.values.names[array.name]
-        aligned = f"_Alignas({array.align}) " if array.align > array.dtype.itemsize else ""
+        align = max(array.align, STACK_ALIGN)
+        aligned = f"_Alignas({align}) " if align > array.dtype.itemsize else ""
         yield f"{aligned}{self.values.spelling.element(array.dtype)} {name}[{max(1, int(array.elements.value))}];"
         if array.name not in self.values.usage.live:
             yield f"(void){name};"

@@ -57,3 +57,18 @@ def test_the_last_write_is_the_last(text: str, sizes: dict[str, int]) -> None:
     except StepLimitReached:
         return
     assert wrong is None
+
+
+def test_arrays_on_the_stack_are_aligned_for_vectors() -> None:
+    """gcc 12 stores vectors to an array on the stack as if it were aligned, and aligns the frame only if told:
+    without that, the kernel crashed in every other process."""
+    kernel = dojoir.parse("""kernel f()
+out y: f32[6]
+tmp t: f32[6, 24] stack
+6 : v
+| 24
+| | t[{0}, {1}] = 3.0
+6
+| y[{0}] = t[{0}, 23]
+""")
+    assert "_Alignas(64) float t[144];" in dojoir.emit(kernel, "c")

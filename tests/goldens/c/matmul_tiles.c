@@ -20,7 +20,7 @@ int32_t matmul(const float *restrict a, const float *restrict b, float *restrict
     #pragma omp parallel for schedule(static)
     for (int64_t io = 0; io < N / 4; io++) {  // N // 4 : p @io
         for (int64_t jo = 0; jo < M / 16; jo++) {  // M // 16 @jo
-            float t[64];
+            _Alignas(64) float t[64];
             #pragma GCC unroll 4
             for (int64_t i = 0; i < 4; i++) {  // 4 : u @i
                 #pragma omp simd
