@@ -44,7 +44,7 @@ def kernel(text: str) -> dojoir.Kernel:
     return k
 
 
-def refused(k: dojoir.Kernel, move: str) -> dojoir.passes.Verdict:  # type: ignore[name-defined]
+def refused(k: dojoir.Kernel, move: str) -> dojoir.Verdict:
     verdict = dojoir.check(k, move)
     assert not verdict, f"{move} should not be legal"
     with pytest.raises(IllegalMove) as caught:
