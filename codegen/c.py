@@ -114,14 +114,6 @@ def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> s
     usage = usage_of(program)
     worst = worst_status(program.body)
     printer = Statements(Values(names, usage, loop_ranges(program), spelling), worst)
-    by_value = {var.name: var for var in program.by_value}
-    params = [
-        f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
-        if array.name in by_value
-        else _pointer(array, names[array.name], spelling)
-        for array in program.arguments
-    ]
-    params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
     main = list(printer.block(program.body, Around(), spaced=True))
     mentioned = frozenset(words("\n".join(main)))
     given = [array.name for array in program.arguments] + [size.name for size in program.sizes]
@@ -129,10 +121,26 @@ def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> s
     start += [f"int32_t status = {OK};"] if worst else []
     body = [*start, *([""] if start and main else []), *main]
     body += [*([""] if main and main[-1] == "}" else []), f"return {'status' if worst else OK};"]
-    head = f"int32_t {symbol(program.name)}({', '.join(params) or 'void'})"
-    return "\n".join([head, "{", *indent(body), "}"])
+    return "\n".join([_head(program, names, spelling, "restrict "), "{", *indent(body), "}"])
 
 
-def _pointer(array: Array, name: str, spelling: Spelling) -> str:
+def declaration(program: Program) -> str:
+    """The declaration of the function of a program, in words that C and C++ share."""
+    return _head(program, identifiers(program), Spelling(), "") + ";"
+
+
+def _head(program: Program, names: Mapping[str, str], spelling: Spelling, qualifier: str) -> str:
+    by_value = {var.name: var for var in program.by_value}
+    params = [
+        f"{spelling.type(by_value[array.name].type)} {names[array.name]}"
+        if array.name in by_value
+        else _pointer(array, names[array.name], spelling, qualifier)
+        for array in program.arguments
+    ]
+    params += [f"{spelling.type(size.type)} {names[size.name]}" for size in program.sizes]
+    return f"int32_t {symbol(program.name)}({', '.join(params) or 'void'})"
+
+
+def _pointer(array: Array, name: str, spelling: Spelling, qualifier: str) -> str:
     const = "const " if array.constant else ""
-    return f"{const}{spelling.element(array.dtype)} *restrict {name}"
+    return f"{const}{spelling.element(array.dtype)} *{qualifier}{name}"
