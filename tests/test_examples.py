@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reach import EXAMPLES, Example, names
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+import dojoir
 
 
 def run(capsys: pytest.CaptureFixture[str], example: str, /, **small: Any) -> str:
@@ -54,3 +55,34 @@ def test_example_05_save_and_replay(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "05_save_and_replay.py")
     assert '"tile(@i, @j, 8, 32)"' in out
     assert "kernel matmul_nt" in out
+
+
+@pytest.fixture(scope="module", params=names())
+def example(request: pytest.FixtureRequest) -> Example:
+    return Example(request.param)
+
+
+def test_each_text_has_its_moves() -> None:
+    assert names() == sorted(path.stem for path in EXAMPLES.glob("*.dojo"))
+
+
+def test_the_moves_reach_the_text_they_say(example: Example) -> None:
+    lines = [line.lstrip("| ").split(" @")[0] for line in str(example.trace.kernel).splitlines()]
+    assert example.reached
+    for line in example.reached:
+        assert line in lines, str(example.trace.kernel)
+
+
+def test_the_trace_of_an_example_is_certified_and_loaded_again(example: Example, tmp_path: Path) -> None:
+    assert example.trace.is_safe
+    example.trace.save(tmp_path / "trace.json")
+    again = dojoir.Trace.load(tmp_path / "trace.json")
+    assert again.replay() == example.trace.kernel
+    verdict = dojoir.certify(again)
+    assert verdict, str(verdict)
+
+
+def test_an_example_means_the_same_after_its_moves(example: Example) -> None:
+    kernel, start = example.trace.kernel, example.trace.start
+    report = dojoir.verify(kernel, start, sizes=example.sizes, seeds=(0,), distributions=("normal",), threads=2)
+    assert report.ok, str(report)
