@@ -117,7 +117,8 @@ class JoinScopes(Move):
 class Split(Move):
     """Strip-mines a scope: an outer scope over blocks of `factor` iterations, an inner one over each block.
 
-    Where the extent is not known to be a multiple of the factor, the inner extent of the last block is a `min`.
+    Where a bound of the extent is not known to be a multiple of the factor, the inner extent is a `min` that makes
+    the last block end there.
     The label `j` stays on the outer scope, the inner one gets `j_in`. A mark `p` stays outside, `v` and `u` go to
     the inner scope.
 
@@ -197,15 +198,27 @@ class Unsplit(Undoing):
         for path, scope in scopes(kernel):
             if len(scope.body) != 1 or not isinstance(scope.body[0], Scope):
                 continue
-            own = Affine.iterator(kernel.depth_of(path))
-            first, *rest = scope.body[0].extent.bounds
-            if not first.is_constant:
-                continue
-            bounds = [bound + own * first.offset for bound in rest]
-            if not rest:
-                bounds = [whole(kernel, bound * first.offset) for bound in scope.extent.bounds]
-            if not any(own.iterators <= bound.iterators for bound in bounds):
-                yield cls(place_of(path), Formula(format_extent(Extent(tuple(bounds)))))
+            extent = original_extent(kernel, scope, scope.body[0], kernel.depth_of(path))
+            if extent is not None:
+                yield cls(place_of(path), Formula(format_extent(extent)))
+
+
+def original_extent(kernel: Kernel, outer: Scope, inner: Scope, depth: int) -> Extent | None:
+    """The extent that was split into those of two scopes, the outer one at `depth`, if it looks like that."""
+    first, *rest = inner.extent.bounds
+    if not first.is_constant or first.offset < 1:
+        return None
+    ends = {
+        blocks(end, first.offset): end for end in (bound + Affine.iterator(depth) * first.offset for bound in rest)
+    }
+    if any(depth in end.iterators for end in ends.values()):
+        return None
+    return Extent(tuple(ends.get(b) or whole(kernel, b * first.offset) for b in outer.extent.bounds))
+
+
+def blocks(bound: Affine, factor: int) -> Affine:
+    """How many blocks of `factor` iterations there are, the last one not always full."""
+    return (bound + (factor - 1)) // factor
 
 
 def whole(kernel: Kernel, affine: Affine) -> Affine:
@@ -285,10 +298,12 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
         raise Refusal("bad-factor", f"the factor must be at least 1, not {factor}", path)
     depth = kernel.depth_of(path)
     block = Affine.iterator(depth)
-    whole = _divides(kernel, scope.extent, factor)
     bounds = scope.extent.bounds
-    outer = Extent(tuple(bound // factor if whole else (bound + (factor - 1)) // factor for bound in bounds))
-    rest = () if whole else tuple(bound - block * factor for bound in bounds)
+    full = [_divides(kernel, bound, factor) for bound in bounds]
+    outer = Extent(
+        tuple(b // factor if is_full else blocks(b, factor) for b, is_full in zip(bounds, full, strict=True))
+    )
+    rest = [b - block * factor for b, is_full in zip(bounds, full, strict=True) if not is_full]
     new = _deeper(depth, {depth: block * factor + Affine.iterator(depth + 1)})
     inner = Scope(
         Extent((Affine.constant(factor), *rest)),
@@ -301,13 +316,10 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
     return Rewrite(after, renamed_inside(kernel, path, new))
 
 
-def _divides(kernel: Kernel, extent: Extent, factor: int) -> bool:
-    """Whether every bound is a multiple of the factor, by its form or by the facts of the kernel."""
-    rests = [bound % factor for bound in extent.bounds]
-    return all(
-        rest == ZERO or (not rest.iterators and sets_of(kernel).always(Condition(rest, "==", ZERO)))
-        for rest in rests
-    )
+def _divides(kernel: Kernel, bound: Affine, factor: int) -> bool:
+    """Whether a bound is a multiple of the factor, by its form or by the facts of the kernel."""
+    rest = bound % factor
+    return rest == ZERO or (not rest.iterators and sets_of(kernel).always(Condition(rest, "==", ZERO)))
 
 
 def _deeper(depth: int, changed: dict[int, Affine]) -> Replace:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dojoir.affine import Affine
 from dojoir.dataflow import identity
 from dojoir.ir import Extent, Kernel, Path, Scope
 from dojoir.passes.move import (
@@ -22,7 +21,7 @@ from dojoir.passes.move import (
     scopes,
     then,
 )
-from dojoir.passes.scopes import split, swap, unsplit, whole
+from dojoir.passes.scopes import original_extent, split, swap, unsplit
 from dojoir.printer import format_extent
 
 TILE_SIZES = (16, 32, 64)
@@ -164,23 +163,14 @@ def _tiled(kernel: Kernel) -> Iterator[tuple[tuple[Place, ...], tuple[Formula, .
         while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], Scope) and len(nest) < 6:
             nest.append(nest[-1].body[0])
         for count in (2, 3):
-            inner = nest[count : 2 * count]
-            if len(inner) < count or not all(s.extent.bounds[0].is_constant for s in inner):
-                continue
-            extents = [_original(kernel, outer, tile, kernel.depth_of(path) + k)
-                       for k, (outer, tile) in enumerate(zip(nest, inner, strict=False))]  # fmt: skip
-            yield (
-                tuple(place_of(path + (0,) * k) for k in range(count)),
-                tuple(Formula(format_extent(extent)) for extent in extents),
-            )
-
-
-def _original(kernel: Kernel, outer: Scope, inner: Scope, depth: int) -> Extent:
-    """The extent that was split into those of two scopes, the outer one at `depth`."""
-    first, *rest = inner.extent.bounds
-    if not rest:
-        return Extent(tuple(whole(kernel, bound * first.offset) for bound in outer.extent.bounds))
-    return Extent(tuple(bound + Affine.iterator(depth) * first.offset for bound in rest))
+            pairs = enumerate(zip(nest, nest[count : 2 * count], strict=False))
+            found = [original_extent(kernel, *pair, kernel.depth_of(path) + k) for k, pair in pairs]
+            extents = [extent for extent in found if extent is not None]
+            if len(extents) == count:
+                yield (
+                    tuple(place_of(path + (0,) * k) for k in range(count)),
+                    tuple(Formula(format_extent(extent)) for extent in extents),
+                )
 
 
 def _tile_size(kernel: Kernel, base: Path, level: int) -> int:
