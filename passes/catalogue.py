@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import get_args, get_origin
 
-from dojoir.errors import ArgumentError, Diagnostic, did_you_mean
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.grammar.query import parse_query
+from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Extract, Inline
@@ -21,6 +23,7 @@ from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
 from dojoir.passes.staging import Stage, Unstage
 from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile, Untile
+from dojoir.passes.trivial import AddScope, RemoveScope
 
 MOVES: tuple[type[Move], ...] = (
     JoinScopes,
@@ -39,11 +42,15 @@ MOVES: tuple[type[Move], ...] = (
     Peel,
     Unpeel,
     SetExtent,
+    RemoveScope,
+    AddScope,
     ReuseDims,
     MaterializeDims,
     PlaceBuffer,
     ReorderDims,
     PadDims,
+    SplitDim,
+    JoinDims,
     Stage,
     Unstage,
     SplitReduction,
@@ -83,7 +90,8 @@ def build_move(call: Call) -> Move:
     words = list(call.arguments)
     lists = [t for t in parameters.values() if get_origin(t) is tuple]
     single = len(parameters) - len(lists)
-    if lists and len(words) > single and (len(words) - single) % len(lists) == 0:
+    least = single + (0 if kind.lists_may_be_empty() else 1)
+    if lists and len(words) >= least and (len(words) - single) % len(lists) == 0:
         share = (len(words) - single) // len(lists)
         for parameter in parameters.values():
             if get_origin(parameter) is tuple:
@@ -106,13 +114,24 @@ def _convert(call: Call, word: str, kind: object, usage: str) -> object:
             raise _error(call, "bad-arguments", f"'{word}' is not an integer, in {usage}")
         return int(word)
     if kind is Place:
+        if word.startswith("<"):
+            return _query(call, word)
         label = word.startswith("@") and word[1:].isidentifier()
         if not (label or all(part.isascii() and part.isdigit() for part in word.split("."))):
-            raise _error(call, "bad-place", f"'{word}' is not a place such as 0.1 or @j, in {usage}")
+            example = "a place such as 0.1, @j or <writes y in @i>"
+            raise _error(call, "bad-place", f"'{word}' is not {example}, in {usage}")
     elif kind is Formula:
         return Formula(word)
     elif kind in {BufferName, Word} and not word.isidentifier():
         raise _error(call, "bad-arguments", f"'{word}' is not a name, in {usage}")
+    return word
+
+
+def _query(call: Call, word: str) -> str:
+    try:
+        parse_query(word)
+    except ParseError as error:
+        raise _error(call, "bad-query", f"in {word}: {error.diagnostic.message}") from None
     return word
 
 

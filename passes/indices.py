@@ -24,14 +24,17 @@ from dojoir.ir import (
 )
 
 
-def map_indices(node: Node, new: Callable[[Affine], Affine]) -> Node:
-    """The node with `new` applied to every index, bound and side of a condition, and to affine values."""
+def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = False) -> Node:
+    """The node with `new` applied to every index, bound and side of a condition, and to affine values; to whole
+    numbers too if `constants` are meant."""
 
     def access(a: Access) -> Access:
         return Access(a.buffer, tuple(access(i) if isinstance(i, Access) else new(i) for i in a.indices))
 
     def expr(e: Expr) -> Expr:
         match e:
+            case Const(int() as value) if constants:
+                return index_value(new(Affine.constant(value)))
             case Const():
                 return e
             case Index(affine):
@@ -48,10 +51,12 @@ def map_indices(node: Node, new: Callable[[Affine], Affine]) -> Node:
             return Statement(access(target), op, expr(value))
         case Scope(extent, body):
             bounds = tuple(map(new, extent.bounds))
-            return replace(node, extent=Extent(bounds), body=tuple(map_indices(child, new) for child in body))
+            return replace(
+                node, extent=Extent(bounds), body=tuple(map_indices(child, new, constants) for child in body)
+            )
         case Guard(conditions, body):
             sides = tuple(replace(c, left=new(c.left), right=new(c.right)) for c in conditions)
-            return Guard(sides, tuple(map_indices(child, new) for child in body))
+            return Guard(sides, tuple(map_indices(child, new, constants) for child in body))
 
 
 def without_divisions(affine: Affine, atom: Iter, extent: int) -> Affine:
@@ -80,3 +85,39 @@ def _parts(numerator: Affine, divisor: int, atom: Iter, extent: int) -> tuple[Af
     if coefficient < 0 or rest.offset + coefficient * (extent - 1) >= common:
         return numerator, Affine.constant(0)
     return numerator - rest, rest
+
+
+def slots_of(nodes: tuple[Node, ...], depth: int) -> list[tuple[Affine, int]]:
+    """Every affine expression in nodes at `depth`, in the order of the text, with how many scopes are around it."""
+    found: list[tuple[Affine, int]] = []
+
+    def note(_: int, slot: Affine, inside: int) -> Affine:
+        found.append((slot, inside))
+        return slot
+
+    map_slots(nodes, depth, note)
+    return found
+
+
+def map_slots(nodes: tuple[Node, ...], depth: int, new: Callable[[int, Affine, int], Affine]) -> tuple[Node, ...]:
+    """The nodes with every affine expression replaced by what `new` gives for its number in the order of the text,
+    itself, and how many scopes are around it. `depth` scopes are around the nodes."""
+    number = -1
+
+    def visit(node: Node, depth: int) -> Node:
+        def slot(affine: Affine) -> Affine:
+            nonlocal number
+            number += 1
+            return new(number, affine, depth)
+
+        match node:
+            case Statement():
+                return map_indices(node, slot, constants=True)
+            case Scope(extent, body):
+                bounds = tuple(map(slot, extent.bounds))
+                return replace(node, extent=Extent(bounds), body=tuple(visit(child, depth + 1) for child in body))
+            case Guard(conditions, body):
+                sides = tuple(replace(c, left=slot(c.left), right=slot(c.right)) for c in conditions)
+                return Guard(sides, tuple(visit(child, depth) for child in body))
+
+    return tuple(visit(node, depth) for node in nodes)

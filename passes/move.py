@@ -116,6 +116,11 @@ class Move(ABC):
         hints = get_type_hints(cls)
         return {field.name: hints[field.name] for field in fields(cls)}
 
+    @classmethod
+    def lists_may_be_empty(cls) -> bool:
+        """Whether the lists among the arguments may be left out: they are empty by default."""
+        return all(field.default == () for field in fields(cls) if str(field.type).startswith("tuple"))
+
 
 class Undoing(Move):
     """A move that takes another one back. It finds the kernel from which that other move leads to this one, to the
@@ -161,6 +166,20 @@ def scope_at(kernel: Kernel, place: Place) -> tuple[Path, Scope]:
     if not isinstance(node, Scope):
         raise Refusal("not-a-scope", f"{place} is a {type(node).__name__.lower()}, not a scope", path)
     return path, node
+
+
+def unhinted(path: Path, *nest: Scope) -> None:
+    """Raises Refusal where a scope of a nest has hints: a move that changes what its iterations are would make
+    them say something else, or lose them."""
+    for level, scope in enumerate(nest):
+        for hint in scope.hints:
+            where = format_path(path + (0,) * level)
+            raise Refusal(
+                "hinted-scope",
+                f"the scope at {where} has the hint {hint}, which is about its iterations as they are",
+                path,
+                f"take it off first: {hint.removal(where)}",
+            )
 
 
 def only_child(path: Path, scope: Scope) -> Scope:

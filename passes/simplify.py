@@ -7,8 +7,8 @@ from dojoir.passes.trace import Trace
 
 
 def simplify(trace: Trace) -> None:
-    """Deletes temporaries that nothing reads, until none is left, then collapses every dimension of a temporary
-    that needs no storage of its own. It leaves the scopes as they are.
+    """Deletes temporaries that nothing reads, until none is left, then takes away the scopes of extent 1 that have
+    no mark, and collapses every dimension of a temporary that needs no storage of its own.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -19,11 +19,12 @@ def simplify(trace: Trace) -> None:
     ... N
     ... | t[{0}] = 2 * x[{0}]
     ... | u[{0}] = t[{0}]
-    ... | y[{0}] = t[{0}] + 1
+    ... | 1
+    ... | | y[{0} + {1}] = t[{0}] + 1
     ... ''')
     >>> trace = dojoir.PASSES["simplify"].on(k)
     >>> [str(move) for move in trace.moves]
-    ['delete_temporary(u)', 'reuse_dims(t, 0)']
+    ['delete_temporary(u)', 'remove_scope(0.1)', 'reuse_dims(t, 0)']
     >>> print(trace.kernel)
     kernel f(N)
     in  x: f32[N]
@@ -36,6 +37,7 @@ def simplify(trace: Trace) -> None:
     <BLANKLINE>
     """
     delete_dead(trace)
+    repeat(first(moves_named("remove_scope")))(trace)
     every(moves_named("reuse_dims"))(trace)
 
 
