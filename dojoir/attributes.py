@@ -49,5 +49,14 @@ def storage_error(buffer: Buffer) -> str | None:
     return None
 
 
+def stream_error(buffer: Buffer) -> str | None:
+    """Why the stores to the buffer cannot bypass the caches, or None."""
+    if buffer.stream and buffer.role == "in":
+        return f"stream is for stores, and {buffer.name} is an input: leave it out"
+    if buffer.stream and buffer.storage != "heap":
+        return f"stream is for memory, and {buffer.name} is in {buffer.storage}: leave out one of them"
+    return None
+
+
 def _argument(buffer: Buffer) -> str:
     return f"{buffer.name} is an argument, and its storage is the caller's"

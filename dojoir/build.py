@@ -49,9 +49,10 @@ from types import TracebackType
 from typing import NoReturn
 
 from dojoir.affine import Affine
-from dojoir.attributes import align_error, order_error, pad_error, storage_error
+from dojoir.attributes import align_error, order_error, pad_error, storage_error, stream_error
 from dojoir.dtypes import DTYPES
 from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.hints import Hint
 from dojoir.ir import (
     DEEPEST,
     DEEPEST_EXPRESSION,
@@ -258,9 +259,10 @@ class Builder:
         order: Sequence[int] | None = None,
         pad: Sequence[int] | None = None,
         align: int = 0,
+        stream: bool = False,
     ) -> Array:
-        """An `out` buffer, as `input`."""
-        return self._declare("out", name, dtype, dims, "heap", order, pad, align)
+        """An `out` buffer, as `input`. With `stream` its stores bypass the caches."""
+        return self._declare("out", name, dtype, dims, "heap", order, pad, align, stream=stream)
 
     def inout(
         self,
@@ -271,9 +273,10 @@ class Builder:
         order: Sequence[int] | None = None,
         pad: Sequence[int] | None = None,
         align: int = 0,
+        stream: bool = False,
     ) -> Array:
-        """An `inout` buffer, as `input`."""
-        return self._declare("inout", name, dtype, dims, "heap", order, pad, align)
+        """An `inout` buffer, as `output`."""
+        return self._declare("inout", name, dtype, dims, "heap", order, pad, align, stream=stream)
 
     def temp(
         self,
@@ -285,11 +288,12 @@ class Builder:
         order: Sequence[int] | None = None,
         pad: Sequence[int] | None = None,
         align: int = 0,
+        stream: bool = False,
         collapsed: Sequence[int] = (),
     ) -> Array:
-        """A `tmp` buffer, as `input`. The dimensions numbered in `collapsed`, and those written `"N~"`, have no
+        """A `tmp` buffer, as `output`. The dimensions numbered in `collapsed`, and those written `"N~"`, have no
         storage of their own."""
-        return self._declare("tmp", name, dtype, dims, storage, order, pad, align, collapsed)
+        return self._declare("tmp", name, dtype, dims, storage, order, pad, align, collapsed, stream)
 
     def _declare(
         self,
@@ -302,6 +306,7 @@ class Builder:
         pad: Sequence[int] | None,
         align: int,
         collapsed: Sequence[int] = (),
+        stream: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -317,8 +322,15 @@ class Builder:
             None if order is None else tuple(order),
             None if pad is None else tuple(pad),
             align,
+            stream,
         )
-        error = storage_error(buffer) or order_error(buffer) or pad_error(buffer) or align_error(buffer)
+        error = (
+            storage_error(buffer)
+            or order_error(buffer)
+            or pad_error(buffer)
+            or align_error(buffer)
+            or stream_error(buffer)
+        )
         if error is not None:
             raise ArgumentError(error, "bad-attribute")
         self._buffers[name] = buffer
@@ -351,9 +363,11 @@ class Builder:
 
     # -- the body ----------------------------------------------------------------------------------------
     @contextmanager
-    def scope(self, extent: str | Number, *marks: str, label: str | None = None) -> Iterator[Value]:
+    def scope(
+        self, extent: str | Number, *marks: str, label: str | None = None, hints: Sequence[Hint] = ()
+    ) -> Iterator[Value]:
         """A scope around what is said inside `with`, which gives its iterator. The extent is the name of a size,
-        an affine value, or the `min` of such."""
+        an affine value, or the `min` of such; hints are of `dojoir.hints`."""
         for number, mark in enumerate(marks):
             if mark not in MARKS:
                 known = did_you_mean(mark, MARKS) or f": write some of {', '.join(MARKS)}"
@@ -373,7 +387,7 @@ class Builder:
                 yield iterator
         finally:
             self._scopes.pop()
-        self._open[-1].append(Scope(bounds, tuple(body), marks, label))
+        self._open[-1].append(Scope(bounds, tuple(body), marks, label, hints=tuple(hints)))
 
     @contextmanager
     def guard(self, *conditions: Value | bool) -> Iterator[None]:

@@ -192,7 +192,7 @@ def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
         return refuse("changed-header", "the sizes, facts or fp mode of the kernel would change", before)
     for old in before.arguments:
         new = next((b for b in after.arguments if b.name == old.name), None)
-        if new != old:
+        if new is None or replace(new, stream=old.stream) != old:
             return refuse("changed-argument", f"the argument `{old.name}` would change", before)
     if len(after.arguments) != len(before.arguments):
         return refuse("changed-argument", "the kernel would have another argument", before)
@@ -212,14 +212,14 @@ def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | N
 
 
 def _unmarked(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The tree without its marks."""
+    """The tree without its marks and hints."""
 
     def bare(node: Node) -> Node:
         match node:
             case Statement():
                 return node
             case Scope():
-                return replace(node, marks=(), body=_unmarked(node.body))
+                return replace(node, marks=(), hints=(), body=_unmarked(node.body))
             case Guard():
                 return replace(node, body=_unmarked(node.body))
 

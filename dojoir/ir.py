@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dojoir.affine import Affine, Iter, SizeVar
 from dojoir.dtypes import DType
 from dojoir.errors import ArgumentError, Source, Span, did_you_mean
+from dojoir.hints import Hint, in_order
 
 Path = tuple[int, ...]
 """A place in the tree: child indices from the root, `(0, 1)` written `0.1`."""
@@ -160,13 +161,19 @@ class Statement:
 
 @dataclass(frozen=True)
 class Scope:
-    """A one-dimensional loop from 0 to its extent. `marks` say how a target runs it."""
+    """A one-dimensional loop from 0 to its extent. `marks` say how a target runs it, `hints` what else it may do;
+    their order says nothing."""
 
     extent: Extent
     body: tuple[Node, ...]
     marks: tuple[str, ...] = ()
     label: str | None = field(default=None, compare=False, repr=False)
     loc: Span | None = field(default=None, compare=False, repr=False)
+    hints: tuple[Hint, ...] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if len(self.hints) > 1:
+            object.__setattr__(self, "hints", in_order(self.hints))
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,8 @@ class Dim:
 @dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
-    memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one).
+    memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
+    `stream` says that stores to it bypass the caches.
 
     An order that is the natural one, and a padding of nothing, are None."""
 
@@ -214,6 +222,7 @@ class Buffer:
     order: tuple[int, ...] | None = None
     pad: tuple[int, ...] | None = None
     align: int = 0
+    stream: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dojoir.errors import Source, Span
+from dojoir.hints import Prefetch
 from dojoir.ir import (
     Access,
     Buffer,
@@ -31,7 +32,7 @@ from dojoir.printer import (
     to_text,
 )
 
-Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast
+Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Prefetch
 """What may be pointed at: a node, a declaration, or a piece of one."""
 
 
@@ -71,6 +72,8 @@ def _columns(kernel: Kernel, path: Path, part: Part | None, line: str) -> tuple[
             return _find(kernel.name, line, 0) or whole
         case Scope() | Guard() | Statement():
             return whole
+        case Prefetch():
+            return _find(str(part), line, begin) or whole
         case Size():
             return _find(part.name, line, line.index("(")) or whole
         case Buffer():

@@ -1,18 +1,30 @@
-"""What the marks of a scope ask of the tree around and inside it, whatever the data."""
+"""What the marks and hints of a scope ask of the tree around and inside it, whatever the data."""
 
 from __future__ import annotations
 
 from dojoir.affine import Affine
 from dojoir.errors import Diagnostic
+from dojoir.fitting import hint_error
 from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.locate import place
 
 MAX_UNROLL = 256
 """The largest extent of a scope that may be unrolled."""
 
+GRID, BLOCK = ("gx", "gy", "gz"), ("bx", "by", "bz")
+LEVELS = {**dict.fromkeys(GRID, 0), **dict.fromkeys(BLOCK, 1), "lane": 2}
+"""The marks of a GPU, by how far inside they stand: a grid is around a block, a block around lanes."""
+_LEVEL_NAMES = ("of the grid", "of a block", "in lanes")
+
+MAX_BLOCK = 1024
+"""How many threads the scopes of a block may make together: what every GPU takes."""
+MAX_WAVE = 64
+"""How many lanes a warp or wavefront may have."""
+
 
 def mark_error(kernel: Kernel) -> Diagnostic | None:
-    """What is wrong with the marks of a kernel, or None. Independence of iterations is another question."""
+    """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
+    question."""
     for path, node in kernel.walk():
         if isinstance(node, Scope) and node.marks:
             found = _scope_error(kernel, path, node)
@@ -20,6 +32,10 @@ def mark_error(kernel: Kernel) -> Diagnostic | None:
                 code, message = found
                 source, span = place(kernel, path)
                 return Diagnostic(code, message, span, source)
+        if isinstance(node, Scope) and node.hints:
+            wrong = hint_error(kernel, path, node)
+            if wrong is not None:
+                return wrong
     return None
 
 
@@ -31,13 +47,8 @@ def constant_bound(scope: Scope) -> int | None:
 
 def _scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
     name = f"the scope at {format_path(path)}"
-    around: set[str] = set()
-    node: Kernel | Node = kernel
-    for child in path[:-1]:
-        assert not isinstance(node, Statement)
-        node = node.body[child]
-        if isinstance(node, Scope):
-            around.update(node.marks)
+    outer = _scopes_around(kernel, path)
+    around = {mark for above in outer for mark in above.marks}
     for mark in scope.marks:
         if mark != "u" and mark != "p" and mark in around:
             return "nested-mark", f"{name} is marked `{mark}` inside another scope marked `{mark}`"
@@ -46,8 +57,9 @@ def _scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | 
             "mark-clash",
             f"{name} is marked `v` and `{next(m for m in scope.marks if m != 'v')}`; split it first",
         )
-    if "v" in around and "p" in scope.marks:
-        return "nested-mark", f"{name} is marked `p` inside a scope marked `v`"
+    if "p" in scope.marks and around & {"v", *LEVELS}:
+        other = next(m for m in ("v", *LEVELS) if m in around)
+        return "nested-mark", f"{name} is marked `p` inside a scope marked `{other}`"
     if "u" in scope.marks:
         bound = constant_bound(scope)
         if bound is None:
@@ -59,6 +71,54 @@ def _scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | 
             )
     if "v" in scope.marks:
         return _lane_error(scope, kernel.depth_of(path), name)
+    if any(mark in LEVELS for mark in scope.marks):
+        return _device_error(scope, outer, name)
+    return None
+
+
+def _scopes_around(kernel: Kernel, path: Path) -> list[Scope]:
+    """The scopes around the node at `path`, outermost first."""
+    found: list[Scope] = []
+    node: Kernel | Node = kernel
+    for child in path[:-1]:
+        assert not isinstance(node, Statement)
+        node = node.body[child]
+        if isinstance(node, Scope):
+            found.append(node)
+    return found
+
+
+def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str] | None:
+    """A launch is a box of blocks, each a box of threads: the marks nest in that order, their extents do not
+    depend on one another, and those of threads have a constant bound."""
+    mark = next(m for m in scope.marks if m in LEVELS)
+    if len(scope.marks) > 1:
+        other = next(m for m in scope.marks if m != mark)
+        return "mark-clash", f"{name} is marked `{mark}` and `{other}`; split it first"
+    level, threads = LEVELS[mark], 1
+    for depth, above in enumerate(outer):
+        for other in above.marks:
+            if other in ("p", "v"):
+                return "nested-mark", f"{name} is marked `{mark}` inside a scope marked `{other}`"
+            if LEVELS.get(other, level) > level:
+                where = f"{_LEVEL_NAMES[level]} (`{mark}`) inside one {_LEVEL_NAMES[LEVELS[other]]} (`{other}`)"
+                return "nested-mark", f"{name} is {where}; swap_scopes brings it outside"
+            if other in LEVELS and any(depth in bound.iterators for bound in scope.extent.bounds):
+                return (
+                    "dependent-extent",
+                    f"the extent of {name}, marked `{mark}`, depends on {{{depth}}} of `{other}`",
+                )
+            if other in BLOCK:
+                threads *= constant_bound(above) or 1
+    bound = constant_bound(scope)
+    if level == 0:
+        return None
+    if bound is None:
+        return "open-extent", f"{name} is marked `{mark}`, which needs a constant extent; split it first"
+    most = MAX_WAVE if level == 2 else MAX_BLOCK // threads
+    if bound > most:
+        limit = "a warp or wavefront has" if level == 2 else "the scopes of a block have room for"
+        return "large-extent", f"{name} is marked `{mark}`, and {limit} {most} at most; split it first"
     return None
 
 

@@ -81,14 +81,15 @@ def _node_lines(
             return
         case Guard(conditions):
             yield path, prefix + "if " + " and ".join(format_condition(c, name) for c in conditions)
-        case Scope(extent, _, marks, label):
+        case Scope(extent, _, marks, label, hints=hints):
             if names and label is None:
                 label = f"i{len(around)}"
                 taken = {*around, *_labels(node.body)}
                 while label in taken:
                     label += "_"
             around = (*around, label or "")
-            tail = (f" : {', '.join(marks)}" if marks else "") + (f" @{label}" if label else "")
+            said = [*marks, *map(str, hints)]
+            tail = (f" : {', '.join(said)}" if said else "") + (f" @{label}" if label else "")
             yield path, prefix + format_extent(extent, name) + tail
     for i, child in enumerate(node.body):
         yield from _node_lines(child, (*path, i), around, bars + 1, names)
@@ -116,6 +117,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += f" pad({', '.join(map(str, buffer.pad))})"
     if buffer.align:
         text += f" align {buffer.align}"
+    if buffer.stream:
+        text += " stream"
     return text
 
 

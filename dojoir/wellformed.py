@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from dojoir.attributes import stream_error
 from dojoir.bounds import prove_bounds
 from dojoir.cures import mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
@@ -121,6 +122,9 @@ def _misplaced_access(kernel: Kernel, site: Site) -> tuple[str, str, Access] | N
 
 def _misplaced_buffer(buffer: Buffer) -> tuple[str, str] | None:
     name = buffer.name
+    unstreamed = stream_error(buffer)
+    if unstreamed is not None:
+        return "bad-attribute", unstreamed
     if buffer.role != "tmp":
         if any(dim.collapsed for dim in buffer.dims):
             return "argument-storage", f"the caller has storage for every index of {name}: remove the `~`"

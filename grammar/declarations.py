@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.attributes import align_error, order_error, pad_error, storage_error
+from dojoir.attributes import align_error, order_error, pad_error, storage_error, stream_error
 from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, integer
@@ -12,7 +12,7 @@ from dojoir.grammar.names import Names, short
 from dojoir.ir import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 from dojoir.words import name_error
 
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align")
+_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream")
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -55,6 +55,9 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
             raise names.error("duplicate-attribute", message, attribute.span, Note("it is given here", seen[kind]))
         seen[kind] = attribute.span
         buffer = _with_attribute(buffer, attribute, names)
+    error = stream_error(buffer)
+    if error is not None:
+        raise names.error("bad-attribute", error, seen["stream"])
     return replace(names, buffers={**names.buffers, name: buffer})
 
 
@@ -76,8 +79,10 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             error = align_error(buffer)
         case "align":
             error = "align takes one number of bytes, as in align 64"
-        case _ if numbers:
+        case _ if numbers or attribute.listed:
             error = f"{word} takes no number"
+        case "stream":
+            buffer, error = replace(buffer, stream=True), None
         case _:
             buffer = replace(buffer, storage=word)
             error = storage_error(buffer)

@@ -183,7 +183,7 @@ class _Tree(Transformer[Token, syntax.Kernel]):
     def scope(
         self,
         extent: syntax.Expr,
-        marks: tuple[syntax.Word, ...],
+        marks: tuple[syntax.Word | syntax.Hint, ...],
         label: Token | None,
         body: tuple[syntax.Node, ...],
     ) -> syntax.Scope:
@@ -191,8 +191,12 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         name = None if label is None else syntax.Word(str(label)[1:], _span(label))
         return syntax.Scope(extent, marks, name, body, _from(extent.span, last))
 
-    def marks(self, *marks: Token | None) -> tuple[syntax.Word, ...]:
-        return tuple(_word(mark) for mark in marks if mark is not None)
+    def marks(self, *marks: Token | syntax.Hint | None) -> tuple[syntax.Word | syntax.Hint, ...]:
+        return tuple(_word(mark) if isinstance(mark, Token) else mark for mark in marks if mark is not None)
+
+    def hint(self, word: Token, name: Token, number: Token | None, close: Token) -> syntax.Hint:
+        span = _from(_span(word), _span(close))
+        return syntax.Hint(_word(word), _word(name), None if number is None else _word(number), span)
 
     def guard(self, first: Token, condition: syntax.Expr, body: tuple[syntax.Node, ...]) -> syntax.Guard:
         return syntax.Guard(condition, body, _from(_span(first), condition.span))

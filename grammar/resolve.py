@@ -6,6 +6,7 @@ from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
+from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
 from dojoir.ir import MARKS, Access, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.typecheck import check
@@ -53,7 +54,10 @@ def _node(node: syntax.Node, names: Names) -> Node:
         case syntax.Scope(_, marks, label, body, span):
             name = None if label is None else label.text
             inside = names.inside(Around(name, span))
-            return Scope(extent(node.extent, names), _nodes(body, inside), _marks(marks, names), name, span)
+            words = tuple(mark for mark in marks if isinstance(mark, syntax.Word))
+            hints = resolve_hints(tuple(mark for mark in marks if isinstance(mark, syntax.Hint)), names)
+            around = extent(node.extent, names)
+            return Scope(around, _nodes(body, inside), _marks(words, names), name, span, hints=hints)
 
 
 def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
@@ -61,6 +65,8 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
     for mark in marks:
         if mark.text not in MARKS:
             hint = did_you_mean(mark.text, MARKS) or f": write one of {', '.join(MARKS)}"
+            if mark.text in HINTS:
+                hint = f": a hint has arguments, as in {HINTS[mark.text]}"
             raise names.error("unknown-mark", f"there is no mark '{short(mark.text)}'{hint}", mark.span)
         if mark.text in seen:
             note = Note("it is given here", seen[mark.text])

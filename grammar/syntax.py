@@ -97,11 +97,21 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """`word(name)` or `word(name, number)` among the marks of a scope."""
+
+    word: Word
+    name: Word
+    number: Word | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """`extent : marks @label` and the lines below it. `span` is the place of its own line."""
+    """`extent : marks, hints @label` and the lines below it. `span` is the place of its own line."""
 
     extent: Expr
-    marks: tuple[Word, ...]
+    marks: tuple[Word | Hint, ...]
     label: Word | None
     body: tuple[Node, ...]
     span: Span

@@ -25,6 +25,7 @@ from dojoir.passes.move import (
     scope_at,
     scopes,
     siblings,
+    unhinted,
 )
 from dojoir.printer import format_condition
 from dojoir.sets import sets_of
@@ -72,6 +73,7 @@ class Cut(Move):
             Extent(tuple(bound - at for bound in scope.extent.bounds)),
             tuple(substitute(node, moved) for node in scope.body),
             scope.marks,
+            hints=scope.hints,
         )
         origins: list[Origin | None] = []
         mine = [k for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
@@ -182,6 +184,7 @@ class Collapse(Move):
             raise Refusal("open-extent", "the inner extent must be a constant of at least 1", path)
         if scope.marks != child.marks:
             raise Refusal("different-marks", "the two scopes have different marks", path)
+        unhinted(path, scope, child)
         depth = kernel.depth_of(path)
         own = Affine.iterator(depth)
 
@@ -244,6 +247,7 @@ class Uncollapse(Undoing):
         path, scope = scope_at(kernel, self.scope)
         if self.inner < 1:
             raise Refusal("bad-factor", f"the inner extent must be at least 1, not {self.inner}", path)
+        unhinted(path, scope)
         depth = kernel.depth_of(path)
         own, inside = Affine.iterator(depth), Iter(depth + 1)
 

@@ -34,6 +34,7 @@ from dojoir.passes.move import (
     scope_at,
     scopes,
     siblings,
+    unhinted,
 )
 from dojoir.passes.order import SplitScopes
 from dojoir.printer import format_extent
@@ -88,6 +89,8 @@ class JoinScopes(Move):
             raise Refusal("not-adjacent", f"{self.second} does not follow {self.first} in the same scope", other)
         if first.marks != second.marks:
             raise Refusal("different-marks", "the two scopes have different marks", other)
+        if first.hints != second.hints:
+            raise Refusal("different-hints", "the two scopes have different hints", other)
         if first.extent != second.extent and _runs_as_often(kernel, other, first.extent):
             text = format_extent(first.extent)
             raise Refusal(
@@ -235,6 +238,7 @@ def whole(kernel: Kernel, affine: Affine) -> Affine:
 def unsplit(kernel: Kernel, path: Path, scope: Scope, extent: Extent) -> tuple[Kernel, Move]:
     """The kernel with one scope of that extent in place of a strip-mined one, and the split that leads back."""
     child = only_child(path, scope)
+    unhinted(path, scope, child)
     first = child.extent.bounds[0]
     if not first.is_constant or first.offset < 1:
         raise Refusal("not-strip-mined", "the inner extent must be a constant, or a min that begins with one", path)
@@ -296,6 +300,7 @@ def _factors(extent: int | None) -> list[int]:
 def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
     if factor < 1:
         raise Refusal("bad-factor", f"the factor must be at least 1, not {factor}", path)
+    unhinted(path, scope)
     depth = kernel.depth_of(path)
     block = Affine.iterator(depth)
     bounds = scope.extent.bounds

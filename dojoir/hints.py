@@ -1,0 +1,38 @@
+"""Hints: what a scope says to the target beside its marks. A hint never changes what a kernel means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dojoir.errors import Span
+
+LARGEST_DISTANCE = 2**20
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """In each iteration, fetch into cache what this body's accesses to `buffer` touch `distance` iterations on."""
+
+    buffer: str
+    distance: int
+    loc: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def about(self) -> str:
+        """What the hint is about: a scope has no two about the same."""
+        return f"prefetch({self.buffer})"
+
+    def removal(self, place: str) -> str:
+        """The move that takes the hint off the scope at a place."""
+        return f"unprefetch({place}, {self.buffer})"
+
+    def __str__(self) -> str:
+        return f"prefetch({self.buffer}, {self.distance})"
+
+
+Hint = Prefetch
+
+
+def in_order(hints: tuple[Hint, ...]) -> tuple[Hint, ...]:
+    """The hints in the order in which they are written: their order says nothing."""
+    return tuple(sorted(hints, key=str))

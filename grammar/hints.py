@@ -1,0 +1,48 @@
+"""The hints of a scope, as written: `prefetch(x, 8)`."""
+
+from __future__ import annotations
+
+from dojoir.errors import Note, Span, did_you_mean
+from dojoir.grammar import syntax
+from dojoir.grammar.expressions import integer
+from dojoir.grammar.names import Names, short
+from dojoir.hints import LARGEST_DISTANCE, Hint, Prefetch
+
+HINTS = {"prefetch": "prefetch(x, 8)"}
+"""The words that begin a hint, each with an example."""
+
+
+def resolve_hints(written: tuple[syntax.Hint, ...], names: Names) -> tuple[Hint, ...]:
+    """The hints of a scope. That they fit what it runs is for `dojoir.prove`."""
+    seen: dict[str, Span] = {}
+    hints: list[Hint] = []
+    for hint in written:
+        found = _hint(hint, names)
+        if found.about in seen:
+            note = Note("it is given here", seen[found.about])
+            raise names.error("duplicate-hint", f"this scope has the hint {found.about} twice", hint.span, note)
+        seen[found.about] = hint.span
+        hints.append(found)
+    return tuple(hints)
+
+
+def _hint(hint: syntax.Hint, names: Names) -> Hint:
+    match hint.word.text:
+        case "prefetch":
+            return _prefetch(hint, names)
+        case word:
+            known = f": write one of {', '.join(HINTS.values())}"
+            message = f"there is no hint '{short(word)}'{did_you_mean(word, HINTS) or known}"
+            raise names.error("unknown-hint", message, hint.word.span)
+
+
+def _prefetch(hint: syntax.Hint, names: Names) -> Prefetch:
+    if hint.number is None:
+        message = "prefetch takes a buffer and how many iterations ahead it is fetched: prefetch(x, 8)"
+        raise names.error("bad-hint", message, hint.span)
+    buffer = names.buffer(hint.name)
+    distance = integer(hint.number, names)
+    if not 1 <= distance <= LARGEST_DISTANCE:
+        message = f"a prefetch is 1 to {LARGEST_DISTANCE} iterations ahead, not {distance}"
+        raise names.error("bad-hint", message, hint.number.span)
+    return Prefetch(buffer.name, distance, hint.span)
