@@ -125,6 +125,10 @@ class ArgumentError(DojoError):
     """An argument of a call does not fit: dtype, shape, stride, size, overlap, an unknown name."""
 
 
+class QueryError(ArgumentError):
+    """A query for places matches nothing (`no-match`), or several places where one is wanted (`several-matches`)."""
+
+
 class ToolchainError(DojoError):
     """A compiler, emulator or device is missing or failed."""
 
@@ -152,5 +156,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 __all__ = [
     "ArgumentError", "Diagnostic", "DojoError", "IllegalMove", "KernelError", "Note", "ParseError",
-    "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
+    "QueryError", "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.combinators import Pass, attempt, every, first, moves_named, repeat, sequence
 from dojoir.passes.engine import apply, candidates, check, moves, suggest
 from dojoir.passes.move import Move
+from dojoir.passes.places import find, one
 from dojoir.passes.pipeline import PASSES, parse_pipeline
 from dojoir.passes.trace import Step, Trace, certify
 
@@ -24,9 +25,11 @@ __all__ = [
     "certify",
     "check",
     "every",
+    "find",
     "first",
     "moves",
     "moves_named",
+    "one",
     "parse_move",
     "parse_pipeline",
     "repeat",

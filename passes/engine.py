@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, refuse
-from dojoir.errors import ArgumentError, IllegalMove
+from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.ir import Kernel
 from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.move import Move, Refusal, Rewrite
+from dojoir.passes.places import located
 from dojoir.wellformed import prove
 
 
@@ -83,7 +84,10 @@ def _parsed(move: Move | str) -> Move:
 def _examine(
     kernel: Kernel, move: Move | str, step_limit: int, trust: bool = False
 ) -> tuple[Rewrite | None, Verdict]:
-    move = _parsed(move)
+    try:
+        move = located(_parsed(move), kernel)
+    except QueryError as error:
+        return None, Verdict("illegal", error.diagnostic)
     prove(kernel)
     try:
         done = move.rewrite(kernel)

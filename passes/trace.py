@@ -16,6 +16,7 @@ from dojoir.ir import Kernel
 from dojoir.passes.catalogue import parse_move
 from dojoir.passes.engine import rewrite
 from dojoir.passes.move import Move, Rewrite, then
+from dojoir.passes.places import located
 from dojoir.printer import to_text
 from dojoir.wellformed import prove
 
@@ -74,7 +75,8 @@ class Trace:
     def apply(self, move: Move | str, unsafe: bool = False) -> Kernel:
         """Makes a move and returns the kernel after it. Raises IllegalMove, and then changes nothing.
 
-        A place that an earlier move removed is named in the error together with that move.
+        A place that an earlier move removed is named in the error together with that move. A place that is written
+        as a query, `<writes y in @i>`, stands in the trace as the path that it matched.
         """
         parsed = parse_move(move) if isinstance(move, str) else move
         try:
@@ -86,7 +88,7 @@ class Trace:
             diagnostic = error.verdict.diagnostic
             message = f"{diagnostic.message}; it was there before {remover}"
             raise IllegalMove(replace(error.verdict, diagnostic=replace(diagnostic, message=message))) from None
-        self._steps.append(Step(parsed, done, unsafe))
+        self._steps.append(Step(located(parsed, self.kernel), done, unsafe))
         return self.kernel
 
     def _who_removed(self, move: Move) -> Move | None:

@@ -22,6 +22,8 @@ def answer(options: Options, trace: dojoir.Trace) -> Answer:
         asked.append(_moves)
     if options.explain is not None:
         asked.append(_explain)
+    if options.find is not None:
+        asked.append(_find)
     if options.cost:
         asked.append(_cost)
     if options.emit is not None:
@@ -57,6 +59,16 @@ def _explain(options: Options, trace: dojoir.Trace) -> Answer:
     if options.json:
         return json.dumps({"move": options.explain, **verdict.to_json()}) + "\n", status
     return f"{verdict}\n", status
+
+
+def _find(options: Options, trace: dojoir.Trace) -> Answer:
+    assert options.find is not None
+    found = dojoir.find(trace.kernel, options.find)
+    if options.json:
+        matches = [{"place": match.place, "line": match.line, "text": match.text} for match in found]
+        return json.dumps({"find": matches}) + "\n", FINE
+    wide = max(len(match.place) for match in found)
+    return "".join(f"{match.place:<{wide}}  line {match.line:<4} {match.text}\n" for match in found), FINE
 
 
 def _cost(options: Options, trace: dojoir.Trace) -> Answer:

@@ -11,7 +11,17 @@ import dojoir
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
 A pass, such as simplify or default_schedule, is its name alone; it picks moves itself.
-A place is a path of child indices (0.1) or a label (@j). Only the result goes to stdout.
+A place is a path of child indices (0.1), a label (@j), or a query for the one place that it matches, in <>:
+'vectorize(<innermost writes y in @i>)'. Only the result goes to stdout.
+
+A query is conditions, one after the other, that must all hold; `not`, `or` and brackets combine them:
+  scope guard statement innermost outermost unmarked   what it is
+  @i  @tile_*  0.1  0.*  0.**                          its label, its path (* one child index, ** any)
+  marked v   extent M   extent (N - 1)                 its mark, its extent
+  writes y   accumulates s   reads x   uses t*         what the statements in it do
+  "s[...] += ..."                                      how its line reads
+  in @i   under @i   has Q   after Q   before Q        where it stands: in, a child of, around, after, before
+  first Q   last Q   number 1 Q                        one of those that match Q
 
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
 4 a toolchain or device is missing; 5 time limit; 70 a bug in dojoir.
@@ -19,6 +29,7 @@ exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 resul
 examples:
   dojoir-opt kernel.dojo                          check and format
   dojoir-opt kernel.dojo --moves                  every legal move here
+  dojoir-opt kernel.dojo --find 'innermost writes y'
   dojoir-opt kernel.dojo -p 'split(@j, 16)' --emit c
   dojoir-opt kernel.dojo -p default_schedule --save-trace kernel.json
   dojoir-opt kernel.dojo -p @schedule.moves --check --time -s N=4096 -s M=4096
@@ -47,6 +58,7 @@ class Options:
     help_pass: str | None
     moves: bool
     explain: str | None
+    find: str | None
     emit: str | None
     run: bool
     inputs: tuple[str, ...]
@@ -65,7 +77,8 @@ class Options:
     @property
     def asks(self) -> bool:
         """Whether something else than the text of the kernel is asked for on stdout."""
-        return bool(self.moves or self.explain or self.emit or self.run or self.check or self.time or self.cost)
+        questions = self.moves, self.explain, self.find is not None, self.cost
+        return bool(any(questions) or self.emit or self.run or self.check or self.time)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -129,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     add = group.add_argument
     add("--moves", action="store_true", help="every legal move here, one a line")
     add("--explain", metavar="MOVE", help="whether a move is legal, and if not why, with a witness")
+    add("--find", metavar="QUERY", help="the places that a query matches, one a line")
     add("--cost", action="store_true", help="operations and bytes as formulas in the sizes")
     add("--list-passes", action="store_true", help="the names of all passes and moves")
     add("--help-pass", metavar="NAME", help="what a pass or move does, with an example")
@@ -187,6 +201,7 @@ def parse_options(arguments: list[str]) -> Options:
         help_pass=given.help_pass,
         moves=given.moves,
         explain=given.explain,
+        find=given.find,
         emit=given.emit,
         run=given.run,
         inputs=tuple(given.inputs),
