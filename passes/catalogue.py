@@ -6,6 +6,7 @@ from typing import get_args, get_origin
 
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.grammar.query import parse_query
 from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
@@ -17,6 +18,7 @@ from dojoir.passes.move import BufferName, Formula, Move, Place, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
 from dojoir.passes.peeling import Peel, Unpeel
 from dojoir.passes.ranges import Collapse, Cut, JoinRanges, Shift, Uncollapse
+from dojoir.passes.recomputing import Recompute, Unrecompute
 from dojoir.passes.reductions import MergeReduction, SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
 from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
@@ -53,10 +55,14 @@ MOVES: tuple[type[Move], ...] = (
     JoinDims,
     Stage,
     Unstage,
+    Recompute,
+    Unrecompute,
     SplitReduction,
     MergeReduction,
     Inline,
     Extract,
+    UseRule,
+    UndoRule,
     DeleteTemporary,
     ShareBuffer,
     UnshareBuffer,

@@ -168,7 +168,7 @@ class Extract(Undoing):
         _, site = _statement_at(kernel, self.statement)
         if len(self.parts) != len(self.reads) or len(set(self.parts)) != len(self.parts) or not self.parts:
             raise Refusal("bad-extract", "extract takes one read for each part: extract(1.0, 1, t[{0}])", site.path)
-        reads = [_access(read, kernel, len(site.scopes)) for read in self.reads]
+        reads = [temporary_element(read, kernel, len(site.scopes)) for read in self.reads]
         if len({read.buffer for read in reads}) > 1:
             raise Refusal("several-buffers", "all parts must be read from one temporary", site.path)
         value = _with_parts(site.statement.value, dict(zip(self.parts, reads, strict=True)), site.path)
@@ -238,7 +238,7 @@ def _with_parts(expr: Expr, new: Mapping[int, Access], path: Path) -> Expr:
     return result
 
 
-def _access(read: Formula, kernel: Kernel, depth: int) -> Access:
+def temporary_element(read: Formula, kernel: Kernel, depth: int) -> Access:
     """The access that a text such as `t[{0}, N - 1]` writes. Raises Refusal."""
     name, _, rest = read.text.partition("[")
     buffer = temporary(kernel, name.strip())

@@ -95,17 +95,17 @@ class Stage(Move):
         node = kernel.at(path)
         depth = kernel.depth_of(path)
         found = [a for site in kernel.sites if site.path[: len(path)] == path
-                 for a in _all(site.statement) if a.buffer == buffer.name]  # fmt: skip
+                 for a in all_accesses(site.statement) if a.buffer == buffer.name]  # fmt: skip
         if not found:
             raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
-        ranges = _inner_extents(node, depth)
-        bases = [_base(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-        dims = tuple(Dim(_reach(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
+        ranges = inner_extents(node, depth)
+        bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
+        dims = tuple(Dim(reach_of(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
-        renamed = _renamed(node, buffer.name, self.copy, bases)
+        renamed = redirected(node, buffer.name, self.copy, bases)
         extents = [
             part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
-            for part, whole, both in _copied(buffer, staged, bases)
+            for part, whole, both in copied(buffer, staged, bases)
         ]
         fill = _copy_nest(buffer, staged, bases, extents, depth, back=False)
         drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
@@ -197,7 +197,7 @@ class Unstage(Undoing):
         ]
         if len(bases) != len(copy.dims) or any(d >= depth for base in bases for d in base.iterators):
             raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
-        node = _renamed(around[path[-1]], copy.name, outside.buffer, [-base for base in bases])
+        node = redirected(around[path[-1]], copy.name, outside.buffer, [-base for base in bases])
         place = (*path[:-1], path[-1] - (fill is not None))
         earlier = kernel.replace_node(path, node)
         if drain is not None:
@@ -231,11 +231,11 @@ def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
     return None
 
 
-def _all(statement: Statement) -> Iterator[Access]:
+def all_accesses(statement: Statement) -> Iterator[Access]:
     yield from accesses(statement)
 
 
-def _inner_extents(node: Node, depth: int) -> dict[int, Affine]:
+def inner_extents(node: Node, depth: int) -> dict[int, Affine]:
     """How far each iterator inside a node goes, by depth: a constant where there is one. Raises Refusal where two
     scopes of one depth differ."""
     found: dict[int, Affine] = {}
@@ -259,7 +259,7 @@ def _inner_extents(node: Node, depth: int) -> dict[int, Affine]:
     return found
 
 
-def _base(name: str, dim: int, found: list[Access], depth: int) -> Affine:
+def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
     """The part of the index in a dimension that is fixed while the node runs: the same for all accesses."""
     bases = {_fixed_part(name, dim, access, depth) for access in found}
     if len(bases) > 1:
@@ -281,7 +281,7 @@ def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
     return fixed
 
 
-def _reach(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
+def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
     """One more than the largest local index in a dimension. Raises Refusal where it is not plain."""
     reaches: set[Affine] = set()
     for access in found:
@@ -304,7 +304,7 @@ def _reach(name: str, dim: int, found: list[Access], base: Affine, extents: dict
     return largest[0]
 
 
-def _renamed(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
+def redirected(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
     """The node with every access of one buffer made to the copy."""
 
     def access(a: Access) -> Access:
@@ -329,10 +329,10 @@ def _renamed(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
         case Statement(target, op, value):
             return Statement(access(target), op, expr(value))
         case Scope() | Guard():
-            return replace(node, body=tuple(_renamed(child, old, new, bases) for child in node.body))
+            return replace(node, body=tuple(redirected(child, old, new, bases) for child in node.body))
 
 
-def _copied(buffer: Buffer, staged: Buffer, bases: list[Affine]) -> Iterator[tuple[Extent, Affine, Extent]]:
+def copied(buffer: Buffer, staged: Buffer, bases: list[Affine]) -> Iterator[tuple[Extent, Affine, Extent]]:
     """In each dimension the extent of the copy, how far the buffer goes from there, and the smaller of the two."""
     for base, mine, its in zip(bases, staged.dims, buffer.dims, strict=True):
         whole = its.extent - base
