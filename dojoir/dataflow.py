@@ -21,6 +21,7 @@ from dataclasses import replace
 import islpy as isl
 
 from dojoir.affine import Affine
+from dojoir.algebra import rule_refusal
 from dojoir.correspondence import Correspondence
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.flow import Flow, dependences, flow_of
@@ -87,6 +88,9 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
 
 
 def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
+    if instances.rule is not None:
+        yield rule_refusal(before, after, instances.rule)
+        return
     yield _declarations(before, after)
     yield _shape(before, after, instances)
     strict = before.fp == "strict"
@@ -183,6 +187,8 @@ def _between(order: isl.UnionMap, sets: KernelSets, numbers: list[int]) -> isl.U
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """Whether a legal rewrite also keeps the order of all float accumulations, so that results are equal bit
     for bit. Raises isl.Error where the step limit of the context is reached."""
+    if instances.rule is not None:
+        return False
     forth = Correspondence(*instances.forth(before, after), True)
     return forth.refusal() is None and _lane_sums(after) <= _lane_sums(before)
 

@@ -9,6 +9,7 @@ import islpy as isl
 
 from dojoir.affine import Affine
 from dojoir.ir import Access, Kernel, Replace, Statement, expr_accesses, substitute, substitute_iterators
+from dojoir.match import RuleUse
 from dojoir.sets import isl_affine, iterators, sets_of
 
 
@@ -47,13 +48,14 @@ class InstanceMap:
     the reads of the new kernel of which that would give the old one.
 
     A `backward` map says all this of the kernel before in terms of the one after: a move that takes another one
-    back is proved by what that other one does.
+    back is proved by what that other one does. A rewrite that uses a `rule` of algebra says nothing else.
     """
 
     origins: tuple[Origin | None, ...]
     inlined: tuple[Substitution, ...] = ()
     extracted: tuple[Substitution, ...] = ()
     backward: bool = False
+    rule: RuleUse | None = None
 
     def forth(self, before: Kernel, after: Kernel) -> tuple[Kernel, Kernel, InstanceMap]:
         """The two kernels in the order in which the map goes, and the map in that direction."""

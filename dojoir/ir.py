@@ -408,6 +408,13 @@ class Kernel:
             self.fp if fp is None else fp,
         )
 
+    def with_fp(self, mode: str) -> Kernel:
+        """The kernel under `fp strict`, `reassoc` or `fast`: what rewrites may do to floating point is the user's to
+        say, so no move changes it. Raises ArgumentError for another mode."""
+        if mode not in FP_MODES:
+            raise ArgumentError(f"the fp mode is {', '.join(FP_MODES[:-1])} or {FP_MODES[-1]}, not '{mode}'", "bad-fp")
+        return self.evolve(fp=mode)
+
     def specialize(self, **sizes: int) -> Kernel:
         """The kernel with some runtime sizes fixed. Raises ArgumentError for an unknown size, a size below 1 or
         one that breaks a fact of the kernel."""

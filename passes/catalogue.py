@@ -7,6 +7,7 @@ from typing import get_args, get_origin
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.passes.algebra import UndoRule, UseRule
+from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.grammar.query import parse_query
 from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
@@ -61,6 +62,8 @@ MOVES: tuple[type[Move], ...] = (
     MergeReduction,
     Inline,
     Extract,
+    UseRule,
+    UndoRule,
     UseRule,
     UndoRule,
     DeleteTemporary,

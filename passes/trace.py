@@ -236,7 +236,8 @@ def certify(trace: Trace, step_limit: int = STEP_LIMIT) -> Verdict:
 
 def _composes(done: Rewrite) -> bool:
     """Whether the instance map of a rewrite can be part of a longer one."""
-    return not (done.instances.inlined or done.instances.extracted or done.instances.backward)
+    instances = done.instances
+    return not (instances.inlined or instances.extracted or instances.backward or instances.rule)
 
 
 def _certify_run(run: list[tuple[Kernel, Rewrite]], step_limit: int) -> Verdict:

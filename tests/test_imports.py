@@ -14,7 +14,7 @@ import dojoir
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("grammar", "passes", "codegen", "runtime")
-CORE = {path.stem for path in (ROOT / "dojoir").glob("*.py")} - {"__init__"}
+CORE = {path.stem for path in (ROOT / "dojoir").glob("*.py")} - {"__init__"} | {"rules"}
 
 ALLOWED = {
     "grammar": set(),
