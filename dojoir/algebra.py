@@ -1,10 +1,10 @@
 """The checker for rewrites by a rule of algebra (`dojoir.rules`).
 
 That the two sides of a rule are equal over the real numbers is proved for each rule, once, in the tests. What is
-proved here is that a rewrite is nothing but one use of it: for one meaning of the parts of the rule, the tree before
-is the left side to the letter and the tree after the right side; all around is the same; the arrays of the rule do
-not touch each other; what it reads is not written inside it; what is scratch is used nowhere else; and the kernel
-after is well-formed.
+proved here is that a rewrite is nothing but one use of it: for one meaning of the parts of the rule, the tree
+before is the left side to the letter and the tree after the right side; all around is the same; the arrays of the
+rule do not touch each other; what it reads is not written inside it; what is scratch is used nowhere else; and the
+kernel after is well-formed.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 A rule is two kernels. In either,
 
-- an `in` buffer stands for any expression: `x: f32[M]`, always read at iterators of the rule as in `x[{0}]`, for one
-  in which that iterator may occur; a scalar for one that is the same in all iterations of the rule;
+- an `in` buffer stands for any expression: `x: f32[M]`, always read at iterators of the rule as in `x[{0}]`, for
+  one in which that iterator may occur; a scalar for one that is the same in all iterations of the rule;
 - an `out` buffer stands for elements of an array;
 - a `tmp` of both sides is scratch: elements of a temporary that nothing outside uses;
 - a `tmp` of the right side alone is a new temporary, a scalar;
-- a size stands for an extent. It may depend on the iterators of those scopes that are around it wherever it is used,
-  and on none if a statement uses it as a number;
+- a size stands for an extent. It may depend on the iterators of those scopes that are around it wherever it is
+  used, and on none if a statement uses it as a number;
 - f32 stands for the float type in which the arrays of the rule compute.
 """
 

@@ -30,9 +30,10 @@ from dojoir.passes.move import (
 class UseRule(Move):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its left side, by its right side.
 
-    The results are the same over the real numbers, and rounded otherwise: legal under `fp fast` only. `temporaries`
-    are names for the new temporaries of the rule, in its order. Scopes of the right side keep the labels of those of
-    the left side that have the same label in the rule. The rules are in `dojoir/rules`; the inverse is `undo_rule`.
+    The results are the same over the real numbers, and rounded otherwise: legal under `fp fast` only.
+    `temporaries` are names for the new temporaries of the rule, in its order. Scopes of the right side keep the
+    labels of those of the left side that have the same label in the rule. The rules are in `dojoir/rules`; the
+    inverse is `undo_rule`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N, M)
