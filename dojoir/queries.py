@@ -192,7 +192,7 @@ class Labelled(Query):
 
 @dataclass(frozen=True)
 class At(Query):
-    """The node at a path, in which `*` stands for one child index and `**` for one or more: `0.1`, `0.*`, `0.**`."""
+    """The node at a path, in which `*` stands for one child index and `**` for some: `0.1`, `0.*`, `0.**`."""
 
     pattern: str
 

@@ -10,12 +10,13 @@ from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.grammar.query import parse_query
 from dojoir.passes.dims import JoinDims, SplitDim
+from dojoir.passes.dead import DeleteTemporary, RestoreTemporary
 from dojoir.passes.extents import SetExtent
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Extract, Inline
 from dojoir.passes.labels import Label, Unlabel
 from dojoir.passes.layout import PadDims, ReorderDims
-from dojoir.passes.move import BufferName, Formula, Move, Place, Word
+from dojoir.passes.move import BufferName, Formula, Move, Place, Quoted, Word
 from dojoir.passes.order import SplitScopes, SwapSiblings
 from dojoir.passes.peeling import Peel, Unpeel
 from dojoir.passes.ranges import Collapse, Cut, JoinRanges, Shift, Uncollapse
@@ -24,7 +25,7 @@ from dojoir.passes.reductions import MergeReduction, SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
 from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
 from dojoir.passes.staging import Stage, Unstage
-from dojoir.passes.storage import DeleteTemporary, MaterializeDims, PlaceBuffer, ReuseDims
+from dojoir.passes.storage import MaterializeDims, PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile, Untile
 from dojoir.passes.trivial import AddScope, RemoveScope
 
@@ -67,6 +68,7 @@ MOVES: tuple[type[Move], ...] = (
     UseRule,
     UndoRule,
     DeleteTemporary,
+    RestoreTemporary,
     ShareBuffer,
     UnshareBuffer,
     Unroll,
@@ -131,6 +133,10 @@ def _convert(call: Call, word: str, kind: object, usage: str) -> object:
             raise _error(call, "bad-place", f"'{word}' is not {example}, in {usage}")
     elif kind is Formula:
         return Formula(word)
+    elif kind is Quoted:
+        if not (len(word) > 1 and word.startswith('"') and word.endswith('"')):
+            raise _error(call, "bad-arguments", f"'{word}' is not a text in double quotes, in {usage}")
+        return Quoted(word[1:-1])
     elif kind in {BufferName, Word} and not word.isidentifier():
         raise _error(call, "bad-arguments", f"'{word}' is not a name, in {usage}")
     return word

@@ -26,6 +26,16 @@ Word = NewType("Word", str)
 
 
 @dataclass(frozen=True)
+class Quoted:
+    """A piece of the text of a kernel, written in double quotes."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f'"{self.text}"'
+
+
+@dataclass(frozen=True)
 class Formula:
     """An affine expression as written, such as `N - 1` or `16*(M // 16)`."""
 

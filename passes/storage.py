@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dojoir.dataflow import InstanceMap, identity
-from dojoir.instances import accesses
-from dojoir.ir import Buffer, Guard, Kernel, Node, Scope, Statement
+from dojoir.dataflow import identity
+from dojoir.ir import Buffer, Kernel
 from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, Word
-from dojoir.printer import format_statement
 
 MAX_STACK_BYTES = 64 * 1024
 """The largest buffer that may live on the stack."""
@@ -114,73 +112,6 @@ class MaterializeDims(Move):
             for i, dim in enumerate(buffer.dims):
                 if dim.collapsed:
                     yield cls(BufferName(buffer.name), i)
-
-
-@dataclass(frozen=True)
-class DeleteTemporary(Move):
-    """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
-
-    Legal where nothing reads it. It forgets text that nothing else in the kernel says, so that only `undo` in its
-    trace takes it back: it is the one move that has no inverse among the moves.
-
-    >>> import dojoir
-    >>> k = dojoir.parse('''kernel f(N)
-    ... in  x: f32[N]
-    ... out y: f32[N]
-    ... tmp t: f32[N]
-    ... N
-    ... | t[{0}] = 2 * x[{0}]
-    ... | y[{0}] = 2 * x[{0}] + 1
-    ... ''')
-    >>> print(dojoir.apply(k, "delete_temporary(t)"))
-    kernel f(N)
-    in  x: f32[N]
-    out y: f32[N]
-    <BLANKLINE>
-    N
-    | y[{0}] = 2 * x[{0}] + 1
-    <BLANKLINE>
-    """
-
-    name: ClassVar[str] = "delete_temporary"
-    buffer: BufferName
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        buffer = temporary(kernel, self.buffer)
-        for site in kernel.sites:
-            reader = site.statement
-            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in accesses(reader)):
-                raise Refusal("still-read", f"`{buffer.name}` is read by `{format_statement(reader)}`", site.path)
-        kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]
-        if not kept:
-            raise Refusal("nothing-left", "nothing of the kernel would be left")
-        after = kernel.evolve(
-            buffers=tuple(b for b in kernel.buffers if b.name != buffer.name),
-            body=_without(kernel.body, buffer.name),
-        )
-        origins = identity(kernel).origins
-        return Rewrite(after, InstanceMap(tuple(origins[k] for k in kept)))
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for buffer in kernel.buffers:
-            if buffer.role == "tmp":
-                yield cls(BufferName(buffer.name))
-
-
-def _without(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
-    """The tree without the statements that write a buffer, and without what that leaves empty."""
-    kept: list[Node] = []
-    for node in nodes:
-        match node:
-            case Statement():
-                if node.target.buffer != buffer:
-                    kept.append(node)
-            case Scope() | Guard():
-                body = _without(node.body, buffer)
-                if body:
-                    kept.append(replace(node, body=body))
-    return tuple(kept)
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,12 @@ from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir
-from dojoir.errors import ArgumentError
 from dojoir.ir import Kernel
 from dojoir.passes import MOVES
 from dojoir.passes.move import Move, Refusal
 from dojoir.printer import canonical_text
 
 LIBRARY = ("softmax", "layernorm", "matmul", "maxpool2d", "jacobi2d")
-
-WITHOUT = frozenset({"delete_temporary"})
-"""The moves that have no inverse among the moves."""
 
 
 def taken_back(kernel: Kernel, move: Move) -> str:
@@ -56,8 +52,6 @@ def walked(kernel: Kernel, random: Random, steps: int, each: int) -> Iterator[st
         legal: list[Move] = []
         for name, moves in families.items():
             for move in random.sample(moves, min(each, len(moves))):
-                if name in WITHOUT:
-                    continue
                 made = taken_back(kernel, move)
                 yield made
                 if made == name:
@@ -86,14 +80,78 @@ def test_on_random_kernels(seed: int) -> None:
 @pytest.mark.parametrize("kind", MOVES, ids=lambda kind: kind.name)
 def test_on_the_example_of_each_move(kind: type[Move]) -> None:
     example = re.sub(r"^ *(>>>|\.\.\.) ?", "", kind.__doc__ or "", flags=re.MULTILINE)
-    text, move = re.search(r"parse\(\'\'\'(.*?)\'\'\'\).*?apply\(k, \"(.*?)\"\)", example, re.DOTALL).groups()  # type: ignore[union-attr]
+    found = re.search(r"parse\(\'\'\'(.*?)\'\'\'\).*?apply\(k, ([\"'])(.*?)\2\)", example, re.DOTALL)
+    assert found is not None
+    text, move = found[1], found[3]
     kernel = dojoir.parse(text)
     assert dojoir.parse_move(move).name == kind.name
-    if kind.name in WITHOUT:
-        with pytest.raises(ArgumentError, match="has no inverse"):
-            dojoir.parse_move(move).inverse(kernel)
-    else:
-        assert taken_back(kernel, dojoir.parse_move(move)) == kind.name
+    assert taken_back(kernel, dojoir.parse_move(move)) == kind.name
+
+
+DEAD = """kernel f(N)
+where N >= 2
+fp strict
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N, 4] order(1, 0)
+tmp u: f32[N]
+
+N @i
+| if {i} >= 1
+| | t[{i}, 0] = x[{i}]
+| | t[{i}, 1] = t[{i}, 0] + 1
+| | u[{i}] = x[{i} - 1]
+| y[{i}] = x[{i}]
+| if {i} < 1
+| | u[{i}] = 0
+| 4 : u @j
+| | t[{i}, {j}] = 0
+| | if {j} < 2
+| | | t[{i}, {j}] += min(x[{i}], 1)
+N
+| t[{0}, 3] = y[{0}]
+"""
+
+
+def test_what_is_deleted_is_in_the_text_of_the_inverse() -> None:
+    k = dojoir.parse(DEAD)
+    move = dojoir.parse_move("delete_temporary(t)")
+    assert taken_back(k, move) == "delete_temporary"
+    back = move.inverse(k)
+    assert str(back) == (
+        'restore_temporary("tmp t: f32[N, 4] order(1, 0)", 2, 0.0.0, 0.0.1, 0.3, 1, "t[{0}, 0] = x[{0}]", '
+        '"t[{0}, 1] = t[{0}, 0] + 1", '
+        '"4 : u @j; | t[{0}, {1}] = 0; | if {1} < 2; | | t[{0}, {1}] += min(x[{0}], 1)", '
+        '"N; | t[{0}, 3] = y[{0}]")'
+    )
+    trace = dojoir.Trace(k)
+    trace.apply(move)
+    trace.apply(str(back))
+    assert str(trace.kernel) == str(k)
+    assert dojoir.Trace.from_json(trace.to_json()).kernel == k
+    assert dojoir.certify(trace)
+
+
+@pytest.mark.parametrize(
+    ("move", "code"),
+    [
+        ('restore_temporary("tmp t: f32[N]", 9)', "bad-position"),
+        ('restore_temporary("tmp t: f32[N]", 2, 0.9.1, "t[0] = 1")', "unknown-place"),
+        ('restore_temporary("tmp t: f32[N]", 2, 7, "t[0] = 1")', "bad-position"),
+        ('restore_temporary("tmp x: f32[N]", 2)', "bad-text"),
+        ('restore_temporary("out t: f32[N]", 2)', "bad-text"),
+        ('restore_temporary("tmp t: f32[N]", 2, 1, "t[0] = 1; t[1] = 2")', "bad-text"),
+        ('restore_temporary("tmp t: f32[N]", 2, 1, "t[q] = 1")', "bad-text"),
+        ('restore_temporary("tmp t: f32[N]", 2, 1, "y[0] = 1")', "another-form"),
+        ('restore_temporary("tmp t: f32[N]", 2, 1, "t[N] = 1")', "out-of-bounds"),
+        ('restore_temporary("tmp t: f32[N]", 2, 1, "t[0] += 1")', "read-before-write"),
+    ],
+)
+def test_what_cannot_be_put_in(move: str, code: str) -> None:
+    k = dojoir.parse("kernel f(N)\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}]\n")
+    verdict = dojoir.check(k, move)
+    assert not verdict
+    assert verdict.code == code, str(verdict)
 
 
 def test_labels_are_given_back() -> None:

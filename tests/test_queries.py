@@ -96,8 +96,9 @@ def test_keywords_are_further_conditions(rows: dojoir.Kernel) -> None:
     assert dojoir.one(rows, Kind("guard") & Related("in", Labelled("i"))).place == "0.2"
     either = ~Kind("statement") & (Marked("v") | Kind("guard"))
     assert [m.place for m in dojoir.find(rows, either)] == ["0.1", "0.2"]
+    unknown: dict[str, str] = {"lable": "i"}
     with pytest.raises(dojoir.ArgumentError, match="there is no condition 'lable'"):
-        dojoir.find(rows, **{"lable": "i"})
+        dojoir.find(rows, **unknown)
     with pytest.raises(dojoir.ArgumentError, match="say what to find"):
         dojoir.find(rows)
 
