@@ -122,7 +122,8 @@ class Accesses:
         if address.is_uniform:
             return lir.Load(Type(dtype), place.array, address.offset)
         kind = Type(dtype, self.state.lane_count)
-        return lir.Load(kind, place.array, address.offset, _step(address), self.state.mask)
+        mask = None if self._owns_all_lanes(access, place) else self.state.mask
+        return lir.Load(kind, place.array, address.offset, _step(address), mask)
 
     def store(self, access: Access, value: Value) -> None:
         """Gives the element a new value, which is of the type as stored."""
@@ -136,7 +137,30 @@ class Accesses:
             self.block.emit(lir.Store(place.array, address.offset, value))
             return
         value = spread(value, self.state.lane_count)
-        self.block.emit(lir.Store(place.array, address.offset, value, _step(address), self.state.mask))
+        mask = self.state.mask
+        if mask is not None and self._owns_all_lanes(access, place):
+            value, mask = lir.Select(mask, value, lir.Load(value.type, place.array, address.offset)), None
+        self.block.emit(lir.Store(place.array, address.offset, value, _step(address), mask))
+
+    def _owns_all_lanes(self, access: Access, place: Memory) -> bool:
+        """Whether an access, by its form, is to neighbours in an array on the stack that has elements for all
+        lanes, masked or not: without a mask, a compiler can keep them in a register."""
+        lanes = self.state.lanes
+        if lanes is None or self.unit.arrays[place.array].lives != "stack" or place.copies != 1:
+            return False
+        last, extent = place.layout.stored[-1]
+        start = known(self.state.iterators[lanes.depth])
+        return (
+            start == 0
+            and access.indices[last] == Affine.iterator(lanes.depth)
+            and extent.is_constant
+            and extent.offset >= lanes.count
+            and not any(
+                lanes.depth in index.iterators if isinstance(index, Affine) else True
+                for d, index in enumerate(access.indices)
+                if d != last
+            )
+        )
 
     def _assign(self, var: lir.Var, value: Value) -> None:
         value = spread(value, var.type.lanes)

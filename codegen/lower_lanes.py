@@ -81,16 +81,18 @@ class _Runner:
             block.statements.extend(self._body(state, integer(0), self._lanes(count, mask)))
 
         full, part = Block(), Block()
-        self._reducing(count, whole, full)
+        if self.path not in self.state.cut:
+            self._reducing(count, whole, full)
+        if known(stop) != count:
+            if self.unit.target.tail == "mask":
+                self._reducing(count, first, part)
+            else:
+                self.one_by_one(integer(0), stop, part)
         block.emit(lir.Comment(self.comment))
-        if known(stop) == count:
-            block.statements.extend(full.statements)
-            return
-        if self.unit.target.tail == "mask":
-            self._reducing(count, first, part)
+        if full.statements and part.statements:
+            block.emit(lir.If(compare("ge", stop, integer(count)), full.body, part.body))
         else:
-            self.one_by_one(integer(0), stop, part)
-        block.emit(lir.If(compare("ge", stop, integer(count)), full.body, part.body))
+            block.statements.extend(full.statements or part.statements)
 
     def chunks(self, stop: Value, block: Block) -> None:
         """As many lanes at a time, then the rest: masked, or one by one."""

@@ -10,6 +10,7 @@ from dojoir.codegen import lir
 from dojoir.codegen.arith import (
     affine_value,
     both,
+    compare,
     condition_value,
     integer,
     least,
@@ -17,6 +18,7 @@ from dojoir.codegen.arith import (
     spread,
 )
 from dojoir.codegen.conversions import as_stored, convert, number
+from dojoir.codegen.edges import edge
 from dojoir.codegen.homes import STACK_BYTES, Home, is_uniform
 from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lower_access import Accesses, lane_condition
@@ -28,6 +30,9 @@ from dojoir.typecheck import Load, TypedStatement
 
 MOST_COPIES = 4096
 """How many copies of a statement unrolled scopes may make together; beyond, they stay loops."""
+
+MOST_VERSIONED = 256
+"""How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
 
 Way = Callable[["Scopes", Path, Scope, State, Block], None]
 """Lowers the scope at a path into a block."""
@@ -49,7 +54,25 @@ class Scopes:
     def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The same, into a block that has begun."""
         state = self._settle(path, nodes, state, block)
-        self.nodes(path, nodes, state, block)
+        self._tiles(path, nodes, state, block)
+
+    def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""
+        found = None
+        if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+            found = edge(path, nodes, len(state.iterators), self.unit.plans, state.full | state.cut)
+        if found is None:
+            self.nodes(path, nodes, state, block)
+            return
+        is_full: Value | None = None
+        for bound in found.bounds:
+            is_full = both(is_full, compare("ge", affine_value(bound, state.iterators), integer(found.full)))
+        assert is_full is not None
+        full, cut = Block(pending=set(block.pending)), Block(pending=set(block.pending))
+        block.pending.clear()
+        self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
+        self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
+        block.emit(lir.If(is_full, full.body, cut.body))
 
     def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         for i, node in enumerate(nodes):
@@ -203,6 +226,9 @@ class Scopes:
 
     # -- scopes ----------------------------------------------------------------------------------------------
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        if path in state.full:
+            constants = tuple(bound for bound in scope.extent.bounds if bound.is_constant)
+            scope = replace(scope, extent=Extent(constants))
         if "p" in scope.marks and not state.in_parallel and state.lanes is None:
             self.on_cores(self, path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:

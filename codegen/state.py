@@ -47,13 +47,16 @@ class Lanes:
 @dataclass(frozen=True)
 class State:
     """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that
-    of the first lane), the lanes, the place of each buffer, and the variables that reductions go into."""
+    of the first lane), the lanes, the place of each buffer, the variables that reductions go into, and the scopes
+    that are known to run as often as their constant bound says, or less often (`codegen.edges`)."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
     places: Mapping[str, Place] = field(default_factory=dict)
     accumulators: Mapping[Path, Var] = field(default_factory=dict)
     in_parallel: bool = False
+    full: frozenset[Path] = frozenset()
+    cut: frozenset[Path] = frozenset()
 
     @property
     def lane_count(self) -> int:

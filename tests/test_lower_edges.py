@@ -1,0 +1,90 @@
+"""Full tiles and cut ones: what is lowered twice, and what stays in registers at the edge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir.codegen.lir import For, If, Load, Program, Select, Stmt, Store
+from dojoir.codegen.lir_walk import parts, statements, values
+from dojoir.codegen.lower import lower
+from dojoir.codegen.target import C, Target
+
+WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
+NARROW = Target("llvm", 256, "scalar", frozenset(), 16)
+
+TILES = """
+kernel tiles(N, M, K)
+in  x: f32[N, K]
+in  w: f32[K, M]
+out y: f32[N, M]
+tmp t: f32[4, 16] reg
+
+(N + 3) // 4
+| (M + 15) // 16
+| | min(4, N - 4*{0}) : u
+| | | min(16, M - 16*{1}) : v
+| | | | t[{2}, {3}] = 0
+| | K @k
+| | | min(4, N - 4*{0}) : u
+| | | | min(16, M - 16*{1}) : v
+| | | | | t[{3}, {4}] += x[4*{0} + {3}, {2}] * w[{2}, 16*{1} + {4}]
+| | min(4, N - 4*{0}) : u
+| | | min(16, M - 16*{1}) : v
+| | | | y[4*{0} + {2}, 16*{1} + {3}] = t[{2}, {3}]
+"""
+
+
+def program(target: Target) -> Program:
+    kernel = dojoir.parse(TILES)
+    dojoir.prove(kernel)
+    return lower(kernel, target)
+
+
+def loops_over_k(prog: Program) -> list[For]:
+    return [s for s in statements(prog.body) if isinstance(s, For) and s.var.name.startswith("k")]
+
+
+@pytest.mark.parametrize("target", [C, WIDE, NARROW], ids=["c", "mask", "scalar"])
+def test_a_nest_is_there_for_each_way_a_tile_may_be_cut(target: Target) -> None:
+    loops = loops_over_k(program(target))
+    assert len(loops) == 4
+    assert [any(isinstance(s, If) for s in statements(loop.body)) for loop in loops] == [False, True, True, True]
+
+
+def test_the_full_tile_has_no_masks() -> None:
+    full, *others = loops_over_k(program(WIDE))
+    assert not masks(full.body)
+    assert [bool(masks(loop.body)) for loop in others].count(True) == 2
+
+
+def test_masked_elements_on_the_stack_are_chosen_not_masked() -> None:
+    prog = program(WIDE)
+    tile = [s for s in statements(prog.body) if isinstance(s, Store) and s.buffer == "t"]
+    assert tile and all(s.mask is None for s in tile)
+    assert any(isinstance(s.value, Select) for s in tile)
+    outside = [s for s in statements(prog.body) if isinstance(s, Store) and s.buffer == "y"]
+    assert any(s.mask is not None for s in outside)
+
+
+def masks(body: tuple[Stmt, ...]) -> list[Load | Store]:
+    """Every load and store under a mask."""
+    stores: list[Load | Store] = [s for s in statements(body) if isinstance(s, Store) and s.mask is not None]
+    loads = [part for s in statements(body) for value in values(s) for part in parts(value)]
+    return stores + [part for part in loads if isinstance(part, Load) and part.mask is not None]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (4, 16, 3), (8, 32, 2), (5, 16, 2), (4, 17, 2), (7, 31, 5)])
+def test_all_edges_run(sizes: tuple[int, int, int]) -> None:
+    n, m, k = sizes
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((n, k), (k, m)))
+    got = dojoir.compile(dojoir.parse(TILES)).run({"x": x, "w": w})["y"]
+    np.testing.assert_array_equal(got, x @ w)
+
+
+def test_large_nests_are_lowered_once() -> None:
+    first = "| | | | t[{2}, {3}] = 0"
+    text = TILES.replace(first, "\n".join([first, *[first.replace("=", "+=")] * 300]))
+    assert len(loops_over_k(lower(dojoir.parse(text), WIDE))) == 1
