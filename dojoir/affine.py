@@ -7,10 +7,12 @@ infinity, as in Python and in isl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, total_ordering
 from math import gcd
+
+from dojoir.hashing import hash_once
 
 
 @total_ordering
@@ -35,7 +37,7 @@ class Iter:
 
     depth: int
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, str]:
         return (1, f"{self.depth:08d}")
 
@@ -78,6 +80,7 @@ class Mod:
 Atom = SizeVar | Iter | FloorDiv | Mod
 
 
+@hash_once
 @dataclass(frozen=True)
 class Affine:
     """`sum(coefficient * atom) + constant`, in normal form. Build one with `size`, `iterator`, `constant` and
@@ -104,12 +107,13 @@ class Affine:
         return Affine(((atom, 1),), 0)
 
     @staticmethod
-    def _collect(terms: Iterator[tuple[Atom, int]], offset: int) -> Affine:
+    def _collect(terms: Iterable[tuple[Atom, int]], offset: int) -> Affine:
         total: dict[Atom, int] = {}
         for atom, coefficient in terms:
             total[atom] = total.get(atom, 0) + coefficient
         kept = [(atom, c) for atom, c in total.items() if c]
-        kept.sort(key=lambda term: term[0].key)
+        if len(kept) > 1:
+            kept.sort(key=lambda term: term[0].key)
         return Affine(tuple(kept), offset)
 
     def __add__(self, other: Affine | int) -> Affine:
@@ -119,12 +123,7 @@ class Affine:
             return Affine(self.terms, self.offset + other.offset)
         if not self.terms:
             return Affine(other.terms, self.offset + other.offset)
-
-        def both() -> Iterator[tuple[Atom, int]]:
-            yield from self.terms
-            yield from other.terms
-
-        return Affine._collect(both(), self.offset + other.offset)
+        return Affine._collect((*self.terms, *other.terms), self.offset + other.offset)
 
     __radd__ = __add__
 
@@ -225,17 +224,20 @@ class Affine:
     # -- rewriting ---------------------------------------------------------------------------------------
     def substitute(self, replace: Callable[[SizeVar | Iter], Affine]) -> Affine:
         """Every size and iterator replaced by what `replace` gives for it."""
-        result = Affine((), self.offset)
+        terms: list[tuple[Atom, int]] = []
+        offset = self.offset
         for atom, coefficient in self.terms:
-            match atom:
-                case FloorDiv(numerator, divisor):
-                    value = numerator.substitute(replace) // divisor
-                case Mod(numerator, divisor):
-                    value = numerator.substitute(replace) % divisor
-                case _:
-                    value = replace(atom)
-            result = result + value * coefficient
-        return result
+            if isinstance(atom, FloorDiv):
+                value = atom.numerator.substitute(replace) // atom.divisor
+            elif isinstance(atom, Mod):
+                value = atom.numerator.substitute(replace) % atom.divisor
+            else:
+                value = replace(atom)
+            offset += value.offset * coefficient
+            terms += value.terms if coefficient == 1 else [(a, c * coefficient) for a, c in value.terms]
+        if offset == self.offset and tuple(terms) == self.terms:
+            return self
+        return Affine._collect(terms, offset)
 
     def evaluate(self, sizes: Mapping[str, int], iterators: Mapping[int, int] | tuple[int, ...] = ()) -> int:
         """The value for concrete sizes and iterators. Raises KeyError or IndexError if one is missing."""

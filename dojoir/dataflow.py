@@ -18,13 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import islpy as isl
-
-from dojoir.affine import Affine
 from dojoir.algebra import rule_refusal
 from dojoir.correspondence import Correspondence
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.flow import Flow, dependences, flow_of
+from dojoir.flow import Flow, flow_of
 from dojoir.independence import find_conflict, is_uniform
 from dojoir.instances import (
     InstanceMap,
@@ -33,16 +30,16 @@ from dojoir.instances import (
     accesses,
     identity,
     same_elements,
-    same_statement,
-    stand_for,
 )
-from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.ir import Guard, Kernel, Node, Scope, Statement, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
+from dojoir.memo import Memo
 from dojoir.operations import ACCUMULATIONS
-from dojoir.sets import KernelSets, sets_of
+from dojoir.quick import keeps_order
+from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
-from dojoir.wellformed import prove, prove_bounds, prove_dimensions
+from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
 from dojoir.written import prove_collapsed, prove_written
 
 __all__ = [
@@ -55,6 +52,7 @@ __all__ = [
     "compare",
     "identity",
     "is_exact",
+    "is_legal",
     "keeps_order",
     "refuse",
 ]
@@ -87,6 +85,16 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
         )
 
 
+def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
+    """Whether `compare` would say `legal`. What was found is kept."""
+    key = (before, after, instances, step_limit)
+    found = _answers.get(key)
+    return found if found is not None else _answers.put(key, bool(compare(*key)))
+
+
+_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], bool] = Memo(8192)
+
+
 def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
     if instances.rule is not None:
         yield rule_refusal(before, after, instances.rule)
@@ -103,85 +111,6 @@ def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator
         yield Correspondence(before, after, instances, strict).refusal()
         yield _well_formed(before, after, instances)
     yield _marks(after)
-
-
-def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """A quick answer, never wrong where it is yes: the two kernels have the same buffers and the same statements
-    on the same elements, and all that depends on order (`dojoir.flow.dependences`) stays in order. Then all of
-    `Correspondence` and of `_well_formed` would hold as well."""
-    if before.buffers != after.buffers or instances.inlined or instances.extracted:
-        return False
-    if {o.site for o in instances.origins if o is not None} != set(range(len(before.sites))):
-        return False
-    for origin, site in zip(instances.origins, after.sites, strict=True):
-        if origin is None or not same_statement(before.sites[origin.site].statement, origin, site.statement):
-            return False
-    old, new = sets_of(before), sets_of(after)
-    were, are = _moved_statements(before, after, instances)
-    stands_for = stand_for(after, instances, are)
-    if not stands_for.range().is_equal(old.domains_of(were)) or not stands_for.is_injective():
-        return False
-    order = _between(dependences(old), old, were)
-    if order.is_empty():
-        return True
-    when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
-    moved = isl.Map.from_union_map(order.apply_domain(when).apply_range(when))
-    return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
-
-
-def _moved_statements(before: Kernel, after: Kernel, instances: InstanceMap) -> tuple[list[int], list[int]]:
-    """The statements, old and new, of the part of the tree in which the two differ. The rest is the same text
-    around, before and after that part, and each of its statements stands for itself: its order to everything is
-    as it was. All statements where there is no such part."""
-    prefix, start, old_end, new_end = _difference(before.body, after.body)
-    depth = len(prefix)
-
-    def inside(path: Path, end: int) -> bool:
-        return path[:depth] == prefix and start <= path[depth] < end
-
-    were = [k for k, site in enumerate(before.sites) if inside(site.path, old_end)]
-    are = [k for k, site in enumerate(after.sites) if inside(site.path, new_end)]
-    outside = [k for k in range(len(before.sites)) if k not in set(were)]
-    mapped = [instances.origins[k] for k in range(len(after.sites)) if k not in set(are)]
-    same = identity(before).origins
-    around = sum(isinstance(before.at(prefix[: d + 1]), Scope) for d in range(depth))
-    outer = tuple(map(Affine.iterator, range(around)))
-    stays = [same[k] for k in outside] == mapped and all(
-        origin is not None and origin.site in set(were) and origin.iterators[:around] == outer
-        for origin in (instances.origins[k] for k in are)
-    )
-    if stays:
-        return were, are
-    return list(range(len(before.sites))), list(range(len(after.sites)))
-
-
-def _difference(old: tuple[Node, ...], new: tuple[Node, ...]) -> tuple[Path, int, int, int]:
-    """Where two trees differ: the path of a node that both have, the number of its first child that differs, and
-    where the differing children end in either."""
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    old_end, new_end = len(old) - tail, len(new) - tail
-    if old_end - start == 1 and new_end - start == 1:
-        match old[start], new[start]:
-            case Scope() as a, Scope() as b if (a.extent, a.marks) == (b.extent, b.marks):
-                prefix, *rest = _difference(a.body, b.body)
-                return (start, *prefix), rest[0], rest[1], rest[2]
-            case Guard() as a, Guard() as b if a.conditions == b.conditions:
-                prefix, *rest = _difference(a.body, b.body)
-                return (start, *prefix), rest[0], rest[1], rest[2]
-    return (), start, old_end, new_end
-
-
-def _between(order: isl.UnionMap, sets: KernelSets, numbers: list[int]) -> isl.UnionMap:
-    """The pairs of a dependence both ends of which are among the given statements."""
-    if len(numbers) == len(sets.numbers):
-        return order
-    ends = sets.domains_of(numbers)
-    return order.intersect_domain(ends).intersect_range(ends)
 
 
 def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -202,7 +131,8 @@ def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
             return refuse("changed-argument", f"the argument `{old.name}` would change", before)
     if len(after.arguments) != len(before.arguments):
         return refuse("changed-argument", "the kernel would have another argument", before)
-    return None
+    error = prove_storage(after) if before.buffers != after.buffers else None
+    return Verdict("illegal", error) if error is not None else None
 
 
 def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | None:

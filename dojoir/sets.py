@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.elimination import is_nonnegative
 from dojoir.ir import (
     Access,
     Buffer,
@@ -45,6 +46,7 @@ class Workspace:
         self.context = isl.Context()
         self._maps: OrderedDict[str, isl.UnionMap] = OrderedDict()
         self._kernels: OrderedDict[Kernel, KernelSets] = OrderedDict()
+        self._empty: OrderedDict[tuple[str, str], bool] = OrderedDict()
 
     def union_map(self, pieces: Iterable[str]) -> isl.UnionMap:
         """The union of maps given as text. Each piece is parsed once."""
@@ -61,6 +63,16 @@ class Workspace:
 
     def set(self, text: str) -> isl.Set:
         return isl.Set.read_from_str(self.context, text)
+
+    def is_empty(self, sizes: str, piece: str) -> bool:
+        """Whether a map given as text is empty for all sizes in a set given as text. Each is asked once."""
+        found = self._empty.get((sizes, piece))
+        if found is None:
+            found = self.union_map([piece]).intersect_params(self.set(sizes)).is_empty()
+            self._empty[sizes, piece] = found
+            if len(self._empty) > 20_000:
+                self._empty.popitem(last=False)
+        return found
 
     def sets_of(self, kernel: Kernel) -> KernelSets:
         """The sets of a kernel, computed once."""
@@ -152,15 +164,33 @@ class KernelSets:
 
     # -- parameters and domains --------------------------------------------------------------------------
     @cached_property
-    def parameters(self) -> isl.Set:
-        """The sizes that a call may have: each at least 1, and the facts of the kernel."""
+    def _parameters(self) -> str:
         conditions = [f"n_{name} >= 1" for name in self.kernel.runtime_sizes]
         conditions += [isl_condition(fact) for fact in self.kernel.facts]
-        return self.workspace.set(f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}")
+        return f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}"
+
+    @cached_property
+    def parameters(self) -> isl.Set:
+        """The sizes that a call may have: each at least 1, and the facts of the kernel."""
+        return self.workspace.set(self._parameters)
+
+    def is_empty(self, piece: str) -> bool:
+        """Whether a map given as text without parameters is empty for all sizes that a call may have."""
+        return self.workspace.is_empty(self._parameters, f"{self.prefix}{{ {piece} }}")
 
     def always(self, condition: Condition) -> bool:
         """Whether a condition on the sizes holds for all sizes that a call may have."""
-        return self.parameters.is_subset(self.workspace.set(f"{self.prefix}{{ : {isl_condition(condition)} }}"))
+        return self.implies((), condition)
+
+    def implies(self, around: Sequence[Scope | Guard], condition: Condition) -> bool:
+        """Whether a condition on the sizes and the iterators of `around` holds whenever something inside runs."""
+        slack = {">=": condition.left - condition.right, "<=": condition.right - condition.left}
+        if condition.relation in slack:
+            scopes = [node for node in around if isinstance(node, Scope)]
+            if is_nonnegative(slack[condition.relation], scopes):
+                return True
+        dims = f"[{iterators(sum(isinstance(node, Scope) for node in around))}]"
+        return self.is_empty(f"{dims} -> [] : {self.constraints(around)} and not ({isl_condition(condition)})")
 
     def holds_around(self, path: Path, conditions: Sequence[Condition]) -> bool:
         """Whether conditions on the sizes and the iterators around the node at `path` hold whenever it runs."""
@@ -171,12 +201,7 @@ class KernelSets:
                 around.append(node)
             assert not isinstance(node, Statement)
             node = node.body[child]
-        where = self.constraints(around)
-        dims = f"[{iterators(sum(isinstance(n, Scope) for n in around))}]"
-        return all(
-            self.map(f"{dims} -> [] : {where} and not ({isl_condition(condition)})").is_empty()
-            for condition in conditions
-        )
+        return all(self.implies(around, condition) for condition in conditions)
 
     def constraints(self, around: Iterable[Scope | Guard]) -> str:
         """The conditions under which something inside `around` (outermost first) runs."""

@@ -27,7 +27,7 @@ from dojoir.written import prove_collapsed, prove_written
 STEP_LIMIT = 5_000_000
 """How many isl operations a proof may take before the answer is `undecided`."""
 
-__all__ = ["STEP_LIMIT", "prove", "prove_bounds", "prove_dimensions"]
+__all__ = ["STEP_LIMIT", "prove", "prove_bounds", "prove_dimensions", "prove_storage"]
 
 
 def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
@@ -46,7 +46,7 @@ def _prove(kernel: Kernel, step_limit: int) -> None:  # what is raised is not ke
             found = (
                 _impossible_facts(kernel)
                 or prove_dimensions(kernel)
-                or _misplaced(kernel)
+                or prove_storage(kernel)
                 or prove_bounds(kernel, range(len(kernel.sites)))
                 or prove_written(kernel)
                 or prove_collapsed(kernel)
@@ -87,7 +87,7 @@ def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
     return None
 
 
-def _misplaced(kernel: Kernel) -> Diagnostic | None:
+def prove_storage(kernel: Kernel) -> Diagnostic | None:
     """Storage and accesses that a buffer does not permit, whatever the sizes."""
     for buffer in kernel.buffers:
         found = _misplaced_buffer(buffer)

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, refuse
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, is_legal, refuse
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.ir import Kernel
+from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.move import Move, Refusal, Rewrite
 from dojoir.passes.places import located
 from dojoir.wellformed import prove
+
+_made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(8192)
+"""Legal moves on kernels, each with the kernel object (an equal one may have other labels) and what came of it."""
+
+_sound: Memo[Kernel, bool] = Memo(8192)
+"""Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
 
 
 def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
@@ -29,7 +36,7 @@ def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
 
 def moves(kernel: Kernel, target: str | None = None, step_limit: int = STEP_LIMIT) -> list[Move]:
     """Every legal move of `candidates`, in the same order. Raises KernelError for an ill-formed kernel."""
-    return [move for move in candidates(kernel, target) if check(kernel, move, step_limit)]
+    return [move for move in candidates(kernel, target) if _is_legal(kernel, move, step_limit)]
 
 
 def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
@@ -88,7 +95,10 @@ def _examine(
         move = located(_parsed(move), kernel)
     except QueryError as error:
         return None, Verdict("illegal", error.diagnostic)
-    prove(kernel)
+    known = _known(kernel, move, step_limit)
+    if known is not None:
+        return known, LEGAL
+    _prove(kernel)
     try:
         done = move.rewrite(kernel)
     except Refusal as refusal:
@@ -100,8 +110,43 @@ def _examine(
     if trust:
         return done, LEGAL
     verdict = compare(kernel, done.kernel, done.instances, step_limit)
-    if not verdict:
+    if verdict:
+        _keep(kernel, move, step_limit, done)
+    else:
         verdict = replace(
             verdict, diagnostic=replace(verdict.diagnostic, message=f"{move}: {verdict.diagnostic.message}")
         )
     return done, verdict
+
+
+def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
+    """As `check`, without a reason."""
+    if _known(kernel, move, step_limit) is not None:
+        return True
+    _prove(kernel)
+    try:
+        done = move.rewrite(kernel)
+    except (Refusal, ArgumentError):
+        return False
+    if not is_legal(kernel, done.kernel, done.instances, step_limit):
+        return False
+    _keep(kernel, move, step_limit, done)
+    return True
+
+
+# -- what is known already -----------------------------------------------------------------------------------
+def _prove(kernel: Kernel) -> None:
+    if _sound.get(kernel) is None:
+        prove(kernel)
+        _sound.put(kernel, True)
+
+
+def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
+    _made.put((kernel, move, step_limit), (kernel, done))
+    _sound.put(done.kernel, True)
+
+
+def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
+    """What a move that is known to be legal makes of this very kernel."""
+    found = _made.get((kernel, move, step_limit))
+    return found[1] if found is not None and found[0] is kernel else None

@@ -1,0 +1,61 @@
+"""Quick answers of the checker: never wrong where they are yes, and held to the full comparison in the tests."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from dojoir.alike import alike
+from dojoir.change import Change, change_of
+from dojoir.flow import dependences
+from dojoir.instances import InstanceMap, same_statement, stand_for
+from dojoir.ir import Kernel
+from dojoir.sets import KernelSets, sets_of
+
+
+def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether the two kernels surely have the same buffers and the same statements on the same elements, and all
+    that depends on order (`dojoir.flow.dependences`) stays in order. Then the comparison of their values, and that
+    the new one is well-formed as the old one is, would hold as well; of marks it says nothing.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    change = change_of(before, after, instances)
+    if change is not None and _runs_alike(before, instances, change):
+        return True
+    return _keeps_dependences(before, after, instances, change)
+
+
+def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether what changed runs the same statement instances in the same order, as the instance map says."""
+    found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
+    return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
+
+
+def _keeps_dependences(before: Kernel, after: Kernel, instances: InstanceMap, change: Change | None) -> bool:
+    """Whether all pairs of instances that touch one element, one of them writing it, stay in order."""
+    if {o.site for o in instances.origins if o is not None} != set(range(len(before.sites))):
+        return False
+    for origin, site in zip(instances.origins, after.sites, strict=True):
+        if origin is None or not same_statement(before.sites[origin.site].statement, origin, site.statement):
+            return False
+    old, new = sets_of(before), sets_of(after)
+    were, are = (change.were, change.are) if change is not None else (old.numbers, new.numbers)
+    stands_for = stand_for(after, instances, are)
+    if not stands_for.range().is_equal(old.domains_of(were)) or not stands_for.is_injective():
+        return False
+    order = _between(dependences(old), old, were)
+    if order.is_empty():
+        return True
+    when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
+    moved = isl.Map.from_union_map(order.apply_domain(when).apply_range(when))
+    return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
+
+
+def _between(order: isl.UnionMap, sets: KernelSets, numbers: range) -> isl.UnionMap:
+    """The pairs of a dependence both ends of which are among the given statements."""
+    if len(numbers) == len(sets.numbers):
+        return order
+    ends = sets.domains_of(numbers)
+    return order.intersect_domain(ends).intersect_range(ends)
