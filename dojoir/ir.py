@@ -14,6 +14,7 @@ from typing import NamedTuple
 from dojoir.affine import Affine, Iter, SizeVar
 from dojoir.dtypes import DType
 from dojoir.errors import ArgumentError, Source, Span, did_you_mean
+from dojoir.hashing import hash_once
 from dojoir.hints import Hint, in_order
 
 Path = tuple[int, ...]
@@ -53,6 +54,7 @@ class Index:
     affine: Affine
 
 
+@hash_once
 @dataclass(frozen=True)
 class Access:
     """One element of a buffer. An index is affine, or the value of an integer element (a gather)."""
@@ -69,6 +71,7 @@ class Access:
         yield self
 
 
+@hash_once
 @dataclass(frozen=True)
 class Op:
     """An operation of `dojoir.operations.OPERATIONS` on expressions. Build it with `make_op`."""
@@ -149,6 +152,7 @@ class Extent:
         return self.bounds[0].offset if len(self.bounds) == 1 and self.bounds[0].is_constant else None
 
 
+@hash_once
 @dataclass(frozen=True)
 class Statement:
     """`target op value`: op is `=` or an accumulation (`+=`, `*=`, `max=`, `min=`)."""
@@ -159,6 +163,7 @@ class Statement:
     loc: Span | None = field(default=None, compare=False, repr=False)
 
 
+@hash_once
 @dataclass(frozen=True)
 class Scope:
     """A one-dimensional loop from 0 to its extent. `marks` say how a target runs it, `hints` what else it may do;
@@ -176,6 +181,7 @@ class Scope:
             object.__setattr__(self, "hints", in_order(self.hints))
 
 
+@hash_once
 @dataclass(frozen=True)
 class Guard:
     """Runs its children where all `conditions` hold. It has no iterator and adds no depth."""
@@ -206,6 +212,7 @@ class Dim:
     loc: Span | None = field(default=None, compare=False, repr=False)
 
 
+@hash_once
 @dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
@@ -241,6 +248,7 @@ class Site(NamedTuple):
     ancestors: tuple[Scope | Guard, ...]
 
 
+@hash_once
 @dataclass(frozen=True)
 class Kernel:
     """A kernel: its sizes, the facts about them, its buffers and its body."""
@@ -252,13 +260,6 @@ class Kernel:
     facts: tuple[Condition, ...] = ()
     fp: str = "reassoc"
     source: Source | None = field(default=None, compare=False, repr=False)
-
-    @cached_property
-    def _identity(self) -> int:
-        return hash((self.name, self.sizes, self.buffers, self.body, self.facts, self.fp))
-
-    def __hash__(self) -> int:
-        return self._identity
 
     def __str__(self) -> str:
         from dojoir.printer import to_text
