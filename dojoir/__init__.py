@@ -9,7 +9,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir import build, kernels
+    from dojoir import build, kernels, schedules
+    from dojoir.chaining import chain
     from dojoir.codegen import TARGETS, emit
     from dojoir.costs import cost
     from dojoir.errors import (
@@ -47,9 +48,12 @@ if TYPE_CHECKING:
     from dojoir.printer import to_text
     from dojoir.queries import Match, Query
     from dojoir.runtime import (
+        Ceilings,
         Compiled,
         Contestant,
+        Library,
         Measurement,
+        PythonCode,
         ceilings,
         compile,
         format_seconds,
@@ -58,13 +62,16 @@ if TYPE_CHECKING:
         random_inputs,
         ratio_of,
         verify,
+        write_library,
     )
+    from dojoir.schedules import optimize
     from dojoir.wellformed import prove
 
 __version__ = "0.1.0"
 
 _HOME = {
     "build": "dojoir.build",
+    "chain": "dojoir.chaining",
     "TARGETS": "dojoir.codegen",
     "emit": "dojoir.codegen",
     "cost": "dojoir.costs",
@@ -82,6 +89,8 @@ _HOME = {
     "interpret": "dojoir.interpreter",
     "Kernel": "dojoir.ir",
     "kernels": "dojoir.kernels",
+    "schedules": "dojoir.schedules",
+    "optimize": "dojoir.schedules",
     "MOVES": "dojoir.passes",
     "PASSES": "dojoir.passes",
     "Move": "dojoir.passes",
@@ -101,6 +110,8 @@ _HOME = {
     "to_text": "dojoir.printer",
     "Match": "dojoir.queries",
     "Query": "dojoir.queries",
+    "Ceilings": "dojoir.runtime",
+    "PythonCode": "dojoir.runtime",
     "Compiled": "dojoir.runtime",
     "compile": "dojoir.runtime",
     "measure": "dojoir.runtime",
@@ -112,6 +123,8 @@ _HOME = {
     "ceilings": "dojoir.runtime",
     "random_inputs": "dojoir.runtime",
     "verify": "dojoir.runtime",
+    "Library": "dojoir.runtime",
+    "write_library": "dojoir.runtime",
     "prove": "dojoir.wellformed",
 }
 
@@ -120,6 +133,7 @@ __all__ = [
     "PASSES",
     "TARGETS",
     "ArgumentError",
+    "Ceilings",
     "Compiled",
     "Contestant",
     "Diagnostic",
@@ -127,11 +141,13 @@ __all__ = [
     "IllegalMove",
     "Kernel",
     "KernelError",
+    "Library",
     "Match",
     "Measurement",
     "Move",
     "ParseError",
     "Pass",
+    "PythonCode",
     "Query",
     "QueryError",
     "RunError",
@@ -143,6 +159,7 @@ __all__ = [
     "candidates",
     "ceilings",
     "certify",
+    "chain",
     "check",
     "compile",
     "cost",
@@ -156,15 +173,18 @@ __all__ = [
     "measure_together",
     "moves",
     "one",
+    "optimize",
     "parse",
     "parse_move",
     "parse_pipeline",
     "prove",
     "random_inputs",
     "ratio_of",
+    "schedules",
     "suggest",
     "to_text",
     "verify",
+    "write_library",
 ]
 
 

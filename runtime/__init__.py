@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.runtime.compiled import Compiled
     from dojoir.runtime.compiler import compile
+    from dojoir.runtime.library import Library, write_library
     from dojoir.runtime.measurement import (
         Contestant,
         Measurement,
@@ -28,6 +29,7 @@ _HOME = {
     "Ceilings": "roofline",
     "Compiled": "compiled",
     "Contestant": "measurement",
+    "Library": "library",
     "Measurement": "measurement",
     "PythonCode": "subject",
     "Ratio": "measurement",
@@ -41,6 +43,7 @@ _HOME = {
     "random_inputs": "random_inputs",
     "ratio_of": "measurement",
     "verify": "verification",
+    "write_library": "library",
 }
 
 __all__ = [
@@ -48,6 +51,7 @@ __all__ = [
     "Ceilings",
     "Compiled",
     "Contestant",
+    "Library",
     "Measurement",
     "PythonCode",
     "Ratio",
@@ -61,6 +65,7 @@ __all__ = [
     "random_inputs",
     "ratio_of",
     "verify",
+    "write_library",
 ]
 
 

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -70,9 +71,9 @@ class Toolchain:
         """One line that tells apart any two toolchains that may compile a source differently."""
         return "; ".join([shlex.join(self.command), self.version, shlex.join(self.options), self.machine])
 
-    def compilation(self, source: Path, out: Path) -> tuple[str, ...]:
-        """The command that compiles `source` into the shared library `out`."""
-        return (*self.command, *self.options, *_SHARED, "-o", str(out), str(source), "-lm")
+    def compilation(self, out: Path, *sources: Path) -> tuple[str, ...]:
+        """The command that compiles `sources` into the shared library `out`."""
+        return (*self.command, *self.options, *_SHARED, "-o", str(out), *map(str, sources), "-lm")
 
 
 def find() -> Toolchain:
@@ -119,7 +120,7 @@ def probe(command: tuple[str, ...]) -> Toolchain:
             return _run((*command, *_ALWAYS, *options, "-o", str(out), str(source)), PROBE_LIMIT).returncode == 0
 
         version = _run((*command, "--version"), PROBE_LIMIT).stdout.partition("\n")[0].strip()
-        library = Toolchain(command, version, _ALWAYS, "").compilation(source, out)
+        library = Toolchain(command, version, _ALWAYS, "").compilation(out, source)
         trial = _run(library, PROBE_LIMIT)
         if trial.returncode != 0:
             raise _failed(library, trial.stderr, "it makes no shared library")
@@ -140,13 +141,18 @@ def build_shared(source: str, out: Path, *, toolchain: Toolchain, limit: float =
     with tempfile.TemporaryDirectory(prefix=".build-", dir=out.parent) as folder:
         text, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         text.write_text(source, encoding="utf-8")
-        command = toolchain.compilation(text, library)
-        done = _run(command, limit)
-        if done.returncode != 0 or not library.exists():
-            raise _failed(
-                command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines"
-            )
+        link_shared([text], library, toolchain=toolchain, limit=limit)
         os.replace(library, out)
+
+
+def link_shared(
+    sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT
+) -> None:
+    """Compiles C files into one shared library. Raises as `build_shared` does."""
+    command = toolchain.compilation(out, *sources)
+    done = _run(command, limit)
+    if done.returncode != 0 or not out.exists():
+        raise _failed(command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines")
 
 
 def _run(command: tuple[str, ...], limit: float) -> subprocess.CompletedProcess[str]:

@@ -35,6 +35,11 @@ SLACK, FAST_SLACK = 2.0, 8.0
 """The bounds are of first order, so twice what they say is allowed; more for kernels that allow algebra."""
 
 
+def slack_of(kernel: Kernel) -> float:
+    """How many times the bound on rounding errors an element may be off."""
+    return FAST_SLACK if kernel.fp == "fast" else SLACK
+
+
 @dataclass(frozen=True)
 class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
@@ -272,7 +277,7 @@ def _judge(plan: _Plan, problem: str | None, oracle: Oracle) -> Case:
     if problem is not None:
         return plan.case(problem)
     expected = oracle.expected(plan.sizes, plan.inputs)
-    slack = FAST_SLACK if oracle.kernel.fp == "fast" else SLACK
+    slack = slack_of(oracle.kernel)
     found: list[Comparison] = []
     for poison in POISONS:
         outputs = load_arrays(plan.outputs(poison))

@@ -63,7 +63,7 @@ def test_the_ir_knows_no_part() -> None:
                 assert below.partition(".")[0] in CORE, place
 
 
-@pytest.mark.parametrize("folder", ["dojoir/cli", "examples", "benchmarks"])
+@pytest.mark.parametrize("folder", ["dojoir/cli", "dojoir/schedules", "examples", "benchmarks"])
 def test_users_of_the_api_know_only_the_api(folder: str) -> None:
     package = folder.replace("/", ".").removeprefix("dojoir.")
     for path in sources(folder):

@@ -11,6 +11,7 @@ from pathlib import Path
 import dojoir
 from dojoir.cli import chunks, listing
 from dojoir.cli.answers import answer
+from dojoir.cli.library import library
 from dojoir.cli.options import Options
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE, INPUT, report
@@ -53,6 +54,8 @@ def run(options: Options) -> int:
         return report(error, options.json)
     if options.verify_diagnostics:
         return _verify_diagnostics(options, parts, pipeline)
+    if options.emit == "lib":
+        return _library(options, parts, pipeline)
     results: list[str] = []
     status = FINE
     for chunk in parts:
@@ -89,6 +92,17 @@ def _pipeline(text: str | None) -> list[dojoir.Move | dojoir.Pass]:
 def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move | dojoir.Pass]) -> tuple[str, int]:
     """The result for one part of the input, and the exit status."""
     watch = Stopwatch(options.timing)
+    trace = _traced(options, chunk, pipeline, watch)
+    text, status = _result(options, trace)
+    watch.lap("result")
+    watch.show()
+    return text, status
+
+
+def _traced(
+    options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move | dojoir.Pass], watch: Stopwatch
+) -> dojoir.Trace:
+    """One part of the input after the moves."""
     kernel = dojoir.parse(chunk.text, chunk.name)
     watch.lap("parse")
     trace = dojoir.Trace(kernel)
@@ -104,10 +118,17 @@ def _process(options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move |
         _show_steps(options, trace, done)
     if options.save_trace:
         trace.save(options.save_trace)
-    text, status = _result(options, trace)
-    watch.lap("result")
-    watch.show()
-    return text, status
+    return trace
+
+
+def _library(options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.Move | dojoir.Pass]) -> int:
+    """Writes all parts of the input as one library."""
+    try:
+        traces = [_traced(options, chunk, pipeline, Stopwatch(False)) for chunk in parts]
+        write_result(library(options, traces), None)
+    except dojoir.DojoError as error:
+        return report(error, options.json)
+    return FINE
 
 
 def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
@@ -150,6 +171,9 @@ def _replay(options: Options) -> int:
     _show_steps(options, trace, 0)
     if options.save_trace:
         trace.save(options.save_trace)
+    if options.emit == "lib":
+        write_result(library(options, [trace]), None)
+        return FINE
     text, status = _result(options, trace)
     write_result(text, None if options.run else options.output)
     return status

@@ -151,7 +151,8 @@ def _parser() -> argparse.ArgumentParser:
 
     group = parser.add_argument_group("code")
     add = group.add_argument
-    add("--emit", metavar="TARGET", help="the source of the kernel for a target")
+    add("--emit", metavar="TARGET",
+        help="the source of the kernel for a target; lib: a compiled library, in the folder of -o")  # fmt: skip
     add("--run", action="store_true", help="run the kernel and describe what it returns")
     add("--inputs", action="append", default=[], metavar="FILE",
         help="inputs for --run: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
@@ -180,6 +181,10 @@ def parse_options(arguments: list[str]) -> Options:
         parser.error("--replay and --split-input-file do not go together")
     if given.save_trace and given.split_input_file:
         parser.error("--save-trace writes one trace: not with --split-input-file")
+    if given.emit == "lib" and given.output in {None, "-"}:
+        parser.error("--emit lib writes a folder: name it with -o DIR")
+    if given.emit == "lib" and (given.run or given.moves or given.explain):
+        parser.error("--emit lib goes with --check and --time only")
     if given.inputs and not given.run:
         parser.error("--inputs is for --run")
     return Options(

@@ -1,0 +1,157 @@
+"""Stored schedules: the moves that make a kernel fast on a target, and `optimize`, which picks them.
+
+A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first comments say what it is for:
+
+    # kernel: softmax            a kernel of the library, or the hash of any other
+    # targets: llvm c            the targets it was made for
+    # when: M >= 64              sizes at which it is the better one; may be left out
+
+The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
+`softmax.short.moves`. What has a `when` is looked at first.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import dojoir
+
+VARIABLE = "DOJOIR_SCHEDULES"
+"""Folders to search before those that come with dojoir, separated as in PATH."""
+
+_HEADER = re.compile(r"#\s*(kernel|targets|when):\s*(.*)")
+_CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
+_RELATIONS = {
+    "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets, the
+    conditions on sizes as written, and the moves as text."""
+
+    path: str
+    kernel: str
+    targets: tuple[str, ...]
+    when: tuple[str, ...]
+    moves: str
+
+    def fits(self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]) -> bool:
+        """Whether it is for this kernel on this target. A condition on a size that is not known counts as met."""
+        if target not in self.targets or not all(_holds(self.path, text, sizes) for text in self.when):
+            return False
+        if self.kernel == kernel.hash:
+            return True
+        if self.kernel != kernel.name or self.kernel not in dojoir.kernels.names():
+            return False
+        fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
+        return dojoir.kernels.load(self.kernel, **fixed) == kernel
+
+    def on(self, kernel: dojoir.Kernel) -> dojoir.Trace:
+        """A new trace of the kernel with these moves. Raises IllegalMove where one does not fit after all."""
+        trace = dojoir.Trace(kernel)
+        for element in dojoir.parse_pipeline(self.moves, self.path):
+            if isinstance(element, dojoir.Pass):
+                element(trace)
+            else:
+                trace.apply(element)
+        return trace
+
+
+def optimize(
+    kernel: dojoir.Kernel,
+    target: str = "llvm",
+    *,
+    sizes: Mapping[str, int] | None = None,
+    folders: Sequence[str | os.PathLike[str]] = (),
+) -> dojoir.Trace:
+    """The kernel with the stored schedule that fits it best, or with `default_schedule` where none does.
+
+    `sizes` are the runtime sizes that it will mostly run at, as far as they are known. `folders` are searched
+    first, then those of the variable DOJOIR_SCHEDULES, then what comes with dojoir. Raises KernelError for an
+    ill-formed kernel, ArgumentError for a stored schedule that cannot be read, IllegalMove for one of the caller's
+    whose moves do not fit the kernel that it names.
+    """
+    fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
+    known = {**fixed, **(sizes or {})}
+    for schedule in schedules(kernel.name, folders):
+        if schedule.fits(kernel, target, known):
+            return schedule.on(kernel)
+    return dojoir.PASSES["default_schedule"].on(kernel)
+
+
+def schedules(name: str, folders: Iterable[str | os.PathLike[str]] = ()) -> list[Schedule]:
+    """The stored schedules for kernels of a name, in the order in which `optimize` looks at them."""
+    variable = [folder for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    places = [Path(folder) for folder in (*folders, *variable)]
+    found: list[Schedule] = []
+    for place in places:
+        if not place.is_dir():
+            raise dojoir.ArgumentError(f"there is no folder {place} of schedules", "cannot-read")
+        mine = [_read(str(path), path.read_text(encoding="utf-8")) for path in sorted(place.glob("*.moves"))
+                if path.name.split(".")[0] == name]  # fmt: skip
+        found += sorted(mine, key=lambda schedule: not schedule.when)
+    own = [
+        _read(entry.name, entry.read_text(encoding="utf-8"))
+        for entry in sorted(files(__name__).iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".moves") and entry.name.split(".")[0] == name
+    ]
+    return found + sorted(own, key=lambda schedule: not schedule.when)
+
+
+def store(
+    trace: dojoir.Trace, target: str, folder: str | os.PathLike[str], *, when: Sequence[str] = (), note: str = ""
+) -> Path:
+    """Writes the moves of a trace as a schedule for its kernel, whole or not at all, and returns its file. One for
+    the same kernel, target and conditions is replaced. `note` becomes a comment. Raises ArgumentError."""
+    for text in when:
+        _holds("when", text, {})
+    words = re.sub(r"\W+", "_", "_".join([target, *when])).strip("_")
+    path = Path(folder) / f"{trace.start.name}.{trace.start.hash[:8]}_{words}.moves"
+    lines = [f"# {line}" for line in note.splitlines()]
+    lines += [f"# kernel: {trace.start.hash}", f"# targets: {target}"]
+    lines += [f"# when: {', '.join(when)}"] if when else []
+    text = "\n".join([*lines, *map(str, trace.moves)]) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot write {path}: {error.strerror or error}", "cannot-write") from None
+    return path
+
+
+def _read(path: str, text: str) -> Schedule:
+    """A schedule from the text of its file. Raises ArgumentError where it does not say what it is for."""
+    header: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := _HEADER.fullmatch(line.strip()):
+            header[match[1]] = match[2]
+    for word in ("kernel", "targets"):
+        if not header.get(word):
+            raise dojoir.ArgumentError(f"{path} is no schedule: it has no line '# {word}: …'", "bad-schedule")
+    when = tuple(part.strip() for part in header.get("when", "").split(",") if part.strip())
+    return Schedule(path, header["kernel"].strip(), tuple(header["targets"].split()), when, text)
+
+
+def _holds(path: str, condition: str, sizes: Mapping[str, int]) -> bool:
+    match = _CONDITION.fullmatch(condition.strip())
+    if match is None:
+        raise dojoir.ArgumentError(
+            f"{path}: '{condition}' is not a condition such as N >= 64 or N % 16 == 0", "bad-schedule"
+        )
+    name, divisor, relation, number = match.groups()
+    if name not in sizes:
+        return True
+    value = sizes[name] % int(divisor) if divisor else sizes[name]
+    return bool(_RELATIONS[relation](value, int(number)))

@@ -1,0 +1,235 @@
+"""A library out of kernels: C sources, a header, the shared library built from them, files for CMake and
+pkg-config, a manifest, and a small C program that calls every kernel and checks what it gives."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from dojoir.codegen import emit, lower
+from dojoir.codegen.c import declaration
+from dojoir.codegen.c_names import symbol
+from dojoir.errors import ArgumentError
+from dojoir.ir import Kernel
+from dojoir.printer import to_text
+from dojoir.runtime import c_toolchain
+from dojoir.runtime.library_demo import demo
+from dojoir.runtime.library_text import Part, cmake, header, pkg_config
+from dojoir.runtime.measurement import Measurement, measure
+from dojoir.runtime.scalars import takes_value
+from dojoir.runtime.verification import Report, verify
+from dojoir.wellformed import prove
+
+FORMAT, VERSION = "dojoir-library", 1
+MANIFEST = "manifest.json"
+
+
+class Scheduled(Protocol):
+    """A kernel with the moves that made it, such as a `dojoir.Trace`."""
+
+    @property
+    def start(self) -> Kernel: ...
+    @property
+    def kernel(self) -> Kernel: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class Library:
+    """A library that was written: its folder, its files by name, and for each kernel, by its name, what checking
+    and timing it (None where that was not asked for) said."""
+
+    folder: Path
+    files: tuple[str, ...]
+    reports: Mapping[str, Report | None]
+    measurements: Mapping[str, Measurement | None]
+
+    def __str__(self) -> str:
+        lines = [f"{self.folder}: {', '.join(self.files)}"]
+        lines += [str(report) for report in self.reports.values() if report is not None]
+        lines += [str(measurement) for measurement in self.measurements.values() if measurement is not None]
+        return "\n".join(lines)
+
+
+def write_library(
+    kernels: Sequence[Scheduled],
+    folder: str | os.PathLike[str],
+    *,
+    name: str = "kernels",
+    target: str = "c",
+    check: bool = True,
+    sizes: Mapping[str, Mapping[str, int]] | None = None,
+) -> Library:
+    """Writes the library `name` into `folder`, whole or not at all; a library that was there before is replaced.
+
+    `kernels` are traces. `target` is one that gives C. With `check` each kernel is verified first against the
+    kernel that its trace starts from. A kernel for which `sizes` has an entry, by its name, is timed at those
+    sizes. The folder gets `NAME.h`, one `.c` for each kernel, `libNAME.so`, `CMakeLists.txt`, `NAME.pc`,
+    `manifest.json` and `demo.c`.
+
+    Raises ArgumentError for a name that C cannot use, for two kernels with one symbol and for a folder that holds
+    something else, RunError for a kernel that is not verified, ToolchainError where there is no C compiler.
+    """
+    check_name(name)
+    if not kernels:
+        raise ArgumentError("a library needs at least one kernel", "empty-library")
+    _check_symbols(trace.kernel for trace in kernels)
+    out = Path(folder)
+    _check_replaceable(out)
+    toolchain = c_toolchain.find()
+    reports: dict[str, Report | None] = {}
+    measurements: dict[str, Measurement | None] = {}
+    parts: list[Part] = []
+    for trace in kernels:
+        kernel = trace.kernel
+        prove(kernel)
+        source = _including(emit(kernel, target), f"{name}.h")
+        parts.append(Part(kernel, declaration(lower(kernel, target)), f"{symbol(kernel.name)}.c", source))
+        reports[kernel.name] = verify(kernel, against=trace.start, target=target) if check else None
+        report = reports[kernel.name]
+        if report is not None:
+            report.raise_if_failed()
+        at = (sizes or {}).get(kernel.name)
+        measurements[kernel.name] = None if at is None else measure(kernel, target=target, sizes=at)
+    texts = {part.file: part.source for part in parts}
+    texts |= {
+        f"{name}.h": header(name, parts),
+        "CMakeLists.txt": cmake(name, parts),
+        f"{name}.pc": pkg_config(name, parts),
+        "demo.c": demo(name, parts),
+    }
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as temporary:
+            inside = Path(temporary, "library")
+            inside.mkdir()
+            for file, text in texts.items():
+                (inside / file).write_text(text, encoding="utf-8")
+            sources = [inside / part.file for part in parts]
+            c_toolchain.link_shared(sources, inside / f"lib{name}.so", toolchain=toolchain)
+            manifest = {
+                "format": FORMAT,
+                "version": VERSION,
+                "name": name,
+                "target": target,
+                "compiler": toolchain.identity,
+                "machine": platform.machine(),
+                "files": {file.name: _digest(file) for file in sorted(inside.iterdir())},
+                "kernels": [
+                    _entry(trace, part, reports[part.kernel.name], measurements[part.kernel.name])
+                    for trace, part in zip(kernels, parts, strict=True)
+                ],
+            }
+            (inside / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+            files = tuple(sorted(file.name for file in inside.iterdir()))
+            _replace(inside, out, Path(temporary, "old"))
+    except OSError as error:
+        raise ArgumentError(f"cannot write {out}: {error.strerror or error}", "cannot-write") from None
+    return Library(out, files, reports, measurements)
+
+
+def check_name(name: str) -> None:
+    """Raises ArgumentError for a library name that files, macros and build systems cannot all use."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ArgumentError(
+            f"'{name}' cannot name a library: use letters, digits and _, beginning with a letter", "bad-name"
+        )
+
+
+def _check_symbols(kernels: Iterable[Kernel]) -> None:
+    seen: dict[str, str] = {}
+    for kernel in kernels:
+        mine = symbol(kernel.name)
+        if mine.lower() in seen:
+            raise ArgumentError(
+                f"two kernels of the library would be called `{mine}` in C: rename one in its `kernel` line",
+                "name-taken",
+            )
+        seen[mine.lower()] = kernel.name
+        if mine in {"demo", "main"}:
+            raise ArgumentError(f"a kernel of a library cannot be called `{mine}`: rename it", "bad-name")
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raises ArgumentError where the folder is there and is neither empty nor a library of ours."""
+    if not folder.exists():
+        if not folder.resolve().parent.is_dir():
+            raise ArgumentError(f"cannot write {folder}: its parent is no folder", "cannot-write")
+        return
+    if not folder.is_dir():
+        raise ArgumentError(f"cannot write a library to {folder}: it is a file", "cannot-write")
+    with suppress(OSError, ValueError, AttributeError):
+        if json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("format") == FORMAT:
+            return
+    if any(folder.iterdir()):
+        raise ArgumentError(
+            f"{folder} holds something else than a library of dojoir: name a new or empty folder", "not-empty"
+        )
+
+
+def _replace(new: Path, folder: Path, aside: Path) -> None:
+    """Puts `new` where `folder` is; what was there goes to `aside`."""
+    os.chmod(new, 0o755)
+    if folder.exists():
+        os.rename(folder, aside)
+    try:
+        os.rename(new, folder)
+    except OSError:
+        if aside.exists():
+            os.rename(aside, folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _including(source: str, file: str) -> str:
+    """A C source that includes the header of its library first, so that the compiler compares the two."""
+    return source.replace("#include ", f'#include "{file}"\n#include ', 1)
+
+
+def _digest(file: Path) -> str:
+    return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+
+
+def _entry(trace: Scheduled, part: Part, report: Report | None, measurement: Measurement | None) -> dict[str, Any]:
+    kernel = part.kernel
+    return {
+        "name": kernel.name,
+        "symbol": symbol(kernel.name),
+        "declaration": part.declaration,
+        "source": part.file,
+        "arguments": [
+            {
+                "name": buffer.name,
+                "role": buffer.role,
+                "dtype": buffer.dtype.name,
+                "dims": [str(dim.extent) for dim in buffer.dims],
+                "by_value": takes_value(buffer),
+            }
+            for buffer in kernel.arguments
+        ],
+        "sizes": list(kernel.runtime_sizes),
+        "text": to_text(kernel).splitlines(),
+        "hash": kernel.hash,
+        "trace": trace.to_json(),
+        "verified": None if report is None else {"cases": len(report.cases), "against": report.reference},
+        "measured": None
+        if measurement is None
+        else {
+            "sizes": dict(measurement.sizes),
+            "threads": measurement.threads,
+            "seconds": measurement.seconds,
+            "low": measurement.low,
+            "high": measurement.high,
+            "gflops": measurement.gflops,
+            "gbytes_per_second": measurement.gbytes,
+        },
+    }
