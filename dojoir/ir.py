@@ -414,7 +414,7 @@ class Kernel:
         say, so no move changes it. Raises ArgumentError for another mode."""
         if mode not in FP_MODES:
             raise ArgumentError(f"the fp mode is {', '.join(FP_MODES[:-1])} or {FP_MODES[-1]}, not '{mode}'", "bad-fp")
-        return self.evolve(fp=mode)
+        return replace(self, fp=mode)
 
     def specialize(self, **sizes: int) -> Kernel:
         """The kernel with some runtime sizes fixed. Raises ArgumentError for an unknown size, a size below 1 or

@@ -104,6 +104,8 @@ def _traced(
 ) -> dojoir.Trace:
     """One part of the input after the moves."""
     kernel = dojoir.parse(chunk.text, chunk.name)
+    if options.fp is not None:
+        kernel = kernel.with_fp(options.fp)
     watch.lap("parse")
     trace = dojoir.Trace(kernel)
     watch.lap("prove")

@@ -43,6 +43,7 @@ class Options:
     input: str
     pipeline: str | None
     output: str | None
+    fp: str | None
     names: bool
     sizes: tuple[tuple[str, int], ...]
     verify_each: bool
@@ -123,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", metavar="FILE", help="write the result there, whole or not at all (an .npz with --run)")
     add("-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time and --cost; may be repeated")  # fmt: skip
+    add("--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point, for the header")
     add("--names", action="store_true", help="write iterators by name, not by depth")
     add("--json", action="store_true", help="answers and errors as JSON")
     add("--version", action="version", version=f"dojoir {dojoir.__version__}")
@@ -177,6 +179,8 @@ def parse_options(arguments: list[str]) -> Options:
     given = parser.parse_args(arguments)
     if given.replay and given.input != "-":
         parser.error("--replay takes the kernel from the trace: leave FILE out")
+    if given.replay and given.fp:
+        parser.error("--replay takes the kernel from the trace, and its fp mode: leave --fp out")
     if given.replay and given.split_input_file:
         parser.error("--replay and --split-input-file do not go together")
     if given.save_trace and given.split_input_file:
@@ -191,6 +195,7 @@ def parse_options(arguments: list[str]) -> Options:
         input=given.input,
         pipeline=given.pipeline,
         output=given.output,
+        fp=given.fp,
         names=given.names,
         sizes=tuple(given.sizes),
         verify_each=given.verify_each,
