@@ -9,13 +9,15 @@ of the accumulations is free. Where it is not, an accumulation reads its own ele
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import islpy as isl
 
 from dojoir.doublecheck import Accesses, compute_flow
+from dojoir.ir import Buffer, Path
+from dojoir.memo import Memo
 from dojoir.operations import ACCUMULATIONS
-from dojoir.sets import KernelSets
+from dojoir.sets import KernelSets, Read
 
 
 @dataclass(frozen=True)
@@ -48,32 +50,111 @@ def whole_flow(sets: KernelSets, strict: bool) -> Flow:
 
 
 def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
+    users = _Users.of(sets, buffer)
     must: list[str] = []
     may: list[str] = []
     reads: list[str] = []
     schedule: list[str] = []
-    for k, site in enumerate(sets.kernel.sites):
+    for k in users.numbers:
+        site = sets.kernel.sites[k]
         if site.statement.target.buffer == buffer:
             ordered = sets.is_ordered(k, strict)
             free = not ordered and site.statement.op in ACCUMULATIONS
-            (may if free else must).append(sets.write_text(k))
-            schedule.append(sets.schedule_text(k))
+            (may if free else must).append(users.named(sets.write_text(k)))
+            schedule.append(users.time(k))
             if ordered:
-                reads.append(sets.write_text(k, name="t"))
-                schedule.append(sets.schedule_text(k, name="t"))
+                reads.append(users.named(sets.write_text(k, name="t")))
+                schedule.append(users.time(k, "t"))
         for read in sets.reads[k]:
             if read.access.buffer == buffer:
-                reads.append(sets.read_text(read))
-                schedule.append(sets.schedule_text(k, read))
+                reads.append(users.named(sets.read_text(read)))
+                schedule.append(users.time(k, read=read))
     declared = sets.kernel.buffer(buffer)
     if declared in sets.returned:
         reads.append(sets.box_text(declared, f"out_{buffer}"))
-        schedule.append(sets.final_time(declared))
-    sinks = sets.map(*reads)
+        schedule.append(users.final_time(declared))
     if not must and not may:
-        return Flow(sets.map(), sinks)
-    given = Accesses(sets.map(*must), sets.map(*may), sinks, sets.map(*schedule))
-    return Flow(*compute_flow(given, (sets.kernel.sites[k] for k in sets.numbers if _uses(sets, k, buffer))))
+        return Flow(sets.map(), users.back(sets.map(*reads)))
+    key = (sets.sizes, *map(tuple, (must, may, reads, schedule)))
+    found = _flows.get(key)
+    if found is None:
+        given = Accesses(sets.map(*must), sets.map(*may), sets.map(*reads), sets.map(*schedule))
+        found = _flows.put(key, Flow(*compute_flow(given, (sets.kernel.sites[k] for k in users.numbers))))
+    return Flow(users.back(found.sources), users.back(found.initial))
+
+
+Texts = tuple[str, ...]
+
+_flows: Memo[tuple[str, Texts, Texts, Texts, Texts], Flow] = Memo(2048)
+"""The flows through one buffer, by all that they follow from, the names of statements being those of `_Users`."""
+
+_pairs: Memo[tuple[str, Texts, Texts, Texts, Texts], isl.UnionMap] = Memo(2048)
+"""The dependences through one buffer, in the same way."""
+
+
+@dataclass(frozen=True)
+class _Users:
+    """The statements of a kernel that touch a buffer, by `numbers`, as if there were no others: they are numbered
+    from 0, and so are the children that hold them. What changes elsewhere in the kernel does not show."""
+
+    sets: KernelSets
+    numbers: tuple[int, ...]
+    paths: tuple[Path, ...]
+
+    @staticmethod
+    def of(sets: KernelSets, buffer: str) -> _Users:
+        sites = sets.kernel.sites
+        numbers = tuple(k for k in sets.numbers if _uses(sets, k, buffer))
+        children: dict[Path, list[int]] = {}
+        for k in numbers:
+            for level, child in enumerate(sites[k].path):
+                used = children.setdefault(sites[k].path[:level], [])
+                if child not in used:
+                    used.append(child)
+        paths = tuple(
+            tuple(children[sites[k].path[:level]].index(child) for level, child in enumerate(sites[k].path))
+            for k in numbers
+        )
+        return _Users(sets, numbers, paths)
+
+    @cached_property
+    def _dims(self) -> int:
+        return max((len(self.sets.kernel.sites[k].ancestors) * 2 + 1 for k in self.numbers), default=0) + 1
+
+    def named(self, text: str) -> str:
+        """The text of a map with the number of its statement, which comes first, made one of these."""
+        name, _, rest = text.partition("[")
+        number, part, read = name[1:].partition("r")
+        return f"{name[0]}{self.numbers.index(int(number))}{part}{read}[{rest}"
+
+    def time(self, number: int, name: str = "s", read: Read | None = None) -> str:
+        """When a statement, or one of its reads, runs."""
+        text = self.named(self.sets.schedule_text(number, read, name)).partition(" -> ")[0]
+        site = self.sets.kernel.sites[number]
+        path = self.paths[self.numbers.index(number)]
+        return f"{text} -> [{', '.join(self.sets.time(site, path, self._dims))}]"
+
+    def final_time(self, buffer: Buffer) -> str:
+        """When the read of a returned buffer runs: after everything."""
+        text = self.sets.final_time(buffer).partition(" -> ")[0]
+        last = max((path[0] for path in self.paths), default=0) + 1
+        return f"{text} -> [{', '.join([str(last)] + ['0'] * (self._dims - 1))}]"
+
+    def back(self, found: isl.UnionMap) -> isl.UnionMap:
+        """A map between such statements and reads as one between those of the kernel."""
+        if self.numbers == tuple(range(len(self.numbers))):
+            return found
+        pieces: list[isl.Map] = []
+        found.foreach_map(pieces.append)
+        result = self.sets.map()
+        for piece in pieces:
+            for side in (isl.dim_type.in_, isl.dim_type.out):
+                name = piece.get_tuple_name(side) or ""
+                kind, (number, part, read) = name[:1], name[1:].partition("r")
+                if kind in {"s", "t"} and number.isdigit():
+                    piece = piece.set_tuple_name(side, f"{kind}{self.numbers[int(number)]}{part}{read}")
+            result = result.union(isl.UnionMap.from_map(piece))
+        return result
 
 
 def dependences(sets: KernelSets) -> isl.UnionMap:
@@ -87,20 +168,28 @@ def dependences(sets: KernelSets) -> isl.UnionMap:
 
 
 def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
+    users = _Users.of(sets, buffer)
     assigned: list[str] = []
     accumulated: list[str] = []
     read: list[str] = []
-    schedule: list[str] = []
-    for k, site in enumerate(sets.kernel.sites):
-        reads = [sets.read_by_statement(r) for r in sets.reads[k] if r.access.buffer == buffer]
+    for k in users.numbers:
+        site = sets.kernel.sites[k]
         if site.statement.target.buffer == buffer:
             free = site.statement.op in ACCUMULATIONS and not sets.is_ordered(k, sets.kernel.fp == "strict")
-            (accumulated if free else assigned).append(sets.write_text(k))
-        elif not reads:
-            continue
-        read += reads
-        schedule.append(sets.schedule_text(k))
-    time = sets.map(*schedule)
+            (accumulated if free else assigned).append(users.named(sets.write_text(k)))
+        read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
+    times = [users.time(k) for k in users.numbers]
+    key = (sets.sizes, *map(tuple, (assigned, accumulated, read, times)))
+    found = _pairs.get(key)
+    if found is None:
+        found = _pairs.put(key, _in_order(sets, assigned, accumulated, read, times))
+    return users.back(found)
+
+
+def _in_order(
+    sets: KernelSets, assigned: list[str], accumulated: list[str], read: list[str], times: list[str]
+) -> isl.UnionMap:
+    time = sets.map(*times)
 
     def pairs(first: list[str], second: list[str]) -> isl.UnionMap:
         if not first or not second:

@@ -164,7 +164,8 @@ class KernelSets:
 
     # -- parameters and domains --------------------------------------------------------------------------
     @cached_property
-    def _parameters(self) -> str:
+    def sizes(self) -> str:
+        """`parameters` as text."""
         conditions = [f"n_{name} >= 1" for name in self.kernel.runtime_sizes]
         conditions += [isl_condition(fact) for fact in self.kernel.facts]
         return f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}"
@@ -172,11 +173,11 @@ class KernelSets:
     @cached_property
     def parameters(self) -> isl.Set:
         """The sizes that a call may have: each at least 1, and the facts of the kernel."""
-        return self.workspace.set(self._parameters)
+        return self.workspace.set(self.sizes)
 
     def is_empty(self, piece: str) -> bool:
         """Whether a map given as text without parameters is empty for all sizes that a call may have."""
-        return self.workspace.is_empty(self._parameters, f"{self.prefix}{{ {piece} }}")
+        return self.workspace.is_empty(self.sizes, f"{self.prefix}{{ {piece} }}")
 
     def always(self, condition: Condition) -> bool:
         """Whether a condition on the sizes holds for all sizes that a call may have."""
@@ -292,16 +293,17 @@ class KernelSets:
     def time_dims(self) -> int:
         return max((len(s.path) + len(s.scopes) for s in self.kernel.sites), default=0) + 1
 
-    def time(self, site: Site) -> list[str]:
-        """When an instance runs: child indices and iterators from the outside in, padded with zeros."""
+    def time(self, site: Site, path: Path | None = None, dims: int | None = None) -> list[str]:
+        """When an instance runs: child indices and iterators from the outside in, padded with zeros. Another path
+        than its own stands for other child indices."""
         result: list[str] = []
         depth = 0
-        for child, node in zip(site.path, (*site.ancestors, None), strict=True):
+        for child, node in zip(path or site.path, (*site.ancestors, None), strict=True):
             result.append(str(child))
             if isinstance(node, Scope):
                 result.append(f"i{depth}")
                 depth += 1
-        return result + ["0"] * (self.time_dims - len(result))
+        return result + ["0"] * ((dims or self.time_dims) - len(result))
 
     def schedule_text(self, number: int, read: Read | None = None, name: str = "s") -> str:
         """The schedule of a statement, or of one of its reads: both run when it does."""
