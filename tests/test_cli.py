@@ -62,6 +62,24 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
+def test_kernels_are_chained(shell: Shell) -> None:
+    (shell.folder / "scale.dojo").write_text(
+        "kernel scale(M)\nin  y: f32[M]\nout z: f32[M]\nM\n| z[{0}] = 2 * y[{0}]\n"
+    )
+    out, _ = shell("pair.dojo", "--chain", "scale.dojo", "--rename", "M=N", "-p", "join_scopes(1, 2)")
+    assert out.startswith("kernel pair_scale(N)\nin  x: f32[N]\ntmp y: f32[N]\n")
+    assert out.endswith("N\n| y[{0}] = t[{0}] + 1\n| z[{0}] = 2 * y[{0}]\n")
+    out, _ = shell("pair.dojo", "--chain", "scale.dojo", "--rename", "M=N", "--keep", "y")
+    assert "out y: f32[N]" in out
+    _, err = shell("pair.dojo", "--chain", "scale.dojo", status=1)
+    assert "scale.dojo:2:5: error[different-extents]" in err
+    assert "declared at pair.dojo:3:5" in err
+    _, err = shell("pair.dojo", "--keep", "y", status=2)
+    assert "--rename and --keep are for --chain" in err
+    _, err = shell("pair.dojo", "--chain", "scale.dojo", "--rename", "M", status=2)
+    assert "OLD=NEW" in err
+
+
 def test_without_options_it_formats(shell: Shell) -> None:
     ragged = PAIR.replace("in  x: f32[N]", "in x :f32[ N ]   # the input").replace("2 * x", "2*x")
     assert shell(stdin=ragged) == (PAIR, "")

@@ -103,7 +103,7 @@ def _traced(
     options: Options, chunk: chunks.Chunk, pipeline: list[dojoir.Move | dojoir.Pass], watch: Stopwatch
 ) -> dojoir.Trace:
     """One part of the input after the moves."""
-    kernel = dojoir.parse(chunk.text, chunk.name)
+    kernel = _chained(options, dojoir.parse(chunk.text, chunk.name))
     if options.fp is not None:
         kernel = kernel.with_fp(options.fp)
     watch.lap("parse")
@@ -121,6 +121,14 @@ def _traced(
     if options.save_trace:
         trace.save(options.save_trace)
     return trace
+
+
+def _chained(options: Options, kernel: dojoir.Kernel) -> dojoir.Kernel:
+    """The kernel with those of `--chain` after it."""
+    if not options.chain:
+        return kernel
+    others = (dojoir.parse(chunks.read_input(name), chunks.display_name(name)) for name in options.chain)
+    return dojoir.chain(kernel, *others, keep=options.keep, rename=dict(options.rename))
 
 
 def _library(options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.Move | dojoir.Pass]) -> int:

@@ -32,6 +32,7 @@ examples:
   dojoir-opt kernel.dojo --find 'innermost writes y'
   dojoir-opt kernel.dojo -p 'split(@j, 16)' --emit c
   dojoir-opt kernel.dojo -p default_schedule --save-trace kernel.json
+  dojoir-opt library:matmul --chain library:softmax --rename x=c -p 'join_scopes(0, 1)'
   dojoir-opt kernel.dojo -p @schedule.moves --check --time -s N=4096 -s M=4096
 """
 
@@ -46,6 +47,9 @@ class Options:
     fp: str | None
     names: bool
     sizes: tuple[tuple[str, int], ...]
+    chain: tuple[str, ...]
+    rename: tuple[tuple[str, str], ...]
+    keep: tuple[str, ...]
     verify_each: bool
     split_input_file: bool
     verify_diagnostics: bool
@@ -94,6 +98,13 @@ def _size(text: str) -> tuple[str, int]:
     return name, int(value)
 
 
+def _renaming(text: str) -> tuple[str, str]:
+    old, equals, new = text.partition("=")
+    if not (equals and old and new):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a renaming: write OLD=NEW, such as x=y")
+    return old, new
+
+
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
@@ -124,10 +135,22 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", metavar="FILE", help="write the result there, whole or not at all (an .npz with --run)")
     add("-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time and --cost; may be repeated")  # fmt: skip
-    add("--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point, for the header")
+    add(
+        "--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point, for the header"
+    )
     add("--names", action="store_true", help="write iterators by name, not by depth")
     add("--json", action="store_true", help="answers and errors as JSON")
     add("--version", action="version", version=f"dojoir {dojoir.__version__}")
+
+    group = parser.add_argument_group("joining kernels")
+    add = group.add_argument
+    add("--chain", action="append", default=[], metavar="FILE",
+        help="run the kernel of FILE after that of the input, as one kernel joined by the names of arguments; "
+        "may be repeated")  # fmt: skip
+    add("--rename", action="append", default=[], type=_renaming, metavar="OLD=NEW",
+        help="another name for a size or buffer of the kernels of --chain; may be repeated")  # fmt: skip
+    add("--keep", action="append", default=[], metavar="NAME",
+        help="return this output of one kernel, though a later one reads it; may be repeated")  # fmt: skip
 
     group = parser.add_argument_group("applying moves")
     add = group.add_argument
@@ -189,6 +212,10 @@ def parse_options(arguments: list[str]) -> Options:
         parser.error("--emit lib writes a folder: name it with -o DIR")
     if given.emit == "lib" and (given.run or given.moves or given.explain):
         parser.error("--emit lib goes with --check and --time only")
+    if (given.rename or given.keep) and not given.chain:
+        parser.error("--rename and --keep are for --chain")
+    if given.replay and given.chain:
+        parser.error("--replay takes the kernel from the trace: leave --chain out")
     if given.inputs and not given.run:
         parser.error("--inputs is for --run")
     return Options(
@@ -198,6 +225,9 @@ def parse_options(arguments: list[str]) -> Options:
         fp=given.fp,
         names=given.names,
         sizes=tuple(given.sizes),
+        chain=tuple(given.chain),
+        rename=tuple(given.rename),
+        keep=tuple(given.keep),
         verify_each=given.verify_each,
         split_input_file=given.split_input_file,
         verify_diagnostics=given.verify_diagnostics,
