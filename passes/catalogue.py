@@ -24,6 +24,7 @@ from dojoir.passes.recomputing import Recompute, Unrecompute
 from dojoir.passes.reductions import MergeReduction, SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
 from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
+from dojoir.passes.sinking import LiftScope, SinkScope
 from dojoir.passes.staging import Stage, Unstage
 from dojoir.passes.storage import MaterializeDims, PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile, Untile
@@ -39,6 +40,8 @@ MOVES: tuple[type[Move], ...] = (
     Tile,
     Untile,
     SwapScopes,
+    SinkScope,
+    LiftScope,
     SwapSiblings,
     Cut,
     JoinRanges,

@@ -209,7 +209,7 @@ def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
     writer = next((site for site in inside if site.statement.target.buffer == buffer.name), None)
     if writer is not None:
         raise Refusal("written-there", f"`{format_statement(writer.statement)}` is a part of it", writer.path)
-    ranges = inner_extents(kernel.at(path), depth)
+    ranges = inner_extents(buffer.name, kernel.at(path), depth)
     bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
     reach = (reach_of(buffer.name, d, found, bases[d], ranges) for d in range(len(buffer.dims)))
     copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, reach)))

@@ -98,7 +98,7 @@ class Stage(Move):
                  for a in all_accesses(site.statement) if a.buffer == buffer.name]  # fmt: skip
         if not found:
             raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
-        ranges = inner_extents(node, depth)
+        ranges = inner_extents(buffer.name, node, depth)
         bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
         dims = tuple(Dim(reach_of(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
@@ -235,14 +235,14 @@ def all_accesses(statement: Statement) -> Iterator[Access]:
     yield from accesses(statement)
 
 
-def inner_extents(node: Node, depth: int) -> dict[int, Affine]:
-    """How far each iterator inside a node goes, by depth: a constant where there is one. Raises Refusal where two
-    scopes of one depth differ."""
+def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
+    """How far each iterator inside a node goes around the uses of a buffer, by depth: a constant where there is
+    one. Raises Refusal where two scopes of one depth differ."""
     found: dict[int, Affine] = {}
 
     def visit(node: Node, depth: int) -> None:
         match node:
-            case Scope():
+            case Scope() if _uses(name, node):
                 constant = constant_bound(node)
                 extent = Affine.constant(constant) if constant is not None else node.extent.bounds[0]
                 if found.setdefault(depth, extent) != extent:
@@ -252,11 +252,17 @@ def inner_extents(node: Node, depth: int) -> dict[int, Affine]:
             case Guard():
                 for child in node.body:
                     visit(child, depth)
-            case Statement():
+            case _:
                 pass
 
     visit(node, depth)
     return found
+
+
+def _uses(name: str, node: Node) -> bool:
+    if isinstance(node, Statement):
+        return any(a.buffer == name for a in accesses(node))
+    return any(_uses(name, child) for child in node.body)
 
 
 def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
