@@ -9,10 +9,9 @@ from dojoir.cures import divisibility, least, mending_fact, nonnegative, with_cu
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic
 from dojoir.ir import Access, Condition, Dim, Kernel, Site, expr_accesses
-from dojoir.locate import place
 from dojoir.printer import format_condition
 from dojoir.sets import KernelSets, isl_affine, iterators, sets_of
-from dojoir.witness import example, occasion
+from dojoir.witness import accuse, example, occasion, party, spelling
 
 
 def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
@@ -69,17 +68,16 @@ def _refuse(kernel: Kernel, number: int, access: Access, dims: list[int]) -> Dia
         sizes, iteration = dict(found.sizes), found.left.iteration(kernel)
         value = index.evaluate(sizes, iteration)
         equals = "" if index.is_constant else f" = {value}"
-        message = (
-            f"{occasion(found.sizes, iteration)}index {index}{equals} of {access.buffer} is outside "
-            f"0..{declared.extent.evaluate(sizes) - 1}"
-        )
+        name = spelling(kernel, site.scopes)
+        start = f"{occasion(found.sizes, iteration, name)}index {index.format(name)}{equals} of {access.buffer}"
+        message = f"{start} is outside 0..{declared.extent.evaluate(sizes) - 1}"
         slack = index if value < 0 else declared.extent - 1 - index
         facts = [*divisibility(site, index, declared.extent), *map(nonnegative, least(slack, site.scopes))]
         cures = [mending_fact(sets, wrong, facts)]
         if index.iterators:
             distinct = len(slack.terms) == len(index.terms) + len(declared.extent.terms)
             guard = Condition(index, "<", declared.extent) if value >= 0 and distinct else nonnegative(slack)
-            cures.append(f"a guard `if {format_condition(guard)}`")
-        source, span = place(kernel, site.path, access)
-        return Diagnostic("out-of-bounds", with_cure(message, cures), span, source)
+            cures.append(f"a guard `if {format_condition(guard, name)}`")
+        accused = party(found.left, kernel, "is out of bounds", access)
+        return accuse("out-of-bounds", with_cure(message, cures), [accused], found.sizes)
     raise AssertionError("no dimension is out of bounds")

@@ -8,13 +8,25 @@ from dataclasses import replace
 import islpy as isl
 
 from dojoir.affine import Affine
+from dojoir.errors import Diagnostic, Party
 from dojoir.graph import Graph, NotTransparent
 from dojoir.instances import InstanceMap, stand_for
-from dojoir.ir import Access, Cast, Const, Expr, Index, Kernel, Op, Path, Site, substitute_expr
+from dojoir.ir import Access, Cast, Const, Expr, Index, Kernel, Op, Site, substitute_expr
 from dojoir.printer import format_access, format_statement
 from dojoir.sets import isl_affine, iterators, sets_of
 from dojoir.verdict import Verdict, refuse
-from dojoir.witness import Point, at, describe, example, with_sizes
+from dojoir.witness import (
+    Example,
+    Point,
+    accuse,
+    describe,
+    example,
+    party,
+    read_by,
+    spelling,
+    when,
+    with_sizes,
+)
 
 
 class Correspondence:
@@ -66,9 +78,8 @@ class Correspondence:
     def _about(self, code: str, instances: isl.UnionSet, what: str) -> Verdict:
         found = example(instances.identity(), self.before)
         assert found is not None
-        assert found.left.site is not None
         message = f"{with_sizes(found.sizes)}{describe(found.left, self.before)} {what}"
-        return refuse(code, message, self.before, self.before.sites[found.left.site].path)
+        return _illegal(code, message, [party(found.left, self.before, what)], found)
 
     # -- 2. operations -----------------------------------------------------------------------------------
     def _operations(self) -> Verdict | None:
@@ -197,38 +208,47 @@ class Correspondence:
     def _stray(self, stray: isl.UnionMap) -> Verdict:
         found = example(stray, self.after)
         assert found is not None
-        assert found.left.site is not None
         message = (
             f"{with_sizes(found.sizes)}a value would come from {describe(found.left, self.after)}, "
             "which stands for nothing now and does more than pass values on"
         )
-        return refuse("stray-value", message, self.after, self.after.sites[found.left.site].path)
+        return _illegal("stray-value", message, [party(found.left, self.after, "would give a value")], found)
 
-    def _reader(self, point: Point) -> tuple[str, str, Path | None]:
-        """A read of the old kernel in words: who reads, and what; and the path of the statement."""
+    def _reader(self, point: Point) -> tuple[str, str, list[Party]]:
+        """A read of the old kernel in words: who reads, and what; and the statement that does."""
         if point.site is None:
             name = point.name.removeprefix("out_")
             element = f"[{', '.join(map(str, point.coordinates))}]" if point.coordinates else ""
-            return f"the returned `{name}{element}`", "", None
+            return f"the returned `{name}{element}`", "", []
         site = self.before.sites[point.site]
         slots = self.old_graph.slots[point.site]
         access = next((slot.access for slot in slots if slot.name == point.name), site.statement.target)
-        return describe(point, self.before), f"`{format_access(access)}`", site.path
+        reader = party(point, self.before, "reads it", read_by(point, self.before))
+        what = format_access(access, spelling(self.before, site.scopes))
+        return describe(point, self.before), f"`{what}`", [reader]
+
+    def _writer(self, point: Point, does: str) -> Party:
+        """A write of the old kernel."""
+        assert point.site is not None
+        words = f"{does} {when(point, self.before)}".rstrip()
+        return party(point, self.before, words, self.before.sites[point.site].statement.target)
 
     def _wrong_source(self, wrong: isl.UnionMap) -> Verdict:
         found = example(wrong, self.before)
         assert found is not None
-        who, what, path = self._reader(found.right)
+        who, what, parties = self._reader(found.right)
         left = found.left
+        parties.append(self._writer(left, "would write what is read," if what else "would write it last,"))
         message = f"{with_sizes(found.sizes)}{who} would {'read ' + what if what else 'be'} as written by "
         message += describe(left, self.before)
         here = self.old_graph.sources.intersect_range(self._at(found.right, found.sizes))
         proper = example(here, self.before)
         if proper is not None:
             other = proper.left.name != left.name
-            now = describe(proper.left, self.before) if other else at(proper.left.iteration(self.before))
+            now = describe(proper.left, self.before) if other else when(proper.left, self.before)
             message += f"; now it is the one written {'by ' if other else ''}{now}"
-        return refuse("wrong-value", message, self.before, path or self.before.sites[left.site or 0].path)
+            parties.append(self._writer(proper.left, "writes it now,"))
+        return _illegal("wrong-value", message, parties, found)
 
     def _at(self, point: Point, sizes: tuple[tuple[str, int], ...]) -> isl.UnionSet:
         """The set of one point, at given sizes."""
@@ -239,31 +259,39 @@ class Correspondence:
     def _missing_source(self, missing: isl.UnionMap) -> Verdict:
         found = example(missing, self.before)
         assert found is not None
-        who, what, path = self._reader(found.right)
+        who, what, parties = self._reader(found.right)
         message = (
             f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}without what "
             f"{describe(found.left, self.before)} writes to it"
         )
-        return refuse("lost-value", message, self.before, path or self.before.sites[found.left.site or 0].path)
+        parties.append(self._writer(found.left, "would write to it too late or not at all,"))
+        return _illegal("lost-value", message, parties, found)
 
     def _wrong_initial(self, difference: isl.UnionMap) -> Verdict:
-        start, value, path = self._initial(difference)
-        return refuse("wrong-value", f"{start}as {value}", self.before, path)
+        start, value, parties, found = self._initial(difference)
+        return _illegal("wrong-value", f"{start}as {value}", parties, found)
 
     def _missing_initial(self, difference: isl.UnionMap) -> Verdict:
-        start, value, path = self._initial(difference)
-        return refuse("lost-value", f"{start}no longer as {value}", self.before, path)
+        start, value, parties, found = self._initial(difference)
+        return _illegal("lost-value", f"{start}no longer as {value}", parties, found)
 
-    def _initial(self, difference: isl.UnionMap) -> tuple[str, str, Path | None]:
+    def _initial(self, difference: isl.UnionMap) -> tuple[str, str, list[Party], Example]:
         found = example(difference, self.before)
         assert found is not None
-        who, what, path = self._reader(found.right)
+        who, what, parties = self._reader(found.right)
         name, indices = found.left.name.removeprefix("b_"), found.left.coordinates
         element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
         given = next((b for b in self.before.arguments if b.name == name and b.role != "out"), None)
         value = f"`{element}` as the caller gave it" if given else f"`{element}`, never written"
         start = f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}"
-        return start, value, path
+        return start, value, parties, found
+
+
+def _illegal(code: str, message: str, parties: list[Party], found: Example) -> Verdict:
+    """A refusal about some statements, as `found` shows it."""
+    if not parties:
+        return Verdict("illegal", Diagnostic(code, message, sizes=found.sizes))
+    return Verdict("illegal", accuse(code, message, parties, found.sizes))
 
 
 def _affine(value: Const | Index) -> Affine | None:

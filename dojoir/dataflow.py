@@ -40,6 +40,7 @@ from dojoir.quick import keeps_order
 from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
+from dojoir.witness import accuse
 from dojoir.written import prove_collapsed, prove_written
 
 __all__ = [
@@ -219,10 +220,9 @@ def _marks(after: Kernel, before: Kernel | None = None) -> Verdict | None:
             conflict = find_conflict(after, path, mark)
             if conflict is not None:
                 what = "carried-value" if conflict.carried else "shared-element"
-                message = f"iterations of {format_path(path)} are not independent: {conflict.message(after)}"
-                number = conflict.example.right.site
-                assert number is not None
-                return refuse(what, message, after, after.sites[number].path)
+                shown = after if before is None else before
+                message = f"iterations of {format_path(path)} are not independent: {conflict.message(shown)}"
+                return Verdict("illegal", accuse(what, message, conflict.parties(shown), conflict.example.sizes))
     return None
 
 

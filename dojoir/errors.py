@@ -39,32 +39,67 @@ class Source:
 
 @dataclass(frozen=True)
 class Note:
-    """A second place or fact that explains a diagnostic."""
+    """A second place or fact that explains a diagnostic. Its place is in the text of the diagnostic unless it has a
+    `source` of its own."""
 
     message: str
     span: Span | None = None
+    source: Source | None = None
+
+
+@dataclass(frozen=True)
+class Party:
+    """One of those that a diagnostic is about: a statement in one of its iterations, or a scope. `does` says in
+    words what it does or would do, `path` is its path, `text` its line and `access` what of it counts."""
+
+    does: str
+    path: str
+    text: str
+    access: str | None
+    iteration: tuple[int, ...]
+    span: Span
+    source: Source
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "does": self.does,
+            "path": self.path,
+            "text": self.text,
+            "access": self.access,
+            "iteration": list(self.iteration),
+            "file": self.source.name,
+            "line": self.span.line,
+            "column": self.span.column,
+            "end": self.span.end,
+        }
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error: a stable `code` (such as `unknown-buffer`), a message, and where it is."""
+    """One error: a stable `code` (such as `unknown-buffer`), a message, and where it is. Where the error is one of
+    the data, `sizes` and `parties` say at which sizes, and between which statements in which iterations."""
 
     code: str
     message: str
     span: Span | None = None
     source: Source | None = None
     notes: tuple[Note, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    parties: tuple[Party, ...] = ()
 
     def render(self) -> str:
         """`file:line:col: error[CODE]: message`, the line, a caret under the culprit, and the notes."""
-        lines = [f"{self._place(self.span)}error[{self.code}]: {self.message}", *self._excerpt(self.span)]
+        head = f"{_place(self.span, self.source)}error[{self.code}]: {self.message}"
+        lines = [head, *_excerpt(self.span, self.source)]
         for note in self.notes:
-            lines.append(f"{self._place(note.span)}note: {note.message}")
-            lines.extend(self._excerpt(note.span))
+            source = note.source or self.source
+            lines.append(f"{_place(note.span, source)}note: {note.message}")
+            lines.extend(_excerpt(note.span, source))
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data: code, message, file, line, column, end, notes."""
+        """The same as plain data: code, message, file, line, column, end, notes, sizes, sites."""
 
         def place(span: Span | None) -> dict[str, Any]:
             if span is None:
@@ -77,27 +112,31 @@ class Diagnostic:
             "file": self.source.name if self.source else None,
             **place(self.span),
             "notes": [{"message": note.message, **place(note.span)} for note in self.notes],
+            "sizes": dict(self.sizes),
+            "sites": [party.to_json() for party in self.parties],
         }
 
-    def _place(self, span: Span | None) -> str:
-        name = f"{self.source.name}:" if self.source else ""
-        if span is None:
-            return f"{name} " if name else ""
-        return f"{name or 'line '}{span.line}:{span.column}: "
 
-    def _excerpt(self, span: Span | None) -> list[str]:
-        if span is None or self.source is None:
-            return []
-        line = self.source.line(span.line)
-        if not line.strip():
-            return []
-        # Of a long line, the part around the culprit is shown.
-        start = 0 if len(line) <= _WIDEST else max(0, span.column - _WIDEST // 2)
-        shown = line[start : start + _WIDEST]
-        column, end = span.column - start, min(span.end - start, len(shown) + 1)
-        # Tabs are kept in the indent so that the caret stays under the culprit.
-        lead = "".join("\t" if ch == "\t" else " " for ch in shown[: column - 1])
-        return [f"  {shown}", f"  {lead}^{'~' * (end - column - 1)}"]
+def _place(span: Span | None, source: Source | None) -> str:
+    name = f"{source.name}:" if source else ""
+    if span is None:
+        return f"{name} " if name else ""
+    return f"{name or 'line '}{span.line}:{span.column}: "
+
+
+def _excerpt(span: Span | None, source: Source | None) -> list[str]:
+    if span is None or source is None:
+        return []
+    line = source.line(span.line)
+    if not line.strip():
+        return []
+    # Of a long line, the part around the culprit is shown.
+    start = 0 if len(line) <= _WIDEST else max(0, span.column - _WIDEST // 2)
+    shown = line[start : start + _WIDEST]
+    column, end = span.column - start, min(span.end - start, len(shown) + 1)
+    # Tabs are kept in the indent so that the caret stays under the culprit.
+    lead = "".join("\t" if ch == "\t" else " " for ch in shown[: column - 1])
+    return [f"  {shown}", f"  {lead}^{'~' * (end - column - 1)}"]
 
 
 class DojoError(Exception):
@@ -126,7 +165,7 @@ class ArgumentError(DojoError):
 
 
 class QueryError(ArgumentError):
-    """A query for places matches nothing (`no-match`), or several places where one is wanted (`several-matches`)."""
+    """A query for places matches nothing (`no-match`), or several where one is wanted (`several-matches`)."""
 
 
 class ToolchainError(DojoError):
@@ -156,5 +195,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 __all__ = [
     "ArgumentError", "Diagnostic", "DojoError", "IllegalMove", "KernelError", "Note", "ParseError",
-    "QueryError", "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
+    "Party", "QueryError", "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
 ]  # fmt: skip

@@ -13,11 +13,24 @@ from functools import reduce
 
 import islpy as isl
 
+from dojoir.errors import Party
 from dojoir.flow import flow_of
+from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Scope
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, iterators, sets_of
-from dojoir.witness import Example, at, describe, example, statement_text, with_sizes
+from dojoir.witness import (
+    Example,
+    Point,
+    describe,
+    example,
+    party,
+    read_by,
+    scope_party,
+    statement_text,
+    when,
+    with_sizes,
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,24 @@ class Conflict:
     buffer: str
     carried: bool
 
+    def parties(self, kernel: Kernel) -> list[Party]:
+        """The two statements in their iterations, and the scope."""
+        left, right = self.example.left, self.example.right
+        reads, writes = ("reads", "writes") if self.carried else ("touches", "touches")
+        return [
+            party(right, kernel, f"{reads} it {when(right, kernel)}", self._access(right, kernel)),
+            party(left, kernel, f"{writes} it {when(left, kernel)}", self._access(left, kernel)),
+            scope_party(kernel, self.path, "its iterations would run side by side"),
+        ]
+
+    def _access(self, point: Point, kernel: Kernel) -> Access | None:
+        """What a statement does with the buffer, as far as the witness says."""
+        if read_by(point, kernel) is not None:
+            return read_by(point, kernel)
+        assert point.site is not None
+        target, *reads = accesses(kernel.sites[point.site].statement)
+        return next((access for access in (target, *reads) if access.buffer == self.buffer), None)
+
     def message(self, kernel: Kernel) -> str:
         """The conflict in words."""
         left, right = self.example.left, self.example.right
@@ -41,7 +72,7 @@ class Conflict:
             )
         touch = f"touch the same element of `{self.buffer}`"
         if left.site == right.site:
-            both = f"{at(left.iteration(kernel))} and {at(right.iteration(kernel))}"
+            both = f"{when(left, kernel)} and {when(right, kernel)}"
             return f"{start}{statement_text(left, kernel)} {both} {touch}"
         return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
 

@@ -33,7 +33,8 @@ class Verdict:
         return self.diagnostic.message
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The same as plain data: status, hint, and what the diagnostic says: code, message, file, line, column,
+        end, notes, `sizes` of the witness, and its `sites`, each with path, text, access and iteration."""
         return {"status": self.status, "hint": self.hint, **self.diagnostic.to_json()}
 
     def __str__(self) -> str:

@@ -21,7 +21,7 @@ from dojoir.locate import place
 from dojoir.marks import mark_error
 from dojoir.printer import format_access, format_condition
 from dojoir.sets import isl_affine, sets_of
-from dojoir.witness import example, occasion
+from dojoir.witness import accuse, example, occasion
 from dojoir.written import prove_collapsed, prove_written
 
 STEP_LIMIT = 5_000_000
@@ -83,7 +83,7 @@ def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
                 message = f"{occasion(found.sizes)}dimension {number} of {buffer.name} has extent {extent}"
                 cures = [mending_fact(sets, wrong, [nonnegative(dim.extent - 1)])]
                 source, span = place(kernel, (), dim)
-                return Diagnostic("empty-dimension", with_cure(message, cures), span, source)
+                return Diagnostic("empty-dimension", with_cure(message, cures), span, source, sizes=found.sizes)
     return None
 
 
@@ -153,6 +153,6 @@ def _dependent_iterations(kernel: Kernel) -> Diagnostic | None:
                     f"this scope is marked `{mark}`, and its iterations are not independent: "
                     f"{conflict.message(kernel)}"
                 )
-                source, span = place(kernel, path)
-                return Diagnostic(code, message, span, source)
+                *statements, scope = conflict.parties(kernel)
+                return accuse(code, message, [scope, *statements], conflict.example.sizes)
     return None

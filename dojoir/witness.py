@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import islpy as isl
 
-from dojoir.ir import Kernel
-from dojoir.printer import format_statement
+from dojoir.errors import Diagnostic, Note, Party
+from dojoir.ir import Access, Kernel, Path, Scope, expr_accesses, format_path
+from dojoir.locate import place
+from dojoir.printer import Name, format_access, format_statement
 
 SMALL = (2, 3, 5, 9, 33)
 """The largest sizes that are tried, before any are."""
@@ -77,20 +80,81 @@ def _values(sample: isl.BasicMap, kind: isl.dim_type) -> tuple[int, ...]:
     return tuple(int(sample.plain_get_val_if_fixed(kind, i).to_python()) for i in range(sample.dim(kind)))
 
 
-def at(iteration: tuple[int, ...]) -> str:
+def spelling(kernel: Kernel, scopes: Sequence[Scope]) -> Name:
+    """How the iterators of these scopes are written to a user: by label where the kernel has a text of its own and
+    the scope a label, else by depth."""
+    labels = [scope.label if kernel.source is not None else None for scope in scopes]
+    return lambda depth: (labels[depth] if depth < len(labels) else None) or str(depth)
+
+
+def at(iteration: tuple[int, ...], name: Name = str) -> str:
     """`at {0}=1, {1}=0`, or nothing outside of all scopes."""
-    return "at " + ", ".join(f"{{{d}}}={value}" for d, value in enumerate(iteration)) if iteration else ""
+    return "at " + ", ".join(f"{{{name(d)}}}={value}" for d, value in enumerate(iteration)) if iteration else ""
 
 
 def statement_text(point: Point, kernel: Kernel) -> str:
     """The text of the statement of which `point` is an instance, quoted."""
     assert point.site is not None
-    return f"`{format_statement(kernel.sites[point.site].statement)}`"
+    site = kernel.sites[point.site]
+    return f"`{format_statement(site.statement, spelling(kernel, site.scopes))}`"
+
+
+def when(point: Point, kernel: Kernel) -> str:
+    """`at {0}=1`: the iteration of a statement instance."""
+    scopes = kernel.sites[point.site].scopes if point.site is not None else ()
+    return at(point.iteration(kernel), spelling(kernel, scopes))
 
 
 def describe(point: Point, kernel: Kernel) -> str:
     """`` `y[{0}] = x[{0}]` at {0}=1 ``: a statement instance in words."""
-    return f"{statement_text(point, kernel)} {at(point.iteration(kernel))}".rstrip()
+    return f"{statement_text(point, kernel)} {when(point, kernel)}".rstrip()
+
+
+def read_by(point: Point, kernel: Kernel) -> Access | None:
+    """The access that a read makes, where `point` is one of the text, or of a statement's own target."""
+    if point.site is None:
+        return None
+    statement = kernel.sites[point.site].statement
+    if point.name.startswith("t"):
+        return statement.target
+    ordinal = point.name.partition("r")[2]
+    return list(expr_accesses(statement.value))[int(ordinal)] if ordinal.isdigit() else None
+
+
+def party(point: Point, kernel: Kernel, does: str, access: Access | None = None) -> Party:
+    """A statement instance as one of those that a diagnostic is about."""
+    assert point.site is not None
+    site = kernel.sites[point.site]
+    source, span = place(kernel, site.path, access)
+    name = spelling(kernel, site.scopes)
+    shown = None if access is None else format_access(access, name)
+    text = format_statement(site.statement, name)
+    return Party(does, format_path(site.path), text, shown, point.iteration(kernel), span, source)
+
+
+def scope_party(kernel: Kernel, path: Path, does: str) -> Party:
+    """A scope as one of those that a diagnostic is about."""
+    source, span = place(kernel, path)
+    text = source.line(span.line)[span.column - 1 : span.end - 1]
+    return Party(does, format_path(path), text, None, (), span, source)
+
+
+def accuse(
+    code: str,
+    message: str,
+    parties: Sequence[Party],
+    sizes: tuple[tuple[str, int], ...] = (),
+    notes: tuple[Note, ...] = (),
+) -> Diagnostic:
+    """A diagnostic about the first of several parties, with a note for each of the others on another line."""
+    first = parties[0]
+    shown = {(first.source.name, first.span.line)}
+    others: list[Note] = []
+    for other in parties[1:]:
+        if (other.source.name, other.span.line) not in shown:
+            shown.add((other.source.name, other.span.line))
+            others.append(Note(other.does, other.span, other.source))
+    return Diagnostic(code, message, first.span, first.source, (*others, *notes), sizes, tuple(parties))
 
 
 def with_sizes(sizes: tuple[tuple[str, int], ...]) -> str:
@@ -98,7 +162,7 @@ def with_sizes(sizes: tuple[tuple[str, int], ...]) -> str:
     return f"with {', '.join(f'{name}={value}' for name, value in sizes)}: " if sizes else ""
 
 
-def occasion(sizes: tuple[tuple[str, int], ...], iteration: tuple[int, ...] = ()) -> str:
+def occasion(sizes: tuple[tuple[str, int], ...], iteration: tuple[int, ...] = (), name: Name = str) -> str:
     """`with N=1, M=2 at {0}=0: `, as much of it as there is."""
-    words = with_sizes(sizes).removesuffix(": "), at(iteration)
+    words = with_sizes(sizes).removesuffix(": "), at(iteration, name)
     return " ".join(filter(None, words)) + ": " if any(words) else ""

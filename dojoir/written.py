@@ -22,7 +22,7 @@ from dojoir.locate import place
 from dojoir.operations import ACCUMULATIONS
 from dojoir.printer import format_access
 from dojoir.sets import Read, sets_of
-from dojoir.witness import Point, describe, example, occasion
+from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
 
@@ -191,8 +191,9 @@ def _refuse_read(
 ) -> Diagnostic:
     found = example(wrong, kernel)
     assert found is not None
-    start = occasion(found.sizes, found.left.iteration(kernel))
-    element, text = _element(buffer, found.right), format_access(use.access)
+    name = spelling(kernel, use.site.scopes)
+    start = occasion(found.sizes, found.left.iteration(kernel), name)
+    element, text = _element(buffer, found.right), format_access(use.access, name)
     if use.own:
         op = use.site.statement.op
         first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
@@ -204,8 +205,8 @@ def _refuse_read(
     if buffer.role == "out":
         message += "; or declare it `inout`, if the caller gives its values"
     message = with_cure(message, [mending_fact(sets_of(kernel), wrong, _running(kernel, writers))])
-    source, span = place(kernel, use.site.path, use.access)
-    return Diagnostic("read-before-write", message, span, source, _assigned(kernel, writers))
+    reader = party(found.left, kernel, "reads it", use.access)
+    return accuse("read-before-write", message, [reader], found.sizes, _assigned(kernel, writers))
 
 
 def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
@@ -220,7 +221,7 @@ def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) ->
     )
     message = with_cure(message, [mending_fact(sets, missing, _running(kernel, writers))])
     source, span = place(kernel, (), buffer)
-    return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers))
+    return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers), found.sizes)
 
 
 def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
@@ -240,13 +241,18 @@ def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnosti
     if found is None:
         return None
     use = next(u for u in uses if u.name == found.right.name)
+    spelled = spelling(kernel, use.site.scopes)
+    start = occasion(found.sizes, found.right.iteration(kernel), spelled)
     message = (
-        f"{occasion(found.sizes, found.right.iteration(kernel))}{format_access(use.access)} would be what "
+        f"{start}{format_access(use.access, spelled)} would be what "
         f"{describe(found.left, kernel)} left: these elements of {buffer.name} share storage; remove the `~`, or "
         f"read each element before the next is written"
     )
-    source, span = place(kernel, use.site.path, use.access)
-    return Diagnostic("shared-storage", message, span, source)
+    reader = party(found.right, kernel, "reads it", use.access)
+    assert found.left.site is not None
+    target = kernel.sites[found.left.site].statement.target
+    writer = party(found.left, kernel, f"writes what it reads, {when(found.left, kernel)}", target)
+    return accuse("shared-storage", message, [reader, writer], found.sizes)
 
 
 def _assigned(kernel: Kernel, writers: Sequence[int]) -> tuple[Note, ...]:
