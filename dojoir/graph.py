@@ -33,17 +33,10 @@ from dojoir.ir import (
     substitute_expr,
     substitute_iterators,
 )
+from dojoir.neutral import neutral
 from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, isl_affine, iterators
 from dojoir.typecheck import natural_type
-
-NEUTRAL: dict[str, tuple[object, ...]] = {
-    "+=": (0, 0.0, -0.0),
-    "*=": (1, 1.0),
-    "max=": (float("-inf"),),
-    "min=": (float("inf"),),
-}
-"""The values that an accumulation begins with and that change no result."""
 
 
 class NotTransparent(Exception):
@@ -170,12 +163,13 @@ class Graph:
         """Partial results, without the neutral values that they begin with."""
         if not begins.is_empty():
             raise NotTransparent("partial results begin with what the caller gave", site)
+        begin = neutral(statement.op, self.sets.kernel.buffer(statement.target.buffer).dtype)
         for k, other in enumerate(self.sets.kernel.sites):
             mine = self.sets.map(f"{self.tuple_text(k)} -> {self.tuple_text(k)}").domain()
             if entering.intersect_domain(mine).is_empty():
                 continue
             op, value = other.statement.op, self.values[k]
-            if op == "=" and isinstance(value, Const) and value.value in NEUTRAL[statement.op]:
+            if op == "=" and isinstance(value, Const) and value.value == begin:
                 entering = entering.subtract_domain(mine)
             elif op != statement.op:
                 raise NotTransparent(f"partial results of {op} are accumulated with {statement.op}", site)

@@ -23,6 +23,7 @@ from dojoir.ir import (
     expr_accesses,
     format_path,
 )
+from dojoir.neutral import neutral
 from dojoir.operations import ACCUMULATIONS
 from dojoir.passes.move import (
     BufferName,
@@ -39,9 +40,6 @@ from dojoir.passes.move import (
     siblings,
 )
 from dojoir.passes.storage import temporary
-
-NEUTRAL: dict[str, int | float] = {"+=": 0, "*=": 1, "max=": float("-inf"), "min=": float("inf")}
-"""What the partial results of each accumulation begin with."""
 
 FACTORS = (4, 8, 16)
 """The numbers of partial results that are listed."""
@@ -94,13 +92,14 @@ class SplitReduction(Move):
         check_new_name(kernel, self.copy)
         inside = [(k, site) for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
         target, op = _reduction(buffer.name, [site for _, site in inside], depth)
-        if op in {"max=", "min="} and not buffer.dtype.is_float:
+        begin = neutral(op, buffer.dtype)
+        if begin is None:
             raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
         own = Affine.iterator(depth)
         partial = Access(self.copy, (own % self.factor,))
         body = tuple(_redirected(node, target, partial) for node in scope.body)
         lanes = Extent((Affine.constant(self.factor),))
-        start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(NEUTRAL[op])),))
+        start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(begin)),))
         end = Scope(lanes, (Statement(target, op, Access(self.copy, (own,))),))
         new = Buffer("tmp", self.copy, buffer.dtype, (Dim(Affine.constant(self.factor)),))
         after = kernel.replace_node(path, start, replace(scope, body=body), end)

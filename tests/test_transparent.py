@@ -88,6 +88,33 @@ def test_strict_sums_have_no_partial_results() -> None:
     assert not dojoir.check(strict[0], "split_reduction(@i, s, p, 4)")
 
 
+MAXIMA = SUM.replace("s = 0", "s = x[0]").replace("s +=", "s max=")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "begin", "other"),
+    [
+        ("f32", "-inf", "-448.0"),
+        ("f16", "-inf", "-65504.0"),
+        ("f8e4m3", "-448.0", "-inf"),
+        ("f4e2m1", "-inf", "0.0"),
+    ],
+)
+def test_partial_maxima_begin_below_everything(dtype: str, begin: str, other: str) -> None:
+    """f8e4m3 has no infinity: -inf is stored as NaN, which no maximum gets rid of."""
+    before = dojoir.parse(MAXIMA.replace("f32", dtype))
+    after = dojoir.apply(before, "split_reduction(@i, s, p, 4)")
+    assert f"p[{{0}}] = {begin}\n" in str(after)
+    assert dojoir.parse(str(after)) == after
+    wrong = dojoir.parse(str(after).replace(f"p[{{0}}] = {begin}", f"p[{{0}}] = {other}"))
+    assert compare(before, wrong, origins(before, 0, None, 1, None)).status == "illegal"
+
+
+def test_integers_have_no_partial_maxima() -> None:
+    verdict = dojoir.check(dojoir.parse(MAXIMA.replace("f32", "i32")), "split_reduction(@i, s, p, 4)")
+    assert verdict.code == "no-neutral"
+
+
 def test_copies_are_seen_through_both_ways() -> None:
     plain, copy = dojoir.parse(PLAIN), dojoir.parse(COPY)
     assert compare(plain, copy, origins(plain, None, 0))
