@@ -15,8 +15,9 @@ import dojoir
 from dojoir.ir import Kernel
 
 
-def case(kind: str, random: Random, fast: bool, precision: bool) -> dict[str, Any]:
-    """Runs one case: its failures, each as text with a minimal reproduction, and what it counted."""
+def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
+    """Runs one case: its failures, each as text with a minimal reproduction, and what it counted. `small` is how
+    often a walk is on a kernel with few statements."""
     counts: Counter[str] = Counter()
     on = ("llvm",) if fast else differential.targets()
     match kind:
@@ -26,7 +27,7 @@ def case(kind: str, random: Random, fast: bool, precision: bool) -> dict[str, An
             text, wrong = differential.mutation(random, on)
             failures = [] if wrong is None else [(wrong, text, "")]
         case "walks":
-            made = walks.walk(random, on, precision)
+            made = walks.walk(random, random.choices(((), on[:1], on), (0.9, 0.07, 0.03))[0], small=small)
             counts = made.counts
             failures = [(failure.what, failure.text(), "") for failure in made.failures]
         case "faults":

@@ -1,10 +1,13 @@
 """Random kernels, texts, walks and faults in any number, each in a child process that may crash or hang.
 
     python tests/fuzz.py --kernels 10000 --mutations 10000 --walks 2000 --faults 5000 --seed 0 --jobs 2
+    python tests/fuzz.py --walks 20000 --small 0.9 --results walks.jsonl --minutes 60
+    python tests/fuzz.py --summary walks.jsonl
 
-Case `n` of a kind depends on the seed, the kind and `n` alone: `--only walks:17` runs that one again. Prints each
-failure with its kernel and what it was cut down to, then how many cases ran; exits 1 if any failed. `--precision`
-prints how many refused moves would have done no harm, by move.
+Case `n` of a kind depends on the seed, the kind, the options and `n` alone: `--only walks:17` runs that one again.
+Prints each failure with its kernel and what it was cut down to, then how many cases ran; exits 1 if any failed.
+With `--results` each case is a line of JSON added to a file, and the next run with that seed goes on after the last
+of them; `--summary` prints what such a file holds.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 KINDS = ("kernels", "mutations", "walks", "faults")
-BATCH = 50
+BATCH = 100
 """Cases of one child."""
 
 
@@ -33,13 +37,15 @@ def run_case(kind: str, number: int, options: argparse.Namespace) -> dict[str, A
     """One case: what failed, if anything, and what was counted."""
     from cases import case
 
-    return case(kind, Random(f"{options.seed}:{kind}:{number}"), options.fast, options.precision)
+    return case(kind, Random(f"{options.seed}:{kind}:{number}"), options.fast, options.small)
 
 
 def child(kind: str, first: int, count: int, options: argparse.Namespace) -> None:
     for number in range(first, first + count):
         print(json.dumps({"begin": number}), flush=True)
-        print(json.dumps({"end": number, **run_case(kind, number, options)}), flush=True)
+        began = time.process_time()
+        result = run_case(kind, number, options)
+        print(json.dumps({"end": number, "seconds": time.process_time() - began, **result}), flush=True)
 
 
 # -- in the parent -----------------------------------------------------------------------------------------
@@ -66,7 +72,7 @@ def start(kind: str, first: int, last: int, options: argparse.Namespace) -> Work
         "--seed",
         str(options.seed),
     ]
-    command += [flag for flag in ("--fast", "--precision") if getattr(options, flag[2:])]
+    command += ["--small", str(options.small), *(["--fast"] if options.fast else [])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
@@ -82,9 +88,17 @@ class Fuzz:
         self.failed: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
 
+    def _first(self, kind: str) -> int:
+        """The number of the first case to run: after those that the file of results has."""
+        numbers = [r["number"] for r in records(self.options.results) if r["kind"] == kind and self._is_mine(r)]
+        return max([self.options.first, *(number + 1 for number in numbers)])
+
+    def _is_mine(self, record: dict[str, Any]) -> bool:
+        return (record["seed"], record["small"]) == (self.options.seed, self.options.small)
+
     def run(self) -> int:
         for kind in KINDS:
-            first, total = self.options.first, getattr(self.options, kind)
+            first, total = self._first(kind), getattr(self.options, kind)
             self.waiting += [(kind, n, min(n + BATCH, first + total)) for n in range(first, first + total, BATCH)]
         started = time.monotonic()
         running: list[Worker] = []
@@ -123,6 +137,7 @@ class Fuzz:
                 worker.current = message["end"] + 1
                 self.done[worker.kind] += 1
                 self.counts.update(message["counts"])
+                self._record(worker.kind, message["end"], message)
                 for failure in message["failures"]:
                     self._report(worker.kind, message["end"], failure)
 
@@ -141,10 +156,21 @@ class Fuzz:
         if worker.current < worker.last:
             how = f"no answer within {self.options.limit} s" if hung else f"ended with status {status}"
             self.done[worker.kind] += 1
-            self._report(worker.kind, worker.current, {"what": how, "text": "", "minimal": ""})
+            failure = {"what": how, "text": "", "minimal": ""}
+            self._record(worker.kind, worker.current, {"seconds": 0.0, "counts": {}, "failures": [failure]})
+            self._report(worker.kind, worker.current, failure)
             if worker.current + 1 < worker.last:
                 self.waiting.append((worker.kind, worker.current + 1, worker.last))
         return True
+
+    def _record(self, kind: str, number: int, message: dict[str, Any]) -> None:
+        if self.options.results is None:
+            return
+        options = self.options
+        record = {"kind": kind, "seed": options.seed, "small": options.small, "number": number}
+        record |= {"version": options.version} | {name: message[name] for name in ("seconds", "counts", "failures")}
+        with open(options.results, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
     def _report(self, kind: str, number: int, failure: dict[str, str]) -> None:
         self.failed[kind] += 1
@@ -160,18 +186,53 @@ class Fuzz:
         for kind in KINDS:
             if self.done[kind]:
                 print(f"{kind}: {self.done[kind]} ran, {self.failed[kind]} failures")
-        for name in sorted(n for n in self.counts if "/" not in n):
+        for name in sorted(self.counts):
             print(f"  {name}: {self.counts[name]}")
-        if self.options.precision:
-            self._precision()
         print(f"{seconds:.0f} s")
 
-    def _precision(self) -> None:
-        rows = sorted({tuple(n.split("/")[1:]) for n in self.counts if n.startswith("refused/")})
-        print(f"{'move':<16} {'code':<20} {'refused':>8} {'harmless':>9} {'':>7}")
-        for move, code in rows:
-            refused, harmless = (self.counts[f"{what}/{move}/{code}"] for what in ("refused", "harmless"))
-            print(f"{move:<16} {code:<20} {refused:>8} {harmless:>9} {harmless / refused:>7.1%}")
+
+# -- results -----------------------------------------------------------------------------------------------
+def records(path: str | None) -> Iterator[dict[str, Any]]:
+    """The cases that a file of results holds."""
+    if path is not None and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            yield from (json.loads(line) for line in file if line.endswith("\n"))
+
+
+def summary(path: str) -> int:
+    """Prints what a file of results holds, by version and kind."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records(path):
+        groups.setdefault((record["kind"], record["version"]), []).append(record)
+    print(f"{'kind':<10} {'version':<12} {'cases':>8} {'moves':>9} {'failures':>9} {'CPU s':>8} {'ms/move':>8}")
+    counts: Counter[str] = Counter()
+    for (kind, version), group in groups.items():
+        mine: Counter[str] = Counter()
+        for record in group:
+            mine.update(record["counts"])
+        counts += mine
+        failed, seconds = sum(bool(r["failures"]) for r in group), sum(r["seconds"] for r in group)
+        each = 1000 * seconds / max(mine["moves"], 1)
+        print(
+            f"{kind:<10} {version:<12} {len(group):>8} {mine['moves']:>9} {failed:>9} {seconds:>8.0f} {each:>8.1f}"
+        )
+    made = {name: count for name, count in counts.items() if name.startswith("made ")}
+    print("\nmoves made, by family")
+    for name, count in sorted(made.items(), key=lambda item: -item[1]):
+        print(f"  {name.removeprefix('made '):<20} {count:>8}")
+    print("\nwhat was counted besides")
+    for name in sorted(counts.keys() - made.keys()):
+        print(f"  {name:<40} {counts[name]:>8}")
+    print("\nslowest cases")
+    everything = [record for group in groups.values() for record in group]
+    for record in sorted(everything, key=lambda r: -r["seconds"])[:8]:
+        print(f"  {record['kind']}:{record['number']} (seed {record['seed']}) {record['seconds']:.1f} s")
+    wrong = [record for record in everything if record["failures"]]
+    for record in wrong:
+        for failure in record["failures"]:
+            print(f"\n--- {record['kind']}:{record['number']} (seed {record['seed']}): {failure['what']}")
+            print(failure["text"].rstrip())
+    return 1 if wrong else 0
 
 
 def main() -> int:
@@ -184,11 +245,16 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new child after this time")
     parser.add_argument("--limit", type=float, default=120, help="seconds that one case may take")
     parser.add_argument("--fast", action="store_true", help="leave out the C target and cutting down")
-    parser.add_argument("--precision", action="store_true")
+    parser.add_argument("--small", type=float, default=0.5, help="how often a walk is on a small kernel")
+    parser.add_argument("--results", metavar="FILE", help="add each case to this file, and go on where it ends")
+    parser.add_argument("--version", default="", help="what to call this version of the code in the results")
+    parser.add_argument("--summary", metavar="FILE", help="print what a file of results holds")
     parser.add_argument("--only", metavar="KIND:NUMBER", help="run one case in this process")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
+    if options.summary:
+        return summary(options.summary)
     if options.child:
         kind, first, count = options.child
         child(kind, int(first), int(count), options)

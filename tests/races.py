@@ -1,37 +1,128 @@
 """Whether iterations of marked scopes are independent at given sizes, by running over every instance.
 
-What the proof of `p` and `v` (`dojoir.independence`) is held to: slow, obvious, and free of sets.
+What the proof of `p` and `v` (`dojoir.independence`) is held to: obvious, and free of sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import product
 
-from enumeration import Element, elements, instances, reads
+from enumeration import Element, shape
 
-from dojoir.ir import Kernel, Path, Scope, Statement
+from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
 from dojoir.operations import ACCUMULATIONS
 
 MARKS = ("p", "v")
 
+Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
+"""A statement, its iteration, the storage that it writes and all that it may read."""
+
 
 def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
     """A conflict between two iterations of a scope marked `p` or `v`, in words, or None."""
-    for path, node in kernel.walk():
-        if isinstance(node, Scope):
-            for mark in MARKS:
-                if mark in node.marks:
-                    found = _race_in(kernel, path, mark, sizes)
-                    if found is not None:
-                        return found
-    return None
+    marked = [
+        (path, mark)
+        for path, node in kernel.walk()
+        if isinstance(node, Scope)
+        for mark in MARKS
+        if mark in node.marks
+    ]
+    touches = run(kernel, sizes) if marked else []
+    found = (_race_in(kernel, path, mark, touches) for path, mark in marked)
+    return next((conflict for conflict in found if conflict is not None), None)
 
 
+# -- all that a run touches ----------------------------------------------------------------------------------
+def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
+    """Every statement instance in the order of execution."""
+    touches: list[Touch] = []
+    values = {**sizes, **{size.name: size.value for size in kernel.sizes if size.value is not None}}
+    every: dict[str, list[tuple[int, ...]]] = {}
+    for buffer in kernel.buffers:
+        stored = (
+            1 if dim.collapsed else n
+            for dim, n in zip(buffer.dims, shape(kernel, buffer.name, values), strict=True)
+        )
+        every[buffer.name] = list(product(*map(range, stored)))
+    _compiled(kernel)(touches.append, every, *(values[name] for name in kernel.runtime_sizes))
+    return touches
+
+
+@lru_cache(maxsize=4)
+def _compiled(kernel: Kernel) -> Callable[..., None]:
+    """The loops of a kernel as a Python function that calls `touch` for each instance."""
+    names: dict[str, object] = {}
+    parameters = ", ".join(["touch", "every", *(f"n_{name}" for name in kernel.runtime_sizes)])
+    lines = [f"def run({parameters}):"]
+    numbers = iter(range(len(kernel.sites)))
+
+    def write(nodes: tuple[Node, ...], depth: int, level: int) -> None:
+        indent = " " * level
+        lines.append(f"{indent}pass")
+        for node in nodes:
+            match node:
+                case Scope(extent, body):
+                    bounds = ", ".join(map(_python, extent.bounds))
+                    lines.append(f"{indent}for i{depth} in range(min(({bounds},))):")
+                    write(body, depth + 1, level + 1)
+                case Guard(conditions, body):
+                    held = (f"{_python(c.left)} {c.relation} {_python(c.right)}" for c in conditions)
+                    lines.append(f"{indent}if {' and '.join(held)}:")
+                    write(body, depth, level + 1)
+                case Statement():
+                    at = "".join(f"i{d}, " for d in range(depth))
+                    reads = [_element(kernel, access) for access in expr_accesses(node.value)]
+                    read = "".join(f"*{r}, " for r in reads)
+                    target = _element(kernel, node.target)
+                    lines.append(f"{indent}touch(({next(numbers)}, ({at}), {target}[0], ({read})))")
+
+    write(kernel.body, 0, 1)
+    exec("\n".join(lines), names)
+    made = names["run"]
+    assert callable(made)
+    return made
+
+
+def _element(kernel: Kernel, access: Access) -> str:
+    """The elements of storage that an access may touch, as the text of a Python sequence: one, or all of the buffer
+    with an index that is read from data."""
+    if any(isinstance(index, Access) for index in access.indices):
+        return f"[({access.buffer!r}, e) for e in every[{access.buffer!r}]]"
+    dims = kernel.buffer(access.buffer).dims
+    indices = (
+        "0, " if dim.collapsed else f"{_python(index)}, "
+        for dim, index in zip(dims, access.indices, strict=True)
+        if isinstance(index, Affine)
+    )
+    return f"(({access.buffer!r}, ({''.join(indices)})),)"
+
+
+def _python(affine: Affine) -> str:
+    """An affine expression in Python."""
+    terms = [str(affine.offset)]
+    for atom, factor in affine.terms:
+        match atom:
+            case SizeVar(name):
+                text = f"n_{name}"
+            case Iter(depth):
+                text = f"i{depth}"
+            case FloorDiv(numerator, divisor):
+                text = f"(({_python(numerator)}) // {divisor})"
+            case Mod(numerator, divisor):
+                text = f"(({_python(numerator)}) % {divisor})"
+        terms.append(f"{factor}*{text}")
+    return " + ".join(terms)
+
+
+# -- conflicts -----------------------------------------------------------------------------------------------
 def private_buffers(kernel: Kernel, path: Path) -> set[str]:
     """The temporaries that are used nowhere but inside the scope at `path`."""
     users: dict[str, list[Path]] = {}
     for site in kernel.sites:
-        for access in (site.statement.target, *reads(site)):
+        for access in (site.statement.target, *expr_accesses(site.statement.value)):
             users.setdefault(access.buffer, []).append(site.path)
     return {
         name
@@ -48,34 +139,31 @@ def _free(kernel: Kernel, statement: Statement) -> bool:
     return statement.op in ACCUMULATIONS and len(operators) == 1 and not (inexact and kernel.fp == "strict")
 
 
-def _race_in(kernel: Kernel, path: Path, mark: str, sizes: Mapping[str, int]) -> str | None:
+def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str | None:
     depth = kernel.depth_of(path)
     private = private_buffers(kernel, path)
+    inside = [site.path[: len(path)] == path for site in kernel.sites]
+    statements = [site.statement for site in kernel.sites]
+    writes = [s.op if mark == "v" and _free(kernel, s) else "write" for s in statements]
     touched: dict[tuple[tuple[int, ...], Element], set[tuple[int, str]]] = {}
     values: dict[Element, set[tuple[int, ...]]] = {}
-
-    def storage(element: Element) -> Element:
-        dims = kernel.buffer(element[0]).dims
-        return element[0], tuple(0 if d.collapsed else i for d, i in zip(dims, element[1], strict=True))
-
-    for number, at in instances(kernel, sizes):
-        site = kernel.sites[number]
-        if site.path[: len(path)] != path:
+    for number, at, target, reads in touches:
+        if not inside[number]:
             continue
-        statement, me = site.statement, at[: depth + 1]
-        for access in reads(site):
-            for element in map(storage, elements(kernel, access, sizes, at)):
-                if element[0] not in private:
-                    touched.setdefault((at[:depth], element), set()).add((at[depth], "read"))
-                elif values.get(element, {me}) != {me}:
-                    return f"scope {path} {mark}: {element} carried to {at} from {values[element]}"
-        (target,) = map(storage, elements(kernel, statement.target, sizes, at))
+        me, run = at[: depth + 1], at[:depth]
+        for element in reads:
+            if element[0] not in private:
+                touched.setdefault((run, element), set()).add((at[depth], "read"))
+            elif values.get(element, {me}) != {me}:
+                return f"scope {path} {mark}: {element} carried to {at} from {values[element]}"
         if target[0] in private:
-            values[target] = {me} | (values.get(target, set()) if statement.op != "=" else set())
+            values[target] = {me} | (values.get(target, set()) if statements[number].op != "=" else set())
         else:
-            how = statement.op if mark == "v" and _free(kernel, statement) else "write"
-            touched.setdefault((at[:depth], target), set()).add((at[depth], how))
+            touched.setdefault((run, target), set()).add((at[depth], writes[number]))
     for (run, element), users in touched.items():
+        hows = {how for _, how in users}
+        if len(users) == 1 or hows == {"read"} or (len(hows) == 1 and "write" not in hows):
+            continue
         for turn, how in users:
             if how != "read" and any(t != turn and (h != how or h == "write") for t, h in users):
                 return f"scope {path} {mark}: {element} at {run} by {sorted(users)}"

@@ -82,18 +82,20 @@ Body = Callable[[Here, tuple[Affine, ...]], tuple[Node, ...]]
 """The nodes that write the elements at some indices."""
 
 
-def runnable_kernel(random: Random, exact: bool = False, marks: bool = True) -> Kernel:
-    """A well-formed kernel.
+def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, small: bool = False) -> Kernel:
+    """A well-formed kernel; a `small` one has few buffers and nests.
 
     Where `exact`, every correct target gives the same bits (NaN for NaN, and zeros of either sign), so it has no
     function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`.
     """
-    return _Maker(random, exact, marks).kernel()
+    return _Maker(random, exact, marks, small).kernel()
 
 
 class _Maker(Expressions):
-    def __init__(self, random: Random, exact: bool, marks: bool) -> None:
+    def __init__(self, random: Random, exact: bool, marks: bool, small: bool) -> None:
         super().__init__(random)
+        self.small = small
+        self.deepest = 3 if small else DEEPEST
         self.exact = exact
         self.marks = marks
         self.sizes: list[Size] = []
@@ -110,10 +112,11 @@ class _Maker(Expressions):
     # -- the header --------------------------------------------------------------------------------------
     def kernel(self) -> Kernel:
         random = self.random
-        for name in ("N", "M", "K")[: random.choice((1, 2, 2, 3))]:
-            self.sizes.append(Size(name, random.choice((None, None, None, None, 1, 4, 6, 16, 17))))
+        for name in ("N", "M", "K")[: random.choice((1, 2) if self.small else (1, 2, 2, 3))]:
+            fixed = (1, 4, 6) if self.small else (1, 4, 6, 16, 17)
+            self.sizes.append(Size(name, random.choice((None, None, None, None, *fixed))))
         self.bounds = self._bounds()
-        for number in range(random.choice((1, 2, 3))):
+        for number in range(random.choice((1, 2) if self.small else (1, 2, 3))):
             self._declare(f"x{number}", "in", self._dims(), readable=True)
         for number in range(random.choice((0, 0, 1))):
             self._declare(f"io{number}", "inout", self._dims(), readable=True)
@@ -123,7 +126,7 @@ class _Maker(Expressions):
             ids = random.choice([t for t in INTEGERS if t.bits > 8])
             self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
         nests: list[Node] = []
-        for number in range(random.choice((1, 1, 2, 3, 4))):
+        for number in range(random.choice((1, 2, 2) if self.small else (1, 1, 2, 3, 4))):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")
@@ -163,7 +166,8 @@ class _Maker(Expressions):
         self.facts.append(Condition(left, relation, right))
 
     def _dims(self) -> tuple[Affine, ...]:
-        return tuple(self.random.choice(self.bounds) for _ in range(self.random.choice((1, 1, 2, 2, 2, 3))))
+        ranks = (1, 1, 2) if self.small else (1, 1, 2, 2, 2, 3)
+        return tuple(self.random.choice(self.bounds) for _ in range(self.random.choice(ranks)))
 
     def _declare(
         self,
@@ -302,7 +306,7 @@ class _Maker(Expressions):
         def rest(inner: Here, index: Affine, left: tuple[int, ...] = tuple(after)) -> tuple[Node, ...]:
             return self._cover_rest(inner.under(Span(index, bound)), dims, left, {**done, number: index}, body)
 
-        room = here.depth + len(order) < DEEPEST
+        room = here.depth + len(order) < self.deepest
         match self.random.randrange(12) if room else 0:
             case 1:
                 index = bound - 1 - row
@@ -384,7 +388,7 @@ class _Maker(Expressions):
         """Writes a new element."""
         dtype = self.buffers[target.buffer].dtype
         kind = self.random.random()
-        if kind < 0.35 or dtype == BOOL or here.depth >= DEEPEST:
+        if kind < 0.35 or dtype == BOOL or here.depth >= self.deepest:
             return (self._assign(here, target),)
         if kind < 0.7:
             init = Statement(target, "=", self._start(dtype))
@@ -409,8 +413,12 @@ class _Maker(Expressions):
         dtype = self.buffers[target.buffer].dtype
         if not (self.exact or exact or not dtype.is_float or self.chance(0.3)):
             self.inexact.add(target.buffer)
-            return self.value(F32, self.random.choice((1, 2, 2, 3)), False)
-        return self.value(F32 if dtype.is_float else dtype, self.random.choice((1, 2, 2, 3)), True)
+            return self.value(F32, self._fuel(), False)
+        return self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+
+    def _fuel(self) -> int:
+        """How deep an expression is."""
+        return self.random.choice((1, 1, 2) if self.small else (1, 2, 2, 3))
 
     def _accumulate(self, here: Here, target: Access) -> tuple[Node, ...]:
         """Accumulations into an element that has a value: in a scope, or under a guard."""
@@ -433,7 +441,7 @@ class _Maker(Expressions):
             return Statement(target, op, self._expression(inner, target))
 
         row = Affine.iterator(here.depth)
-        if here.depth >= DEEPEST or self.chance(0.1):
+        if here.depth >= self.deepest or self.chance(0.1):
             return (statement(below),)
         if self.chance(0.25):
             found = self._guarded(below)
@@ -442,7 +450,7 @@ class _Maker(Expressions):
                 return (Guard((condition,), (statement(inside),)),)
         bounds, spans = self._range(below, row)
         inner = below.inside(*spans)
-        if here.depth + 1 < DEEPEST and self.chance(0.2):
+        if here.depth + 1 < self.deepest and self.chance(0.2):
             bounds2, spans2 = self._range(inner, Affine.iterator(inner.depth))
             scope = self._scope(bounds2, (statement(inner.inside(*spans2)),), inner.depth, independent=False)
             return (self._scope(bounds, (scope,), here.depth, independent=False),)

@@ -36,10 +36,10 @@ from dojoir.wellformed import prove
 I32, F32 = DTYPES["i32"], DTYPES["f32"]
 
 
-def tangled_kernel(random: Random) -> Kernel:
-    """A well-formed kernel whose statements depend on each other in every way."""
+def tangled_kernel(random: Random, small: bool = False) -> Kernel:
+    """A well-formed kernel whose statements depend on each other in every way; a `small` one has few of them."""
     while True:
-        kernel = _Tangle(random).kernel()
+        kernel = _Tangle(random, small).kernel()
         try:
             prove(kernel)
         except KernelError:
@@ -48,8 +48,9 @@ def tangled_kernel(random: Random) -> Kernel:
 
 
 class _Tangle:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, small: bool) -> None:
         self.random = random
+        self.small = small
         self.sizes: tuple[Size, ...] = ()
         self.buffers: list[Buffer] = []
         self.operators: dict[str, str] = {}
@@ -70,19 +71,19 @@ class _Tangle:
         )
         self.bounds = [first, first, last, first + 1, first * 2, first + last]
         body: list[Node] = []
-        for name in ("a", "b", "c")[: random.choice((1, 2, 2, 3))]:
+        for name in ("a", "b", "c")[: random.choice((1, 2) if self.small else (1, 2, 2, 3))]:
             self._declare(name, random.choice(("inout", "inout", "inout", "in")))
         if self.chance(0.3):
             self._declare("q", "inout", 0)
-        for name in ("t", "s")[: random.choice((0, 1, 1, 2))]:
+        for name in ("t", "s")[: random.choice((0, 1) if self.small else (0, 1, 1, 2))]:
             buffer = self._declare(name, "tmp", random.choice((0, 1, 1, 2)))
             if self.chance(0.4):
                 body.append(self._fill(buffer))
         out = self._declare("y", random.choice(("inout", "out")), random.choice((0, 1, 1, 2)))
         if out.role == "out":
             body.append(self._fill(out))
-        nests = random.choice((1, 2, 2, 3))
-        body += [self._nest((), random.choice((1, 2, 2, 3))) for _ in range(nests)]
+        nests = random.choice((1, 2, 2) if self.small else (1, 2, 2, 3))
+        body += [self._nest((), random.choice((1, 2) if self.small else (1, 2, 2, 3))) for _ in range(nests)]
         return Kernel("tangled", self.sizes, tuple(self.buffers), tuple(body), (), self.fp)
 
     def _declare(self, name: str, role: str, rank: int | None = None) -> Buffer:
@@ -113,7 +114,7 @@ class _Tangle:
             return self._statement(around)
         scope = Scope(self._extent(len(around)), ())
         inside = (*around, scope)
-        count = random.choice((1, 1, 1, 2, 2, 3))
+        count = random.choice((1, 1, 2) if self.small else (1, 1, 1, 2, 2, 3))
         body = tuple(self._nest(inside, depth - 1) for _ in range(count))
         if self.chance(0.15):
             body = (Guard((self._condition(inside),), body),)
@@ -166,7 +167,7 @@ class _Tangle:
         else:
             op = self.operators.setdefault(buffer.name, random.choice(("+=", "+=", "max=", "min=", "*=")))
             op = random.choice(("=", "=", op))
-        value = self._value(buffer.dtype, scopes, random.choice((0, 1, 1, 2)), guards)
+        value = self._value(buffer.dtype, scopes, random.choice((0, 0, 1) if self.small else (0, 1, 1, 2)), guards)
         statement = Statement(target, op, value)
         return Guard(tuple(guards), (statement,)) if guards else statement
 

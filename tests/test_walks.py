@@ -16,14 +16,21 @@ from dojoir.limits import StepLimitReached, limited
 from dojoir.passes.move import Refusal
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(25))
 def test_walks_keep_the_meaning(block: int) -> None:
     made = 0
-    for number in range(6):
-        result = walk(Random(f"walk {block} {number}"), ("llvm",), precision=False, longest=5)
+    for number in range(20):
+        result = walk(Random(f"walk {block} {number}"), steps=1 + number % 6, small=1.0)
         assert not result.failures, "\n\n".join(f.what + "\n" + f.text() for f in result.failures)
         made += result.counts["moves"]
-    assert made > 10
+    assert made > 30
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_walks_on_large_kernels(block: int) -> None:
+    for number in range(3):
+        result = walk(Random(f"large {block} {number}"), ("llvm",), steps=5, depth=0.3)
+        assert not result.failures, "\n\n".join(f.what + "\n" + f.text() for f in result.failures)
 
 
 @pytest.mark.parametrize("block", range(4))
