@@ -9,6 +9,7 @@ from dojoir.change import Change, change_of
 from dojoir.flow import dependences
 from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
+from dojoir.reorder import keeps_conflicts
 from dojoir.sets import KernelSets, sets_of
 
 
@@ -22,9 +23,21 @@ def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     if before.buffers != after.buffers or instances.inlined or instances.extracted:
         return False
     change = change_of(before, after, instances)
-    if change is not None and _runs_alike(before, instances, change):
+    if change is not None and _is_plain(before, after, instances, change):
         return True
     return _keeps_dependences(before, after, instances, change)
+
+
+def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """As `keeps_order`, of what can be seen from the text."""
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    change = change_of(before, after, instances)
+    return change is not None and _is_plain(before, after, instances, change)
+
+
+def _is_plain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
 
 
 def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:

@@ -80,6 +80,13 @@ def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
     return None
 
 
+def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether each value that is read of a buffer was surely written in the same iteration of the scopes that its
+    writer and its reader share. A yes needs no isl; no means only that it is not seen."""
+    plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.op == "="]
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
+
+
 def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     """The numbers of the statements that write a buffer."""
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]

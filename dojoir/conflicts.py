@@ -1,0 +1,90 @@
+"""Which iterations two accesses to one element must share, seen from their indices.
+
+Where two instances of statements touch one element, each index of the one equals that of the other. What follows
+for their iterators is seen where both indices are the same sum of iterators: the sum of c_d * (p_d - q_d) is 0 over
+the iterators d that are not known to agree, and with |c_1| < |c_2| < … that has only the solution p = q if each
+|c_k| is more than the largest value of the part below it, the sum of |c_j| * (extent_j - 1) over j < k.
+
+Source: the greatest-common-divisor and bounds tests on subscripts, as in R. Allen and K. Kennedy, "Optimizing
+Compilers for Modern Architectures" (2001), chapter 3, for the case of equal coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations_with_replacement
+
+from dojoir.affine import Affine, Iter
+from dojoir.ir import Access, Kernel, Site
+from dojoir.marks import constant_bound
+from dojoir.operations import ACCUMULATIONS
+from dojoir.sets import KernelSets
+
+
+def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Access], depth: int) -> frozenset[int]:
+    """The depths at which two instances of statements surely have equal iterators if they touch one element of
+    storage through these accesses of one buffer, given that they agree in the iterators above `depth`."""
+    (one, a), (other, b) = left, right
+    known = set(range(depth))
+    dims = kernel.buffer(a.buffer).dims
+    open_pairs = [
+        (x, y)
+        for x, y, dim in zip(a.indices, b.indices, dims, strict=True)
+        if not dim.collapsed and isinstance(x, Affine) and isinstance(y, Affine)
+    ]
+    found = True
+    while found:
+        found = False
+        for x, y in open_pairs:
+            more = _equal_iterators(x, y, known, one, other) - known
+            if more:
+                known |= more
+                found = True
+    return frozenset(known)
+
+
+def _equal_iterators(x: Affine, y: Affine, known: set[int], one: Site, other: Site) -> set[int]:
+    """The iterators that agree if two indices do and those known do; none where that is not plain."""
+    if (x - y).terms or x.offset != y.offset:
+        return set()
+    sums: list[tuple[int, int]] = []
+    for atom, coefficient in x.terms:
+        if Affine.atom(atom).iterators <= known:
+            continue
+        if not isinstance(atom, Iter):
+            return set()
+        sums.append((abs(coefficient), atom.depth))
+    reach = 0
+    for number, (coefficient, depth) in enumerate(sorted(sums)):
+        if coefficient <= reach:
+            return set()
+        if number < len(sums) - 1:
+            bounds = constant_bound(one.scopes[depth]), constant_bound(other.scopes[depth])
+            if bounds[0] is None or bounds[1] is None:
+                return set()
+            reach += coefficient * max(0, max(bounds[0], bounds[1]) - 1)
+    return {depth for _, depth in sums}
+
+
+def conflicts(
+    sets: KernelSets, numbers: Iterable[int], ignored: frozenset[str] = frozenset()
+) -> Iterator[tuple[int, Access, int, Access]]:
+    """The pairs of accesses of some statements, by number, that may not change places where they touch one element:
+    one of them writes, and they are not two accumulations in free order. Buffers in `ignored` are left out."""
+    kernel = sets.kernel
+    strict = kernel.fp == "strict"
+    for k, other in combinations_with_replacement(numbers, 2):
+        mine, its = kernel.sites[k].statement, kernel.sites[other].statement
+        if mine.target.buffer == its.target.buffer and mine.target.buffer not in ignored:
+            free = all(
+                kernel.sites[n].statement.op in ACCUMULATIONS and not sets.is_ordered(n, strict) for n in (k, other)
+            )
+            if not free:
+                yield k, mine.target, other, its.target
+        for read in sets.reads[other]:
+            if read.access.buffer == mine.target.buffer and read.access.buffer not in ignored:
+                yield k, mine.target, other, read.access
+        if k != other:
+            for read in sets.reads[k]:
+                if read.access.buffer == its.target.buffer and read.access.buffer not in ignored:
+                    yield k, read.access, other, its.target
