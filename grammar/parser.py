@@ -14,10 +14,10 @@ from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
-from dojoir.grammar.expressions import affine, extent
+from dojoir.grammar.expressions import affine, conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
-from dojoir.ir import Extent, Kernel
+from dojoir.ir import Condition, Extent, Kernel
 
 
 def parse(text: str, name: str = "<string>") -> Kernel:
@@ -52,6 +52,15 @@ def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
     assert not isinstance(written, syntax.Kernel)
     around = tuple(Around(None, written.span) for _ in range(depth))
     return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+
+
+def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
+    """As `parse_affine`, of the conditions of a guard: comparisons, joined by `and`."""
+    source = Source("<conditions>", text)
+    written = _read(source, "affine")
+    assert not isinstance(written, syntax.Kernel)
+    around = tuple(Around(None, written.span) for _ in range(depth))
+    return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
 def load(path: str | os.PathLike[str]) -> Kernel:

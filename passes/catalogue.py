@@ -6,12 +6,12 @@ from typing import get_args, get_origin
 
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
-from dojoir.passes.algebra import UndoRule, UseRule
-from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.grammar.query import parse_query
-from dojoir.passes.dims import JoinDims, SplitDim
+from dojoir.passes.algebra import UndoRule, UseRule
 from dojoir.passes.dead import DeleteTemporary, RestoreTemporary
+from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
+from dojoir.passes.guards import AddGuard, RemoveGuard
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Extract, Inline
 from dojoir.passes.labels import Label, Unlabel
@@ -25,6 +25,7 @@ from dojoir.passes.reductions import MergeReduction, SplitReduction
 from dojoir.passes.scopes import JoinScopes, Split, SwapScopes, Unsplit
 from dojoir.passes.sharing import ShareBuffer, UnshareBuffer
 from dojoir.passes.sinking import LiftScope, SinkScope
+from dojoir.passes.skewing import Skew, Unskew
 from dojoir.passes.staging import Stage, Unstage
 from dojoir.passes.storage import MaterializeDims, PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile, Untile
@@ -46,11 +47,15 @@ MOVES: tuple[type[Move], ...] = (
     Cut,
     JoinRanges,
     Shift,
+    Skew,
+    Unskew,
     Peel,
     Unpeel,
     SetExtent,
     RemoveScope,
     AddScope,
+    RemoveGuard,
+    AddGuard,
     ReuseDims,
     MaterializeDims,
     PlaceBuffer,
@@ -66,8 +71,6 @@ MOVES: tuple[type[Move], ...] = (
     MergeReduction,
     Inline,
     Extract,
-    UseRule,
-    UndoRule,
     UseRule,
     UndoRule,
     DeleteTemporary,

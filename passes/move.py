@@ -11,8 +11,8 @@ from typing import ClassVar, NewType, get_type_hints
 from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
 from dojoir.errors import ArgumentError, DojoError
-from dojoir.grammar import parse_affine, parse_extent
-from dojoir.ir import Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
+from dojoir.grammar import parse_affine, parse_conditions, parse_extent
+from dojoir.ir import Condition, Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
 from dojoir.words import name_error
 
 Place = NewType("Place", str)
@@ -68,11 +68,19 @@ class Rewrite:
 
 
 class Refusal(Exception):
-    """A move that cannot be made here, whatever the data: `code`, the reason, and the place it is about."""
+    """A move that cannot be made here, whatever the data: `code`, the reason, the place it is about, a `hint` at
+    what can, and what others have to do with it, each with its place."""
 
-    def __init__(self, code: str, message: str, path: Path | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        path: Path | None = None,
+        hint: str | None = None,
+        others: tuple[tuple[str, Path], ...] = (),
+    ) -> None:
         super().__init__(message)
-        self.code, self.message, self.path, self.hint = code, message, path, hint
+        self.code, self.message, self.path, self.hint, self.others = code, message, path, hint, others
 
 
 @dataclass(frozen=True)
@@ -237,6 +245,15 @@ def fresh_name(kernel: Kernel, wanted: str) -> str:
     used = {buffer.name for buffer in kernel.buffers} | {size.name for size in kernel.sizes}
     numbered = (f"{wanted}{n}" for n in count(2))
     return wanted if wanted not in used else next(name for name in numbered if name not in used)
+
+
+def conditions_of(text: Quoted, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
+    """The conditions that a text has in the sizes of the kernel and the iterators of `depth` scopes. Raises
+    Refusal."""
+    try:
+        return parse_conditions(text.text, kernel, depth)
+    except DojoError as error:
+        raise Refusal("bad-condition", error.diagnostic.message) from None
 
 
 def check_new_name(kernel: Kernel, name: str) -> None:
