@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dojoir.affine import Affine, FloorDiv, Iter, SizeVar
+from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.dataflow import identity
 from dojoir.ir import (
     Condition,
@@ -19,6 +19,7 @@ from dojoir.ir import (
     substitute,
     substitute_iterators,
 )
+from dojoir.passes.indices import map_indices, without_divisions
 from dojoir.passes.move import (
     Formula,
     Move,
@@ -123,7 +124,7 @@ class Split(Move):
     Where a bound of the extent is not known to be a multiple of the factor, the inner extent is a `min` that makes
     the last block end there.
     The label `j` stays on the outer scope, the inner one gets `j_in`. A mark `p` stays outside, `v` and `u` go to
-    the inner scope.
+    the inner scope. Divisions that the inner extent decides are left out: {0} % 16 becomes {1}.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -149,7 +150,7 @@ class Split(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
-        return reversible(self, kernel, split(kernel, path, scope, self.factor))
+        return split_reversibly(self, kernel, lambda decide: split(kernel, path, scope, self.factor, decide))
 
     def inverse(self, before: Kernel) -> Move:
         path, scope = scope_at(before, self.scope)
@@ -247,9 +248,33 @@ def unsplit(kernel: Kernel, path: Path, scope: Scope, extent: Extent) -> tuple[K
     # What was {i} is now block*factor + inner. With inner = {i} - block*factor the block goes out of the sums.
     inner = _shallower(depth, {depth: block, depth + 1: own - block * factor})
     rest = _substitute_sizes({"": own // factor})
-    body = tuple(substitute(substitute(node, inner), rest) for node in child.body)
+
+    # Where it does not, and nothing else of {i} is left, it was a remainder.
+    def settled(affine: Affine) -> Affine:
+        return _remainders(affine, Iter(depth), block, factor).substitute(rest)
+
+    body = tuple(map_indices(substitute(node, inner), settled) for node in child.body)
     merged = Scope(extent, body, scope.marks + child.marks, scope.label)
     return kernel.replace_node(path, merged), Split(place_of(path), factor)
+
+
+def _remainders(affine: Affine, atom: Iter, block: Affine, factor: int) -> Affine:
+    """The value with c*(atom % factor) in place of c*atom - c*factor*block."""
+    result = Affine.constant(affine.offset)
+    for term, coefficient in affine.terms:
+        match term:
+            case FloorDiv(numerator, divisor):
+                value = _remainders(numerator, atom, block, factor) // divisor
+            case Mod(numerator, divisor):
+                value = _remainders(numerator, atom, block, factor) % divisor
+            case _:
+                value = Affine.atom(term)
+        result = result + value * coefficient
+    own = result.coefficient(atom)
+    if own and result.coefficient(block.terms[0][0]) == -own * factor:
+        rest = Affine.atom(atom) - block * factor
+        return result - rest * own + Affine.atom(atom) % factor * own
+    return result
 
 
 def _runs_as_often(kernel: Kernel, path: Path, extent: Extent) -> bool:
@@ -297,7 +322,17 @@ def _factors(extent: int | None) -> list[int]:
     return sorted({*divisors, *(f for f in SPLIT_FACTORS if f < extent)})
 
 
-def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
+def split_reversibly(move: Move, kernel: Kernel, attempt: Callable[[bool], Rewrite]) -> Rewrite:
+    """What a move does by `split`: without the divisions that the extents decide, or with them where the inverse
+    would not find them again. Raises Refusal where it would not find the text either way."""
+    try:
+        return reversible(move, kernel, attempt(True))
+    except Refusal:
+        return reversible(move, kernel, attempt(False))
+
+
+def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -> Rewrite:
+    """The scope in two. `decide` leaves out the divisions that the inner extent decides."""
     if factor < 1:
         raise Refusal("bad-factor", f"the factor must be at least 1, not {factor}", path)
     unhinted(path, scope)
@@ -310,9 +345,12 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int) -> Rewrite:
     )
     rest = [b - block * factor for b, is_full in zip(bounds, full, strict=True) if not is_full]
     new = _deeper(depth, {depth: block * factor + Affine.iterator(depth + 1)})
+    body = tuple(substitute(child, new) for child in scope.body)
+    if decide:
+        body = tuple(map_indices(n, lambda a: without_divisions(a, Iter(depth + 1), factor)) for n in body)
     inner = Scope(
         Extent((Affine.constant(factor), *rest)),
-        tuple(substitute(child, new) for child in scope.body),
+        body,
         tuple(mark for mark in scope.marks if mark not in OUTER_MARKS),
         fresh_label(kernel, f"{scope.label}_in") if scope.label else None,
     )

@@ -16,12 +16,11 @@ from dojoir.passes.move import (
     Rewrite,
     Undoing,
     place_of,
-    reversible,
     scope_at,
     scopes,
     then,
 )
-from dojoir.passes.scopes import original_extent, split, swap, unsplit
+from dojoir.passes.scopes import original_extent, split, split_reversibly, swap, unsplit
 from dojoir.printer import format_extent
 
 TILE_SIZES = (16, 32, 64)
@@ -69,16 +68,19 @@ class Tile(Move):
         for level, place in enumerate(self.scopes):
             if kernel.path(place) != base + (0,) * level:
                 raise Refusal("not-nested", f"{place} is not the only child of {self.scopes[level - 1]}", base)
+        return split_reversibly(self, kernel, lambda decide: self._tiled(kernel, base, decide))
+
+    def _tiled(self, kernel: Kernel, base: Path, decide: bool) -> Rewrite:
         result = Rewrite(kernel, identity(kernel))
         for k, size in enumerate(self.sizes):
             for level in range(2 * k - 1, k - 1, -1):
                 result = _swap_level(result, base, level)
             path = base + (0,) * k
             path, scope = scope_at(result.kernel, place_of(path))
-            result = then(result, split(result.kernel, path, scope, size))
+            result = then(result, split(result.kernel, path, scope, size, decide))
             for level in range(k + 1, 2 * k + 1):
                 result = _swap_level(result, base, level)
-        return reversible(self, kernel, result)
+        return result
 
     def inverse(self, before: Kernel) -> Move:
         nest = [scope_at(before, place) for place in self.scopes]
