@@ -106,6 +106,10 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
 def _misplaced_access(kernel: Kernel, site: Site) -> tuple[str, str, Access] | None:
     """The parser refuses these; a program can build them."""
     target = site.statement.target
+    declared = {buffer.name for buffer in kernel.buffers}
+    for access in (target, *expr_accesses(site.statement.value)):
+        if access.buffer not in declared:
+            return "unknown-buffer", f"kernel {kernel.name} has no buffer '{access.buffer}'", access
     if kernel.buffer(target.buffer).role == "in":
         message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
         return "write-to-input", message, target

@@ -204,6 +204,8 @@ class Unstage(Undoing):
             earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
         if fill is not None:
             earlier = earlier.replace_node(place)
+        if any(copy.name == access.buffer for site in earlier.sites for access in accesses(site.statement)):
+            raise Refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying", path)
         earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
         direction = Word("inout" if fill and drain else "in" if fill else "out")
         return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction)

@@ -251,6 +251,12 @@ out y: f32[N]
             id="a copy in reverse",
         ),
         pytest.param(
+            "tmp c: f32[N]\nN\n| c[{0}] = x[{0}] + 1\nN\n| c[{0}] = 2 * x[{0}]\nN\n| y[{0}] = c[{0}]\n",
+            "unstage(1, c)",
+            {"still-used"},
+            id="a copy that is also used elsewhere",
+        ),
+        pytest.param(
             "tmp p: f32[4]\nN\n| y[{0}] = 0\n4\n| p[{0}] = 1\nN @i\n| p[{0} % 4] += x[{0}]\n4\n| y[0] += p[{0}]\n",
             "merge_reduction(@i, p)",
             {"another-form"},
