@@ -98,7 +98,7 @@ def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
 
 
 def _accesses(site: Site) -> Iterator[tuple[Access, bool]]:
-    for access in expr_accesses(site.statement.value):
+    for access in expr_accesses(site.statement.term):
         yield access, False
     for access in site.statement.target.accesses():
         yield access, access is site.statement.target

@@ -35,7 +35,6 @@ from dojoir.ir import Guard, Kernel, Node, Scope, Statement, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
-from dojoir.operations import ACCUMULATIONS
 from dojoir.quick import keeps_order
 from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
@@ -231,7 +230,7 @@ def _lane_sums(kernel: Kernel) -> int:
     count = 0
     for site in kernel.sites:
         statement = site.statement
-        if statement.op in ACCUMULATIONS and statement.op in {"+=", "*="}:
+        if statement.accumulation in {"+=", "*="}:
             is_float = kernel.buffer(statement.target.buffer).dtype.is_float
             count += is_float and any(
                 "v" in scope.marks and is_uniform(kernel, statement.target, depth)

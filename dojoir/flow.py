@@ -16,7 +16,6 @@ import islpy as isl
 from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.ir import Buffer, Path
 from dojoir.memo import Memo
-from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, Read
 
 
@@ -59,7 +58,7 @@ def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
         site = sets.kernel.sites[k]
         if site.statement.target.buffer == buffer:
             ordered = sets.is_ordered(k, strict)
-            free = not ordered and site.statement.op in ACCUMULATIONS
+            free = not ordered and site.statement.accumulation is not None
             (may if free else must).append(users.named(sets.write_text(k)))
             schedule.append(users.time(k))
             if ordered:
@@ -175,7 +174,7 @@ def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
     for k in users.numbers:
         site = sets.kernel.sites[k]
         if site.statement.target.buffer == buffer:
-            free = site.statement.op in ACCUMULATIONS and not sets.is_ordered(k, sets.kernel.fp == "strict")
+            free = site.statement.accumulation is not None and not sets.is_ordered(k, sets.kernel.fp == "strict")
             (accumulated if free else assigned).append(users.named(sets.write_text(k)))
         read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
     times = [users.time(k) for k in users.numbers]

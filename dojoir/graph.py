@@ -34,7 +34,6 @@ from dojoir.ir import (
     substitute_iterators,
 )
 from dojoir.neutral import neutral
-from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, isl_affine, iterators
 from dojoir.typecheck import natural_type
 
@@ -66,7 +65,7 @@ class Graph:
         self.strict = strict
         flow = whole_flow(sets, strict)
         self.sources, self.initial = flow.sources, flow.initial
-        self.values: list[Expr] = [site.statement.value for site in sets.kernel.sites]
+        self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
         self.slots: list[list[Slot]] = [
             [
                 Slot(read.name, read.access, tuple(f"g{d}" for d in read.gathers), sets.gather_bounds(read))
@@ -89,7 +88,7 @@ class Graph:
         kernel = self.sets.kernel
         slot = self.slots[step.site][step.ordinal]
         definition = kernel.sites[step.definition].statement
-        if definition.op != "=" or slot.extra:
+        if definition.accumulation is not None or slot.extra:
             raise NotTransparent("only a plain assignment that is read at an affine index has one value", step.site)
         at = ", ".join(isl_affine(a) for a in step.iterators)
         site = kernel.sites[step.site]
@@ -146,7 +145,7 @@ class Graph:
                 raise NotTransparent("the chain of copies is not affine", site)
             entering = entering.union(entering.apply_range(closure))
             begins = begins.union(begins.apply_domain(closure))
-        if statement.op in ACCUMULATIONS:
+        if statement.accumulation is not None:
             entering = self._without_neutral(site, statement, entering, begins)
         self._check_once(site, entering, out, rest)
         self.sources = rest.union(entering.apply_range(out))
@@ -168,11 +167,11 @@ class Graph:
             mine = self.sets.map(f"{self.tuple_text(k)} -> {self.tuple_text(k)}").domain()
             if entering.intersect_domain(mine).is_empty():
                 continue
-            op, value = other.statement.op, self.values[k]
-            if op == "=" and isinstance(value, Const) and value.value == begin:
+            op, value = other.statement.accumulation, self.values[k]
+            if op is None and isinstance(value, Const) and value.value == begin:
                 entering = entering.subtract_domain(mine)
             elif op != statement.op:
-                raise NotTransparent(f"partial results of {op} are accumulated with {statement.op}", site)
+                raise NotTransparent(f"partial results of {op or '='} are accumulated with {statement.op}", site)
         return entering
 
     def _check_once(self, site: int, entering: isl.UnionMap, out: isl.UnionMap, rest: isl.UnionMap) -> None:
@@ -206,7 +205,7 @@ class Graph:
         free = [
             k
             for k, site in enumerate(self.sets.kernel.sites)
-            if site.statement.op in ACCUMULATIONS and not self.sets.is_ordered(k, self.strict)
+            if site.statement.accumulation is not None and not self.sets.is_ordered(k, self.strict)
         ]
         return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in free)).domain()
 
@@ -220,8 +219,8 @@ class Graph:
             name = edge.get_tuple_name(isl.dim_type.in_) or ""
             if not name.startswith("s"):
                 continue
-            op = self.sets.kernel.sites[int(name[1:])].statement.op
-            if op in ACCUMULATIONS and not self.sets.is_ordered(int(name[1:]), self.strict):
+            op = self.sets.kernel.sites[int(name[1:])].statement.accumulation
+            if op is not None and not self.sets.is_ordered(int(name[1:]), self.strict):
                 reader = edge.get_tuple_name(isl.dim_type.out) or ""
                 operators.setdefault(reader, set()).add(op)
                 if len(operators[reader]) > 1:

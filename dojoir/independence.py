@@ -17,7 +17,6 @@ from dojoir.errors import Party
 from dojoir.flow import flow_of
 from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Scope
-from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets, iterators, sets_of
 from dojoir.witness import (
     Example,
@@ -134,7 +133,7 @@ def _shared_conflict(
         statement = kernel.sites[k].statement
         name = statement.target.buffer
         if name not in private:
-            free = statement.op in ACCUMULATIONS and not sets.is_ordered(k, kernel.fp == "strict")
+            free = statement.accumulation is not None and not sets.is_ordered(k, kernel.fp == "strict")
             shared = mark == "v" and free and is_uniform(kernel, statement.target, depth)
             (lanes if shared else writes).setdefault(name, []).append(sets.write_text(k))
         for read in sets.reads[k]:

@@ -155,12 +155,43 @@ class Extent:
 @hash_once
 @dataclass(frozen=True)
 class Statement:
-    """`target op value`: op is `=` or an accumulation (`+=`, `*=`, `max=`, `min=`)."""
+    """`target op value`: op is `=` or an accumulation (`+=`, `*=`, `max=`, `min=`).
+
+    `x = fma(a, b, x)`, with the target itself as what the product is added to, is a *fused* accumulation: it does
+    `x += a * b` and rounds once. What reads `accumulation` and `term` sees no difference.
+    """
 
     target: Access
     op: str
     value: Expr
     loc: Span | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def fused(self) -> bool:
+        """Whether this is a fused accumulation."""
+        match self.op, self.value:
+            case "=", Op("fma", (_, _, own)):
+                return own == self.target
+        return False
+
+    @property
+    def accumulation(self) -> str | None:
+        """The operator that combines `term` with the target (`+=`, `*=`, `max=`, `min=`), or None for a plain
+        assignment."""
+        return "+=" if self.fused else None if self.op == "=" else self.op
+
+    @property
+    def term(self) -> Expr:
+        """The value, without the target that a fused accumulation adds it to."""
+        if not self.fused:
+            return self.value
+        assert isinstance(self.value, Op)
+        return Op("mul", self.value.args[:2], self.value.loc)
+
+    def onto(self, target: Access) -> Statement:
+        """The statement with another target, which a fused accumulation adds to as well."""
+        value = Op("fma", (*self.value.args[:2], target)) if self.fused and isinstance(self.value, Op) else self.value
+        return Statement(target, self.op, value)
 
 
 @hash_once

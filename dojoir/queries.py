@@ -18,7 +18,6 @@ from dojoir.errors import Diagnostic, Note, QueryError, did_you_mean
 from dojoir.instances import accesses
 from dojoir.ir import MARKS, Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.locate import place
-from dojoir.operations import ACCUMULATIONS
 from dojoir.printer import format_extent, lines
 
 MOST_SHOWN = 4
@@ -87,7 +86,7 @@ class Here:
         found: dict[str, None] = {}
         for statement in self.statements:
             target, *reads = (access.buffer for access in accesses(statement))
-            if verb in {"writes", "uses"} or (verb == "accumulates" and statement.op in ACCUMULATIONS):
+            if verb in {"writes", "uses"} or (verb == "accumulates" and statement.accumulation is not None):
                 found[target] = None
             if verb in {"reads", "uses"}:
                 found.update(dict.fromkeys(reads))

@@ -33,7 +33,6 @@ from dojoir.ir import (
     Statement,
     expr_accesses,
 )
-from dojoir.operations import ACCUMULATIONS
 
 if TYPE_CHECKING:
     from dojoir.flow import Flow
@@ -240,7 +239,7 @@ class KernelSets:
     def reads(self) -> tuple[tuple[Read, ...], ...]:
         """The reads of each statement: those of its value in order of evaluation."""
         return tuple(
-            tuple(Read(k, n, access) for n, access in enumerate(expr_accesses(site.statement.value)))
+            tuple(Read(k, n, access) for n, access in enumerate(expr_accesses(site.statement.term)))
             for k, site in enumerate(self.kernel.sites)
         )
 
@@ -331,8 +330,8 @@ class KernelSets:
         """The buffers into which several operators accumulate: their accumulations are ordinary updates."""
         operators: dict[str, set[str]] = {}
         for site in self.kernel.sites:
-            if site.statement.op in ACCUMULATIONS:
-                operators.setdefault(site.statement.target.buffer, set()).add(site.statement.op)
+            if site.statement.accumulation is not None:
+                operators.setdefault(site.statement.target.buffer, set()).add(site.statement.accumulation)
         return frozenset(name for name, used in operators.items() if len(used) > 1)
 
     def is_ordered(self, number: int, strict: bool) -> bool:
@@ -342,7 +341,7 @@ class KernelSets:
         do not, which counts where `strict` is true.
         """
         statement = self.kernel.sites[number].statement
-        if statement.op not in ACCUMULATIONS:
+        if statement.accumulation is None:
             return False
-        exact = statement.op in {"max=", "min="} or not self.kernel.buffer(statement.target.buffer).dtype.is_float
+        exact = statement.accumulation in {"max=", "min="} or not self.kernel.buffer(statement.target.buffer).dtype.is_float
         return statement.target.buffer in self.mixed or (strict and not exact)

@@ -19,7 +19,6 @@ from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
 from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
 from dojoir.locate import place
-from dojoir.operations import ACCUMULATIONS
 from dojoir.printer import format_access
 from dojoir.sets import Read, sets_of
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
@@ -54,7 +53,7 @@ def prove_written(kernel: Kernel) -> Diagnostic | None:
     for buffer in kernel.buffers:
         if buffer.role in {"in", "inout"}:
             continue
-        writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.op == "="]
+        writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
         plain = [kernel.sites[k] for k in writers]
         open_uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
         found = _unwritten_read(kernel, buffer, open_uses, writers) if open_uses else None
@@ -83,7 +82,7 @@ def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
 def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
     """Whether each value that is read of a buffer was surely written in the same iteration of the scopes that its
     writer and its reader share. A yes needs no isl; no means only that it is not seen."""
-    plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.op == "="]
+    plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
 
 
@@ -98,13 +97,13 @@ def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
         kernel
     )  # it may be that of an equal kernel with another source: accesses are taken from this one
     for number, site in enumerate(kernel.sites):
-        for ordinal, access in enumerate(expr_accesses(site.statement.value)):
+        for ordinal, access in enumerate(expr_accesses(site.statement.term)):
             if access.buffer == buffer.name:
                 read = Read(number, ordinal, access)
                 text = sets.read_text(read, storage=False)
                 yield _Use(site, number, access, read.name, text, sets.schedule_text(number, read))
         target = site.statement.target
-        if site.statement.op in ACCUMULATIONS and target.buffer == buffer.name:
+        if site.statement.accumulation is not None and target.buffer == buffer.name:
             text = sets.write_text(number, storage=False, name="t")
             yield _Use(site, number, target, f"t{number}", text, sets.schedule_text(number, name="t"))
 
@@ -171,7 +170,7 @@ def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool
                 return False
             if any(access.indices[dim] != index for access in accesses):
                 return False
-    plain = [site for site in writes if site.statement.op == "="]
+    plain = [site for site in writes if site.statement.accumulation is None]
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
 
 
@@ -202,7 +201,8 @@ def _refuse_read(
     start = occasion(found.sizes, found.left.iteration(kernel), name)
     element, text = _element(buffer, found.right), format_access(use.access, name)
     if use.own:
-        op = use.site.statement.op
+        op = use.site.statement.accumulation
+        assert op is not None
         first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
     elif not writers:
@@ -235,8 +235,8 @@ def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnosti
     """By the flow through storage: every source of a read must be a write to the very element it reads."""
     sets = sets_of(kernel)
     writes = _writes(kernel, buffer)
-    must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op == "="]
-    may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.op != "="]
+    must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is None]
+    may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is not None]
     names = {use.name for use in uses}
     reads = [sets.read_text(read) for use in uses for read in sets.reads[use.number] if read.name in names]
     times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]

@@ -114,7 +114,7 @@ def _order(trace: Trace, path: Path) -> None:
         and _is_leaf(node.body[0])
     ):
         kernel, inner = trace.kernel, (*path, 0)
-        if any(site.statement.op != "=" for site in sites_in(kernel, path)):
+        if any(site.statement.accumulation for site in sites_in(kernel, path)):
             return
         here, there = strided(kernel, path), strided(kernel, inner)
         if there > here:
@@ -144,7 +144,7 @@ def _lanes(trace: Trace, path: Path) -> None:
 def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
     """Whether a scope inside the one at `path` accumulates into one element, and that one into its neighbours."""
     outer, inner = kernel.depth_of(path), kernel.depth_of(leaf)
-    sums = [site.statement.target for site in sites_in(kernel, leaf) if site.statement.op != "="]
+    sums = [site.statement.target for site in sites_in(kernel, leaf) if site.statement.accumulation]
     return any(step_of(kernel, a, inner) == 0 and step_of(kernel, a, outer) == 1 for a in sums)
 
 

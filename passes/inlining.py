@@ -71,7 +71,7 @@ class Inline(Move):
         number, site = _statement_at(kernel, self.statement)
         buffer = temporary(kernel, self.buffer)
         writers = [(k, s) for k, s in enumerate(kernel.sites) if s.statement.target.buffer == buffer.name]
-        if len(writers) != 1 or writers[0][1].statement.op != "=":
+        if len(writers) != 1 or writers[0][1].statement.accumulation is not None:
             raise Refusal("several-values", f"`{buffer.name}` is not written by one plain assignment alone", path)
         definition, writer = writers[0]
         steps: list[Substitution] = []
@@ -181,7 +181,7 @@ class Extract(Undoing):
         written = Counter(site.statement.target.buffer for site in kernel.sites)
         for writer in kernel.sites:
             target = writer.statement.target
-            if buffers[target.buffer].role != "tmp" or written[target.buffer] > 1 or writer.statement.op != "=":
+            if buffers[target.buffer].role != "tmp" or written[target.buffer] > 1 or writer.statement.accumulation:
                 continue
             own = tuple(map(Affine.iterator, range(len(writer.scopes))))
             pattern = definition_value(writer.statement, own, buffers)

@@ -117,7 +117,7 @@ class SplitReduction(Move):
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, _ in scopes(kernel):
             sites = [site for site in kernel.sites if site.path[: len(path)] == path]
-            targets = [s.statement.target.buffer for s in sites if s.statement.op in ACCUMULATIONS]
+            targets = [s.statement.target.buffer for s in sites if s.statement.accumulation is not None]
             for name in dict.fromkeys(targets):
                 try:
                     _reduction(name, sites, kernel.depth_of(path))
@@ -199,12 +199,12 @@ def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
     found: set[tuple[Access, str]] = set()
     for site in sites:
         statement = site.statement
-        if any(access.buffer == name for access in expr_accesses(statement.value)):
+        if any(access.buffer == name for access in expr_accesses(statement.term)):
             raise Refusal("read-inside", f"`{name}` is read inside the scope", site.path)
         if statement.target.buffer == name:
-            if statement.op not in ACCUMULATIONS:
+            if statement.accumulation is None:
                 raise Refusal("assigned-inside", f"`{name}` is assigned inside the scope", site.path)
-            found.add((Access(name, statement.target.indices), statement.op))
+            found.add((Access(name, statement.target.indices), statement.accumulation))
     if len(found) != 1:
         raise Refusal("no-reduction", f"the scope does not accumulate into one element of `{name}`")
     target, op = found.pop()
@@ -217,6 +217,6 @@ def _redirected(node: Node, target: Access, partial: Access) -> Node:
     """The node with its accumulations into one element made into another."""
     match node:
         case Statement():
-            return replace(node, target=partial, loc=None) if node.target == target else node
+            return node.onto(partial) if node.target == target else node
         case Scope() | Guard():
             return replace(node, body=tuple(_redirected(child, target, partial) for child in node.body))

@@ -146,7 +146,7 @@ class UnshareBuffer(Move):
             number, starts = 0, []
             for site in kernel.sites:
                 own = [a.buffer for a in accesses(site.statement)].count(buffer.name)
-                if number and site.statement.target.buffer == buffer.name and site.statement.op == "=":
+                if number and site.statement.target.buffer == buffer.name and not site.statement.accumulation:
                     starts.append((number, own - 1))
                 number += own
             for start, read in starts:

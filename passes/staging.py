@@ -28,7 +28,6 @@ from dojoir.ir import (
     format_path,
 )
 from dojoir.marks import constant_bound
-from dojoir.operations import ACCUMULATIONS
 from dojoir.passes.move import (
     BufferName,
     Move,
@@ -136,7 +135,7 @@ class Stage(Move):
             for buffer in kernel.buffers:
                 reads = any(a.buffer == buffer.name for s in sites for a in accesses(s.statement)[1:])
                 adds = any(
-                    s.statement.target.buffer == buffer.name and s.statement.op in ACCUMULATIONS for s in sites
+                    s.statement.target.buffer == buffer.name and s.statement.accumulation is not None for s in sites
                 )
                 writes = any(s.statement.target.buffer == buffer.name for s in sites)
                 if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
