@@ -147,25 +147,38 @@ class Scopes:
 
     def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
         """The new element, of the type as stored."""
+        if statement.fused:
+            added = self._fused(statement, accesses, self._own(statement, accesses))
+            return convert(self.unit, statement.value.dtype, statement.dtype, added)
         value = evaluate(statement.value, accesses)
         if statement.op is None:
             return convert(self.unit, statement.value.dtype, statement.dtype, value)
         return self._combined(statement, accesses, value)
 
+    def _own(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The element that a statement accumulates into, in the type in which it does."""
+        value = evaluate(Load(statement.dtype, statement.target), accesses)
+        return convert(self.unit, statement.dtype, statement.value.dtype, value)
+
+    def _fused(self, statement: TypedStatement, accesses: Accesses, into: Value) -> Value:
+        """`into` with the product of a fused accumulation added to it."""
+        factors = [evaluate(factor, accesses) for factor in statement.factors]
+        return operate(self.unit, "fma", statement.value.dtype, *factors, into)
+
     def _combined(self, statement: TypedStatement, accesses: Accesses, value: Value) -> Value:
         """The element combined with `value`, converted to the type as stored."""
         dtype = statement.value.dtype
         assert statement.op is not None
-        own = convert(
-            self.unit, statement.dtype, dtype, evaluate(Load(statement.dtype, statement.target), accesses)
-        )
+        own = self._own(statement, accesses)
         return convert(self.unit, dtype, statement.dtype, operate(self.unit, statement.op, dtype, own, value))
 
     def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
         """Into the variable of a reduction; lanes that are masked keep theirs."""
         assert statement.op is not None
-        value = evaluate(statement.value, accesses)
-        combined = self._combine(statement.op, var.type.dtype, value, var)
+        if statement.fused:
+            combined = self._fused(statement, accesses, var)
+        else:
+            combined = self._combine(statement.op, var.type.dtype, evaluate(statement.value, accesses), var)
         mask = accesses.state.mask
         if mask is not None and var.type.lanes > 1:
             combined = lir.Select(mask, combined, var)

@@ -77,12 +77,13 @@ class TypedStatement:
     """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max or min).
 
     `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
-    in the type of `value`."""
+    in the type of `value`. A `fused` one adds `value`, a product, without rounding it."""
 
     target: Access
     dtype: DType
     op: str | None
     value: Typed
+    fused: bool = False
 
     @property
     def result(self) -> Typed:
@@ -90,8 +91,19 @@ class TypedStatement:
         value = self.value
         if self.op is not None:
             own = _convert(value.dtype, Load(self.dtype, self.target))
-            value = Apply(value.dtype, self.op, (own, value))
+            value = (
+                Apply(value.dtype, "fma", (*self.factors, own))
+                if self.fused
+                else Apply(value.dtype, self.op, (own, value))
+            )
         return _convert(self.dtype, value)
+
+    @property
+    def factors(self) -> tuple[Typed, ...]:
+        """The two operands of the product that a fused accumulation adds."""
+        assert self.fused
+        assert isinstance(self.value, Apply)
+        return self.value.args
 
 
 # -- elaboration -------------------------------------------------------------------------------------------
@@ -157,6 +169,8 @@ def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStat
         typed = _adapt(value, dtype.compute) if isinstance(value, _Weak) else value
         if _family(typed.dtype) != _family(dtype):
             _mismatch_store(target, dtype, expr, typed.dtype)
+        if statement.fused and isinstance(typed, Apply):
+            return TypedStatement(target, dtype, "add", Apply(typed.dtype, "mul", typed.args[:2]), fused=True)
         return TypedStatement(target, dtype, None, typed)
     op = ACCUMULATIONS[statement.op]
     if not dtype.is_float and not dtype.is_integer:
