@@ -32,7 +32,7 @@ _DEFINED_PATTERNS = re.compile(
 
 # What the printed text itself calls or declares.
 _PRINTED = """
-status allocate product free aligned_alloc memcpy
+status allocate product free aligned_alloc memcpy stream stream_fence prefetch_read prefetch_write
 sqrt floor ceil rint fabs fma sqrtf floorf ceilf rintf fabsf fmaf
 """
 _PRINTED_PATTERNS = re.compile(

@@ -52,7 +52,7 @@ def headers(code: str) -> Iterator[str]:
 _HEADERS = {
     "math.h": r"NAN|INFINITY|(sqrt|floor|ceil|rint|fabs|fma)f?",
     "stdbool.h": r"bool|true|false",
-    "stdint.h": r"u?int\d+_t",
+    "stdint.h": r"u?int(\d+|ptr)_t",
     "stdlib.h": r"free|aligned_alloc|NULL",
     "string.h": r"memcpy",
 }
@@ -200,6 +200,57 @@ static inline void *allocate(int64_t elements, size_t size, size_t align)
     if (count > (SIZE_MAX / 2 - align) / size)
         return NULL;
     return aligned_alloc(align, (count * size + align - 1) / align * align);
+}
+""",
+    **{
+        f"prefetch_{word}": f"""\
+// asks the caches for the element of array at offset, to be {past}; it may lie outside of the array
+static inline void prefetch_{word}(const void *array, size_t size, int64_t offset)
+{{
+#if defined(__GNUC__)
+    __builtin_prefetch((const void *)((uintptr_t)array + size * (size_t)offset), {number}, 3);
+#else
+    (void)array, (void)size, (void)offset;
+#endif
+}}
+"""
+        for word, past, number in (("read", "read", 0), ("write", "written", 1))
+    },
+    "stream": """\
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+// copies bytes from an aligned array, past the caches where the address is that of a line of them
+static inline void stream(void *to, const void *from, size_t bytes)
+{
+    char *target = (char *)to;
+    const char *source = (const char *)from, *end = source + bytes;
+#if defined(__SSE2__)
+    if ((uintptr_t)to % 64 == 0) {
+        for (; end - source >= 64; source += 64, target += 64) {
+#if defined(__AVX512F__)
+            _mm512_stream_si512((void *)target, _mm512_load_si512((const void *)source));
+#elif defined(__AVX__)
+            for (int part = 0; part < 64; part += 32)
+                _mm256_stream_si256((void *)(target + part), _mm256_load_si256((const void *)(source + part)));
+#else
+            for (int part = 0; part < 64; part += 16)
+                _mm_stream_si128((void *)(target + part), _mm_load_si128((const void *)(source + part)));
+#endif
+        }
+    }
+#endif
+    memcpy(target, source, (size_t)(end - source));
+}
+""",
+    "stream_fence": """\
+// what was stored past the caches before is there for other threads after
+static inline void stream_fence(void)
+{
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
 }
 """,
     "product": """\

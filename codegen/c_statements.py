@@ -18,13 +18,16 @@ from dojoir.codegen.lir import (
     Const,
     Declare,
     Fail,
+    Fence,
     For,
     If,
     Let,
     Load,
     Parallel,
+    Prefetch,
     Stmt,
     Store,
+    Stream,
     Value,
     Var,
 )
@@ -89,6 +92,12 @@ class Statements:
                 return
             case Store():
                 yield from self._store(stmt)
+            case Stream():
+                yield from self._stream(stmt)
+            case Fence():
+                yield "stream_fence();"
+            case Prefetch():
+                yield self._prefetch(stmt)
             case Allocate(array):
                 yield from self._local(array)
             case For():
@@ -115,6 +124,17 @@ class Statements:
         line = self.values.update(target, old, store.value, False) or f"{target} = {self.values.text(store.value)}"
         guard = "" if store.mask is None else f"if ({self.values.text(store.mask)}) "
         yield f"{guard}{line};"
+
+    def _stream(self, stream: Stream) -> Iterator[str]:
+        target, source = self.values.place(stream.buffer, stream.offset), self.values.names[stream.source]
+        count = self.values.text(stream.elements, True)
+        yield f"stream(&{target}, {source}, (size_t)({count}) * sizeof *{source});"
+
+    def _prefetch(self, prefetch: Prefetch) -> str:
+        """The address may be outside of the array, which a pointer of C may not be."""
+        name = self.values.names[prefetch.buffer]
+        offset = self.values.text(prefetch.offset, True)
+        return f"prefetch_{'write' if prefetch.write else 'read'}({name}, sizeof *{name}, {offset});"
 
     def _record(self, condition: Text, status: int) -> str:
         """Keeps the highest status of all failures, whatever order they come in."""
@@ -200,7 +220,7 @@ class Statements:
             return
         status = " reduction(max : status)" if _fails((loop,)) else ""
         head = self._head(loop.var, Const(loop.var.type, 0), loop.stop, 1, loop.comment)
-        if not loop.prologue:
+        if not (loop.prologue or loop.epilogue):
             yield f"#pragma omp parallel for schedule(static){status}"
             yield head
             yield from indent(body)
@@ -209,6 +229,8 @@ class Statements:
             yield f"#pragma omp parallel{status}"
             yield "{"
             yield from indent(self._team(loop.prologue, head, body, inside))
+            for stmt in loop.epilogue:
+                yield from indent(self._statement(stmt, inside))
             yield "}"
 
     def _stop_without_memory(self, loop: Parallel, around: Around) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dojoir.codegen.c_text import ADD, MULTIPLY, SUBTRACT, Apply, Form, Infix, L
 from dojoir.codegen.lir import (
     FLAG,
     INDEX,
+    AddressOf,
     Binary,
     Bitcast,
     Call,
@@ -72,6 +73,8 @@ class Values:
                 return self._load(value)
             case Call(_, function, args):
                 return Text(f"{self.names[function]}({', '.join(self.text(arg).text for arg in args)})")
+            case AddressOf(buffer):
+                return Prefix("(int64_t)(uintptr_t)").apply(Text(self.names[buffer]))
             case Splat() | Iota() | Reduce():
                 raise AssertionError(f"portable C has no vectors, here {value.type}")
 

@@ -30,6 +30,9 @@ class Type:
         return str(self.dtype) if self.lanes == 1 else f"{self.dtype}x{self.lanes}"
 
 
+LINE = 64
+"""The bytes of a cache line."""
+
 INDEX = Type(I64)
 FLAG = Type(BOOL)
 
@@ -183,8 +186,33 @@ class Call:
     args: tuple[Value, ...]
 
 
+@dataclass(frozen=True)
+class AddressOf:
+    """Where the first element of `buffer` is in memory, in bytes: an i64."""
+
+    buffer: str
+
+    @property
+    def type(self) -> Type:
+        return INDEX
+
+
 Value = (
-    Const | Var | Unary | Binary | Compare | Select | Fma | Convert | Bitcast | Splat | Iota | Reduce | Load | Call
+    Const
+    | Var
+    | Unary
+    | Binary
+    | Compare
+    | Select
+    | Fma
+    | Convert
+    | Bitcast
+    | Splat
+    | Iota
+    | Reduce
+    | Load
+    | Call
+    | AddressOf
 )
 
 
@@ -214,7 +242,8 @@ class Assign:
 @dataclass(frozen=True)
 class Store:
     """The counterpart of `Load`: contiguous, strided, or scattered by a vector offset, under `mask`.
-    `streaming` asks for a store past the caches where the target has one."""
+    `streaming` is a store past the caches, where the target has one: of a contiguous vector, without mask, at an
+    address that is a multiple of `stream_alignment` of its type."""
 
     buffer: str
     offset: Value
@@ -222,6 +251,32 @@ class Store:
     stride: Value | None = None
     mask: Value | None = None
     streaming: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Copies `elements` elements from the beginning of array `source` to `buffer` at `offset`, past the caches
+    where the target can and the address is that of a cache line. For targets without vectors."""
+
+    buffer: str
+    offset: Value
+    source: str
+    elements: Value
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Stores past the caches that were made before it are there for other threads after it."""
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """Asks the caches for the line with the element of `buffer` at `offset`, to be written if `write`. The offset
+    may lie outside of the array."""
+
+    buffer: str
+    offset: Value
+    write: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,8 +319,8 @@ class For:
 @dataclass(frozen=True)
 class Parallel:
     """`var` from 0 below `stop`, iterations shared out over the cores in contiguous chunks. `prologue` runs
-    once for each chunk, before its iterations (private buffers). `captures` are the variables and arrays of
-    the outside that the inside uses; it assigns none of them."""
+    once for each chunk, before its iterations (private buffers), and `epilogue` after them. `captures` are the
+    variables and arrays of the outside that the inside uses; it assigns none of them."""
 
     var: Var
     stop: Value
@@ -274,6 +329,7 @@ class Parallel:
     captures: tuple[Var, ...] = ()
     captured_arrays: tuple[Array, ...] = ()
     comment: str = ""
+    epilogue: tuple[Stmt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -298,7 +354,14 @@ class Comment:
     text: str
 
 
-Stmt = Let | Declare | Assign | Store | Allocate | For | Parallel | If | Fail | Comment
+Stmt = Let | Declare | Assign | Store | Stream | Fence | Prefetch | Allocate | For | Parallel | If | Fail | Comment
+
+
+def stream_alignment(kind: Type) -> int:
+    """The bytes to whose multiple a vector must be aligned to be stored past the caches: its size, or that of a
+    cache line if it is larger. 0 for one that cannot be: less than 16 bytes, or no power of two."""
+    size = kind.lanes * kind.dtype.itemsize
+    return min(size, LINE) if size >= 16 and size & (size - 1) == 0 else 0
 
 
 # -- programs ----------------------------------------------------------------------------------------------

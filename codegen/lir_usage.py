@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dojoir.codegen.lir import (
     INDEX,
+    AddressOf,
     Allocate,
     Assign,
     Binary,
@@ -22,10 +23,12 @@ from dojoir.codegen.lir import (
     Let,
     Load,
     Parallel,
+    Prefetch,
     Program,
     Select,
     Stmt,
     Store,
+    Stream,
     Value,
     Var,
 )
@@ -121,6 +124,11 @@ def statement_positions(stmt: Stmt, positions: frozenset[str]) -> Iterator[tuple
                 yield stride, True
             if mask is not None:
                 yield mask, False
+        case Stream(_, offset, _, elements):
+            yield offset, True
+            yield elements, True
+        case Prefetch(_, offset):
+            yield offset, True
         case Allocate(array):
             yield array.elements, True
         case For(start=start, stop=stop):
@@ -136,7 +144,7 @@ def _reads(value: Value, at_position: bool) -> Iterator[_Read]:
     match value:
         case Var(_, name):
             yield _Read(name, at_position)
-        case Load(buffer=buffer):
+        case Load(buffer=buffer) | AddressOf(buffer):
             yield _Read(buffer, False)
         case Call(function=function):
             yield _Read(function, False)
@@ -158,8 +166,11 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
         into.update(
             read.name for value, _ in statement_positions(stmt, frozenset()) for read in _reads(value, False)
         )
-        if isinstance(stmt, For):
-            live.update(var.name for _, var in stmt.reductions)
+        match stmt:
+            case For(reductions=reductions):
+                live.update(var.name for _, var in reductions)
+            case Stream(source=source):
+                live.add(source)
     waiting = list(live)
     while waiting:
         new = sources.get(waiting.pop(), set()) - live

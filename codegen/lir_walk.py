@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dojoir.codegen.lir import (
+    AddressOf,
     Allocate,
     Assign,
     Binary,
@@ -17,6 +18,7 @@ from dojoir.codegen.lir import (
     Convert,
     Declare,
     Fail,
+    Fence,
     Fma,
     For,
     If,
@@ -24,11 +26,13 @@ from dojoir.codegen.lir import (
     Let,
     Load,
     Parallel,
+    Prefetch,
     Reduce,
     Select,
     Splat,
     Stmt,
     Store,
+    Stream,
     Unary,
     Value,
     Var,
@@ -38,7 +42,7 @@ from dojoir.codegen.lir import (
 def operands(value: Value) -> tuple[Value, ...]:
     """The values that `value` is made of, in order."""
     match value:
-        case Const() | Var() | Iota():
+        case Const() | Var() | Iota() | AddressOf():
             return ()
         case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
             return (arg,)
@@ -57,7 +61,7 @@ def operands(value: Value) -> tuple[Value, ...]:
 def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
     """`value` with each of its operands changed."""
     match value:
-        case Const() | Var() | Iota():
+        case Const() | Var() | Iota() | AddressOf():
             return value
         case Unary(arg=arg) | Convert(arg=arg) | Bitcast(arg=arg) | Splat(arg=arg) | Reduce(arg=arg):
             return replace(value, arg=change(arg))
@@ -88,6 +92,10 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
             return (value,)
         case Store(_, offset, value, stride, mask):
             return tuple(part for part in (offset, value, stride, mask) if part is not None)
+        case Stream(offset=offset, elements=elements):
+            return (offset, elements)
+        case Prefetch(offset=offset):
+            return (offset,)
         case Allocate(array):
             return (array.elements,)
         case For(start=start, stop=stop):
@@ -96,7 +104,7 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
             return (stop,)
         case If(condition=condition) | Fail(condition=condition):
             return (condition,)
-        case Comment():
+        case Comment() | Fence():
             return ()
 
 
@@ -105,11 +113,13 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
     match stmt:
         case For(body=body):
             return (body,)
-        case Parallel(prologue=prologue, body=body):
-            return (prologue, body)
+        case Parallel(prologue=prologue, body=body, epilogue=epilogue):
+            return (prologue, body, epilogue)
         case If(then=then, otherwise=otherwise):
             return (then, otherwise)
-        case Let() | Declare() | Assign() | Store() | Allocate() | Fail() | Comment():
+        case Let() | Declare() | Assign() | Store() | Stream() | Prefetch():
+            return ()
+        case Fence() | Allocate() | Fail() | Comment():
             return ()
 
 
@@ -119,3 +129,17 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         yield stmt
         for block in blocks(stmt):
             yield from statements(block)
+
+
+def buffers(stmt: Stmt) -> Iterator[str]:
+    """The buffers that a statement itself touches, without those of the blocks inside it; some more than once."""
+    match stmt:
+        case Store(buffer) | Prefetch(buffer):
+            yield buffer
+        case Stream(buffer, source=source):
+            yield buffer
+            yield source
+    for value in values(stmt):
+        for part in parts(value):
+            if isinstance(part, Load | AddressOf):
+                yield part.buffer

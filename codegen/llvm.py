@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dojoir.codegen import llvm_text as text
 from dojoir.codegen.c_names import symbol
-from dojoir.codegen.lir import OK, Array, Function, Parallel, Program
+from dojoir.codegen.lir import OK, Array, Fence, Function, Parallel, Program
+from dojoir.codegen.lir_walk import statements
 from dojoir.codegen.llvm_code import Code, Module
 from dojoir.codegen.llvm_statements import Statements
 from dojoir.codegen.llvm_values import Values
 from dojoir.codegen.target import Target
+
+X86 = ("x86_64", "i686", "i386")
+"""The architectures with an instruction of their own to order stores past the caches."""
 
 
 def print_llvm(program: Program, target: Target) -> str:
@@ -25,6 +29,9 @@ class _Printer:
     def __init__(self, program: Program, target: Target) -> None:
         self.program, self.target = program, target
         self.module = Module()
+        if target.architecture in X86 and any(isinstance(stmt, Fence) for stmt in statements(program.body)):
+            self.module.fence = "call void @llvm.x86.sse.sfence()"
+            self.module.declare("llvm.x86.sse.sfence", "void", "")
         self.functions = {
             function.name: quoted(f"{program.name}.{function.name}") for function in program.functions
         }

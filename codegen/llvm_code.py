@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Module:
-    """What the functions of a module share: the declarations that they need, by name."""
+    """What the functions of a module share: the declarations that they need, by name, and the instruction that
+    orders stores past the caches."""
 
     declarations: dict[str, str] = field(default_factory=dict)
+    fence: str = "fence seq_cst"
 
     def declare(self, name: str, result: str, parameters: str, attributes: str = "") -> None:
         self.declarations[name] = f"declare {result} @{name}({parameters}){attributes}"

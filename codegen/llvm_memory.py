@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dojoir.codegen import llvm_text as text
 from dojoir.codegen.arith import add, integer, known
-from dojoir.codegen.lir import INDEX, Load, Store, Type, Value
+from dojoir.codegen.lir import INDEX, Load, Prefetch, Store, Type, Value, stream_alignment
 from dojoir.dtypes import BOOL, DTYPES, DType
 
 if TYPE_CHECKING:
@@ -39,6 +39,14 @@ def store(values: Values, statement: Store) -> None:
     if kind.dtype == BOOL:
         operand = values.code.value(f"zext {text.spelled(kind)} {operand} to {text.spelled(held)}")
     _write(values, statement, held, operand)
+
+
+def prefetch(values: Values, statement: Prefetch) -> None:
+    """Asks for the line of an element, which may be outside of the array."""
+    code = values.code
+    pointer = _address(values, statement.buffer, statement.offset, inbounds=False)
+    code.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    code.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(statement.write)}, i32 3, i32 1)")
 
 
 def _read(values: Values, value: Load, held: Type) -> str:
@@ -94,6 +102,7 @@ def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
         pointer = _address(values, statement.buffer, statement.offset, inbounds=statement.mask is None)
         if statement.mask is None:
             past = ", !nontemporal !0" if statement.streaming else ""
+            align = stream_alignment(held) if statement.streaming else align
             code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}{past}")
             return
         if held.lanes == 1:

@@ -16,18 +16,21 @@ from dojoir.codegen.lir import (
     Comment,
     Declare,
     Fail,
+    Fence,
     For,
     If,
     Let,
     Parallel,
+    Prefetch,
     Reduce,
     Stmt,
     Store,
+    Stream,
     Value,
     Var,
 )
 from dojoir.codegen.lir_walk import statements
-from dojoir.codegen.llvm_memory import store
+from dojoir.codegen.llvm_memory import prefetch, store
 from dojoir.codegen.llvm_values import Values
 
 ALIGN = 64
@@ -62,7 +65,7 @@ class Statements:
         start, stop = Var(statement.var.type, ".from"), Var(statement.var.type, ".to")
         self.values.names |= {start.name: first, stop.name: end}
         loop = For(statement.var, start, stop, 1, statement.body, comment=statement.comment)
-        self.block((*statement.prologue, loop))
+        self.block((*statement.prologue, loop, *statement.epilogue))
         self._end()
 
     def _end(self) -> None:
@@ -91,6 +94,12 @@ class Statements:
                 self._set(var, value)
             case Store():
                 store(values, statement)
+            case Stream():
+                raise AssertionError("with vectors, what is streamed is stored from them")
+            case Fence():
+                code.do(code.module.fence)
+            case Prefetch():
+                prefetch(values, statement)
             case Allocate(array):
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
             case For(kind="unroll"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dojoir.codegen import llvm_text as text
 from dojoir.codegen.arith import known
 from dojoir.codegen.lir import (
+    AddressOf,
     Binary,
     Bitcast,
     Call,
@@ -84,6 +85,8 @@ class Values:
                 return self._reduce(arg.type, op, self.operand(arg))
             case Load():
                 return load(self, value)
+            case AddressOf(buffer):
+                return self.code.value(f"ptrtoint ptr {self.arrays[buffer][0]} to i64")
             case Call(kind, function, args):
                 given = ", ".join(f"{text.spelled(arg.type)} {self.operand(arg)}" for arg in args)
                 return self.code.value(f"call {text.spelled(kind)} @{self.functions[function]}({given})")

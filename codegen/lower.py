@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dojoir.codegen import lir
 from dojoir.codegen.conversions import as_passed, as_stored
+from dojoir.codegen.fences import fenced
 from dojoir.codegen.homes import homes_of, uses_of
 from dojoir.codegen.lanes import Analysis
 from dojoir.codegen.layout import Layout
@@ -31,7 +32,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
-    unit = Unit(kernel, target, buffers, homes, typed, plans, text, names, arrays=dict(arguments))
+    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, arrays=dict(arguments))
     by_value: list[Var] = []
     places: dict[str, Place] = {}
     scopes = Scopes(unit, vector_scope, parallel_scope)
@@ -52,7 +53,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
         tuple(by_value),
         tuple(Var(INDEX, size) for size in kernel.runtime_sizes),
         tuple(unit.functions.values()),
-        block.body,
+        fenced(block.body),
         tuple(unit.checks.values()),
         to_text(kernel, names=True),
         unit.fast,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dojoir.affine import Affine, Atom, FloorDiv, Mod
 from dojoir.codegen import lir
@@ -23,7 +23,8 @@ from dojoir.codegen.arith import (
 )
 from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lir import Type, Value
-from dojoir.codegen.state import Block, Lanes, Memory, State, Unit, Variable
+from dojoir.codegen.lower_stream import is_aligned
+from dojoir.codegen.state import Block, Lanes, Memory, State, Unit, Variable, Window
 from dojoir.dtypes import DTYPES, I64
 from dojoir.ir import Access, Condition, Path
 from dojoir.printer import format_access
@@ -117,6 +118,7 @@ class Accesses:
         place = self.state.places[access.buffer]
         if isinstance(place, Variable):
             return place.var
+        assert isinstance(place, Memory), "what is written to a window is not read there"
         address = self.address(access, place)
         dtype = as_stored(place.layout.buffer.dtype, self.unit.target)
         if address.is_uniform:
@@ -131,6 +133,10 @@ class Accesses:
         if isinstance(place, Variable):
             self._assign(place.var, value)
             return
+        if isinstance(place, Window):
+            offset = sub(self.state.iterators[place.depth], place.first)
+            self.block.emit(lir.Store(place.array, offset, value))
+            return
         address = self.address(access, place)
         if address.is_uniform:
             assert value.type.lanes == 1
@@ -140,7 +146,22 @@ class Accesses:
         mask = self.state.mask
         if mask is not None and self._owns_all_lanes(access, place):
             value, mask = lir.Select(mask, value, lir.Load(value.type, place.array, address.offset)), None
+        if mask is None and _step(address) is None and place.layout.buffer.stream:
+            self._stream(access, place, address.offset, value)
+            return
         self.block.emit(lir.Store(place.array, address.offset, value, _step(address), mask))
+
+    def _stream(self, access: Access, place: Memory, offset: Value, value: Value) -> None:
+        """Past the caches, where the vector is aligned for that."""
+        plain = lir.Store(place.array, offset, value)
+        aligned = is_aligned(place.array, offset, value.type) if offset.type.lanes == 1 else None
+        if access == self.state.aligned or aligned is None:
+            self.block.emit(replace(plain, streaming=aligned is not None))
+            return
+        var = lir.Var(value.type, self.unit.names.fresh(place.array))
+        self.block.emit(lir.Let(var, value))
+        plain = replace(plain, value=var)
+        self.block.emit(lir.If(aligned, (replace(plain, streaming=True),), (plain,)))
 
     def _owns_all_lanes(self, access: Access, place: Memory) -> bool:
         """Whether an access, by its form, is to neighbours in an array on the stack that has elements for all

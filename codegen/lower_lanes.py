@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 from dojoir.affine import Affine, Mod, SizeVar
 from dojoir.codegen import lir
-from dojoir.codegen.arith import compare, divide, integer, known, spread, sub
-from dojoir.codegen.conversions import convert
+from dojoir.codegen.arith import add, compare, divide, integer, known, smaller, spread, sub
+from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lanes import Accumulator, Plan, fixed_lanes
 from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lower_access import Accesses
 from dojoir.codegen.lower_expr import combination, operate
+from dojoir.codegen.lower_fetch import Span, fetch_ahead
 from dojoir.codegen.lower_scopes import Scopes, at_least, identity
-from dojoir.codegen.state import Block, Lanes, State, Variable
+from dojoir.codegen.lower_stream import before_alignment, streamed_stores
+from dojoir.codegen.state import Block, Lanes, Memory, Place, State, Variable, Window
 from dojoir.dtypes import DTYPES
-from dojoir.ir import Condition, Path, Scope
+from dojoir.ir import Access, Condition, Path, Scope
 
 U8 = DTYPES["u8"]
+
+BLOCK = 256
+"""How many iterations of a compiler's lanes are fetched for, or streamed, at once."""
 
 
 def vector_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
@@ -56,18 +62,70 @@ class _Runner:
 
     # -- the ways --------------------------------------------------------------------------------------------
     def simd_loop(self, stop: Value, block: Block) -> None:
-        """A plain loop that the compiler may run in lanes."""
+        """A plain loop that the compiler may run in lanes; in blocks, if something is to be done for many of its
+        iterations at once."""
+        windows = self._windows()
 
         def run(state: State, block: Block) -> None:
-            var = self.scopes.loop_var(self.scope, state)
-            body = self._body(state, var, None)
-            reductions = tuple(
-                (combination(self.unit, a.op, a.dtype), state.accumulators[a.paths[0]])
-                for a in self.plan.accumulators
-            )
-            block.emit(lir.For(var, integer(0), stop, 1, body, "simd", reductions, self.comment))
+            if windows or self.scope.hints:
+                self._blocks(windows, stop, state, block)
+            else:
+                self._simd(integer(0), stop, state, block)
 
         self._reducing(1, run, block)
+
+    def _simd(self, start: Value, stop: Value, state: State, block: Block) -> None:
+        var = self.scopes.loop_var(self.scope, state)
+        body = self._body(state, var, None)
+        reductions = tuple(
+            (combination(self.unit, a.op, a.dtype), state.accumulators[a.paths[0]]) for a in self.plan.accumulators
+        )
+        block.emit(lir.For(var, start, stop, 1, body, "simd", reductions, self.comment))
+
+    def _windows(self) -> list[Access]:
+        """The streamed elements of which the scope does nothing but write each once."""
+        length = len(self.path)
+        uses = (use for uses in self.unit.uses.values() for use in uses)
+        touched = Counter(use.access.buffer for use in uses if use.site.path[:length] == self.path)
+        stores = streamed_stores(self.unit, self.path, self.scope, self.state)
+        return [store for store in stores if touched[store.buffer] == 1]
+
+    def _blocks(self, windows: list[Access], stop: Value, state: State, block: Block) -> None:
+        """The iterations in blocks: for each, what the hints ask for, then the iterations, which write what is
+        streamed to arrays of their own, then those."""
+        unit = self.unit
+        start: Value = integer(0)
+        if windows:
+            head = before_alignment(unit, windows[0], state, 0, stop)
+            assert head is not None
+            start = Var(INDEX, unit.names.fresh("head"))
+            block.emit(lir.Let(start, head))
+            self._simd(integer(0), start, state, block)
+        first = Var(INDEX, unit.names.loop("first", state.iterators))
+        inner = Block()
+        last = Var(INDEX, unit.names.fresh("last"))
+        inner.emit(lir.Let(last, smaller(add(first, integer(BLOCK)), stop)))
+        ahead = replace(state, iterators=(*state.iterators, first))
+        fetch_ahead(unit, self.path, self.scope, ahead, inner, Span(first, last))
+        places: dict[str, Place] = {}
+        for store in windows:
+            array = lir.Array(
+                unit.names.fresh(f"{store.buffer}_block"),
+                as_stored(unit.buffers[store.buffer].dtype, unit.target),
+                integer(BLOCK),
+                "stack",
+                lir.LINE,
+            )
+            unit.arrays[array.name] = array
+            inner.emit(lir.Allocate(array))
+            places[store.buffer] = Window(array.name, len(state.iterators), first)
+        self._simd(first, last, replace(state, places={**state.places, **places}), inner)
+        for store in windows:
+            place, window = state.places[store.buffer], places[store.buffer]
+            assert isinstance(place, Memory) and isinstance(window, Window)
+            offset = Accesses(unit, ahead, inner, self.path).address(store, place).offset
+            inner.emit(lir.Stream(place.array, offset, window.array, sub(last, first)))
+        block.emit(lir.For(first, start, stop, BLOCK, inner.body))
 
     def one_vector(self, stop: Value, block: Block) -> None:
         """All iterations at once, fewer where `stop` is less than the lanes."""
@@ -98,16 +156,25 @@ class _Runner:
         """As many lanes at a time, then the rest: masked, or one by one."""
         count = self.plan.lanes
         divisible = self._divides(count)
+        start, aligned = self._aligned_start(count, stop, block)
+        divisible = divisible and aligned is None
         masked = self.unit.target.tail == "mask" and not divisible
         rest: Value = stop
         if not divisible:
             rest = Var(INDEX, self.unit.names.fresh("rest"))
-            block.emit(lir.Let(rest, sub(stop, divide("rem", stop, count))))
+            block.emit(lir.Let(rest, sub(stop, divide("rem", sub(stop, start), count))))
+        if not masked and aligned is not None:
+            self.one_by_one(integer(0), start, block)
 
         def run(state: State, block: Block) -> None:
+            if masked and aligned is not None:
+                head = Block()
+                mask = self._mask(start, count, head)
+                head.statements.extend(self._body(state, integer(0), self._lanes(count, mask)))
+                block.emit(lir.If(compare("gt", start, integer(0)), head.body))
             var = self.scopes.loop_var(self.scope, state)
-            body = self._body(state, var, self._lanes(count, None))
-            block.emit(lir.For(var, integer(0), rest, count, body, comment=self.comment))
+            body = self._body(replace(state, aligned=aligned), var, self._lanes(count, None))
+            block.emit(lir.For(var, start, rest, count, body, comment=self.comment))
             if masked:
                 last = Block()
                 mask = self._mask(sub(stop, rest), count, last)
@@ -117,6 +184,16 @@ class _Runner:
         self._reducing(count, run, block)
         if not masked and not divisible:
             self.one_by_one(rest, stop, block)
+
+    def _aligned_start(self, count: int, stop: Value, block: Block) -> tuple[Value, Access | None]:
+        """From which iteration on vectors of `count` lanes are aligned to be streamed, and what is stored so."""
+        for store in streamed_stores(self.unit, self.path, self.scope, self.state)[:1]:
+            head = before_alignment(self.unit, store, self.state, count, stop)
+            if head is not None:
+                start = Var(INDEX, self.unit.names.fresh("head"))
+                block.emit(lir.Let(start, head))
+                return start, store
+        return integer(0), None
 
     def one_by_one(self, start: Value, stop: Value, block: Block) -> None:
         """Without lanes."""

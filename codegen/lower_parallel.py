@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dojoir.codegen import lir
 from dojoir.codegen.lir import Var
-from dojoir.codegen.lir_walk import parts, statements, values
+from dojoir.codegen.lir_walk import buffers, parts, statements, values
 from dojoir.codegen.lower_scopes import Scopes
 from dojoir.codegen.state import Block, Place, State
 from dojoir.ir import Path, Scope
@@ -39,14 +39,8 @@ def _captured(
     made = {own.name}
     for stmt in statements(body):
         made.update(_makes(stmt))
-        if isinstance(stmt, lir.Store):
-            touched[stmt.buffer] = None
-        for value in values(stmt):
-            for part in parts(value):
-                if isinstance(part, Var):
-                    read[part.name] = part
-                elif isinstance(part, lir.Load):
-                    touched[part.buffer] = None
+        touched.update(dict.fromkeys(buffers(stmt)))
+        read.update({part.name: part for value in values(stmt) for part in parts(value) if isinstance(part, Var)})
     variables = tuple(var for name, var in read.items() if name not in made)
     return variables, tuple(scopes.unit.arrays[name] for name in touched if name not in made)
 

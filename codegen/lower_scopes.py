@@ -23,6 +23,7 @@ from dojoir.codegen.homes import STACK_BYTES, Home, is_uniform
 from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lower_access import Accesses, lane_condition
 from dojoir.codegen.lower_expr import combination, evaluate, operate
+from dojoir.codegen.lower_fetch import fetch_ahead
 from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.dtypes import DType
 from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement, expr_accesses
@@ -54,7 +55,15 @@ class Scopes:
     def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The same, into a block that has begun."""
         state = self._settle(path, nodes, state, block)
+        self._fetch(path, state, block)
         self._tiles(path, nodes, state, block)
+
+    def _fetch(self, path: Path, state: State, block: Block) -> None:
+        """What the hints of the scope at `path` ask for. The iterations of a scope in lanes that are left over run
+        one by one, and have been asked for; those of a compiler's lanes are asked for in blocks, around them."""
+        scope = self.unit.kernel.at(path) if path else None
+        if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
+            fetch_ahead(self.unit, path, scope, state, block)
 
     def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""

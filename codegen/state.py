@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dojoir.codegen import lir
-from dojoir.codegen.homes import Home
+from dojoir.codegen.homes import Home, Use
 from dojoir.codegen.lanes import Plan
 from dojoir.codegen.layout import Layout
 from dojoir.codegen.lir import Value, Var
@@ -31,7 +31,17 @@ class Memory:
     copies: int = 1
 
 
-Place = Variable | Memory
+@dataclass(frozen=True)
+class Window:
+    """A buffer of which a scope only writes neighbours: in memory, but written to an array of its own first, from
+    the element of iteration `first` of the scope at `depth` on."""
+
+    array: str
+    depth: int
+    first: Value
+
+
+Place = Variable | Memory | Window
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,9 @@ class Lanes:
 @dataclass(frozen=True)
 class State:
     """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that
-    of the first lane), the lanes, the place of each buffer, the variables that reductions go into, and the scopes
-    that are known to run as often as their constant bound says, or less often (`codegen.edges`)."""
+    of the first lane), the lanes, the place of each buffer, the variables that reductions go into, the scopes
+    that are known to run as often as their constant bound says, or less often (`codegen.edges`), and the element
+    whose vectors are aligned to be streamed."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
@@ -57,6 +68,7 @@ class State:
     in_parallel: bool = False
     full: frozenset[Path] = frozenset()
     cut: frozenset[Path] = frozenset()
+    aligned: Access | None = None
 
     @property
     def lane_count(self) -> int:
@@ -116,6 +128,7 @@ class Unit:
     kernel: Kernel
     target: Target
     buffers: Mapping[str, Buffer]
+    uses: Mapping[str, Sequence[Use]]
     homes: Mapping[str, Home]
     typed: Mapping[Path, TypedStatement]
     plans: Mapping[Path, Plan]

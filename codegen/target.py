@@ -12,13 +12,14 @@ class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
     marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask` or
     `scalar`. `native` names the narrow float types that the target converts itself; the others are expanded
-    into integer arithmetic."""
+    into integer arithmetic. `architecture` is that of the machine, by LLVM's name (empty: any)."""
 
     name: str
     vector_bits: int
     tail: str = "scalar"
     native: frozenset[str] = frozenset()
     registers: int = 16
+    architecture: str = ""
 
 
 C = Target("c", 0)
@@ -29,10 +30,10 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
     names (`avx2`, `avx512f`, …)."""
     native = frozenset({"f16"}) if "f16c" in features or architecture == "aarch64" else frozenset[str]()
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
-        return Target("llvm", 512, "mask", native, 32)
+        return Target("llvm", 512, "mask", native, 32, architecture)
     if "avx2" in features:
-        return Target("llvm", 256, "scalar", native, 16)
-    return Target("llvm", 128, "scalar", native, 32 if architecture == "aarch64" else 16)
+        return Target("llvm", 256, "scalar", native, 16, architecture)
+    return Target("llvm", 128, "scalar", native, 32 if architecture == "aarch64" else 16, architecture)
 
 
 def llvm_host() -> Target:

@@ -8,6 +8,7 @@ from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.grammar.query import parse_query
 from dojoir.passes.algebra import UndoRule, UseRule
+from dojoir.passes.caches import Prefetch, Stream, Unprefetch, Unstream
 from dojoir.passes.dead import DeleteTemporary, RestoreTemporary
 from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
@@ -81,6 +82,10 @@ MOVES: tuple[type[Move], ...] = (
     Vectorize,
     Parallelize,
     Unmark,
+    Prefetch,
+    Unprefetch,
+    Stream,
+    Unstream,
     Label,
     Unlabel,
 )

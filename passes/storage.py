@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from dojoir.attributes import stream_error
 from dojoir.dataflow import identity
 from dojoir.ir import Buffer, Kernel
 from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, Word
@@ -147,7 +148,11 @@ class PlaceBuffer(Move):
             raise Refusal("no-change", f"`{buffer.name}` lives in {buffer.storage} already")
         if self.storage in {"stack", "reg"}:
             _check_constant(buffer, self.storage)
-        return Rewrite(kernel.replace_buffer(replace(buffer, storage=self.storage)), identity(kernel))
+        moved = replace(buffer, storage=self.storage)
+        streamed = stream_error(moved)
+        if streamed is not None:
+            raise Refusal("streamed", streamed.partition(": leave")[0], None, f"unstream({buffer.name}) first")
+        return Rewrite(kernel.replace_buffer(moved), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:
         return PlaceBuffer(self.buffer, Word(before.buffer(self.buffer).storage))
