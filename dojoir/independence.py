@@ -23,9 +23,9 @@ from dojoir.witness import (
     Point,
     describe,
     example,
+    node_party,
     party,
     read_by,
-    scope_party,
     statement_text,
     when,
     with_sizes,
@@ -45,20 +45,43 @@ class Conflict:
     def parties(self, kernel: Kernel) -> list[Party]:
         """The two statements in their iterations, and the scope."""
         left, right = self.example.left, self.example.right
+        mine, its = self._accesses(kernel)
         reads, writes = ("reads", "writes") if self.carried else ("touches", "touches")
         return [
-            party(right, kernel, f"{reads} it {when(right, kernel)}", self._access(right, kernel)),
-            party(left, kernel, f"{writes} it {when(left, kernel)}", self._access(left, kernel)),
-            scope_party(kernel, self.path, "its iterations would run side by side"),
+            party(right, kernel, f"{reads} it {when(right, kernel)}", mine),
+            party(left, kernel, f"{writes} it {when(left, kernel)}", its),
+            node_party(kernel, self.path, "its iterations would run side by side"),
         ]
 
-    def _access(self, point: Point, kernel: Kernel) -> Access | None:
-        """What a statement does with the buffer, as far as the witness says."""
-        if read_by(point, kernel) is not None:
-            return read_by(point, kernel)
-        assert point.site is not None
-        target, *reads = accesses(kernel.sites[point.site].statement)
-        return next((access for access in (target, *reads) if access.buffer == self.buffer), None)
+    def _accesses(self, kernel: Kernel) -> tuple[Access | None, Access | None]:
+        """An access of the right statement and one of the left one that touch the same element, at least one of
+        them writing it. None where an index is gathered."""
+        left, right = self.example.left, self.example.right
+        assert left.site is not None
+        assert right.site is not None
+        wrote, read = kernel.sites[left.site].statement.target, read_by(right, kernel)
+        if read is not None:
+            return read, wrote
+        target = kernel.sites[right.site].statement.target
+        for mine in accesses(kernel.sites[right.site].statement):
+            for its in accesses(kernel.sites[left.site].statement):
+                element = self._element(kernel, mine, right)
+                if (mine is target or its is wrote) and element and element == self._element(kernel, its, left):
+                    return mine, its
+        return None, None
+
+    def _element(self, kernel: Kernel, access: Access, point: Point) -> tuple[int, ...] | None:
+        """The element of the buffer that an access touches, after a 0; None for another buffer or a gather."""
+        if access.buffer != self.buffer:
+            return None
+        sizes, iteration = dict(self.example.sizes), point.iteration(kernel)
+        found = [0]
+        for index, dim in zip(access.indices, kernel.buffer(self.buffer).dims, strict=True):
+            if isinstance(index, Access):
+                return None
+            if not dim.collapsed:
+                found.append(index.evaluate(sizes, iteration))
+        return tuple(found)
 
     def message(self, kernel: Kernel) -> str:
         """The conflict in words."""

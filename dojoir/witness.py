@@ -132,8 +132,8 @@ def party(point: Point, kernel: Kernel, does: str, access: Access | None = None)
     return Party(does, format_path(site.path), text, shown, point.iteration(kernel), span, source)
 
 
-def scope_party(kernel: Kernel, path: Path, does: str) -> Party:
-    """A scope as one of those that a diagnostic is about."""
+def node_party(kernel: Kernel, path: Path, does: str) -> Party:
+    """A node, whatever its iteration, as one of those that a diagnostic is about."""
     source, span = place(kernel, path)
     text = source.line(span.line)[span.column - 1 : span.end - 1]
     return Party(does, format_path(path), text, None, (), span, source)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dojoir.dataflow import Verdict
 from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.combinators import Pass, attempt, every, first, moves_named, repeat, sequence
-from dojoir.passes.engine import apply, candidates, check, moves, suggest
+from dojoir.passes.engine import apply, candidates, check, moves
 from dojoir.passes.move import Move
 from dojoir.passes.places import find, one
 from dojoir.passes.pipeline import PASSES, parse_pipeline
+from dojoir.passes.suggestions import suggest
 from dojoir.passes.trace import Step, Trace, certify
 
 __all__ = [

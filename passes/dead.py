@@ -14,6 +14,7 @@ from dojoir.ir import Buffer, Guard, Kernel, Node, Path, Scope, Statement, parse
 from dojoir.passes.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.storage import temporary
 from dojoir.printer import format_buffer, format_statement, lines
+from dojoir.witness import spelling
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class DeleteTemporary(Move):
         for site in kernel.sites:
             reader = site.statement
             if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in accesses(reader)):
-                raise Refusal("still-read", f"`{buffer.name}` is read by `{format_statement(reader)}`", site.path)
+                text = format_statement(reader, spelling(kernel, site.scopes))
+                raise Refusal("still-read", f"`{buffer.name}` is read by `{text}`", site.path)
         kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]
         if not kept:
             raise Refusal("nothing-left", "nothing of the kernel would be left")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, is_legal, refuse
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, is_legal
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.ir import Kernel
 from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.move import Move, Refusal, Rewrite
 from dojoir.passes.places import located
+from dojoir.passes.refusals import compared, refused
 from dojoir.wellformed import prove
 
 _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(8192)
@@ -65,25 +65,6 @@ def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: 
     return done
 
 
-def suggest(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
-    """As `check`; a refusal also names, where there is one, a legal move after which this one is legal."""
-    verdict = check(kernel, move, step_limit)
-    if verdict or verdict.hint is not None:
-        return verdict
-    for first in _preparations(kernel):
-        done, prepared = _examine(kernel, first, step_limit)
-        if done is not None and prepared and check(done.kernel, move, step_limit):
-            return replace(verdict, hint=f"{_parsed(move)} is legal after {first}")
-    return verdict
-
-
-def _preparations(kernel: Kernel) -> Iterator[Move]:
-    """The moves worth trying before a refused one: those that change which values live at the same time."""
-    for kind in MOVES:
-        if kind.name in {"join_scopes", "swap_scopes", "reuse_dims"}:
-            yield from kind.candidates(kernel)
-
-
 def _parsed(move: Move | str) -> Move:
     return parse_move(move) if isinstance(move, str) else move
 
@@ -102,8 +83,7 @@ def _examine(
     try:
         done = move.rewrite(kernel)
     except Refusal as refusal:
-        verdict = refuse(refusal.code, f"{move}: {refusal.message}", kernel, refusal.path)
-        return None, replace(verdict, hint=refusal.hint)
+        return None, refused(kernel, move, refusal)
     except ArgumentError as error:
         diagnostic = replace(error.diagnostic, message=f"{move}: {error.diagnostic.message}")
         return None, Verdict("illegal", diagnostic)
@@ -113,9 +93,7 @@ def _examine(
     if verdict:
         _keep(kernel, move, step_limit, done)
     else:
-        verdict = replace(
-            verdict, diagnostic=replace(verdict.diagnostic, message=f"{move}: {verdict.diagnostic.message}")
-        )
+        verdict = compared(kernel, move, verdict)
     return done, verdict
 
 

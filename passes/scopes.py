@@ -87,9 +87,11 @@ class JoinScopes(Move):
         path, first = scope_at(kernel, self.first)
         other, second = scope_at(kernel, self.second)
         if other != (*path[:-1], path[-1] + 1):
-            raise Refusal("not-adjacent", f"{self.second} does not follow {self.first} in the same scope", other)
+            message = f"{self.second} does not follow {self.first} in the same scope"
+            raise Refusal("not-adjacent", message, other, others=(("the first scope is here", path),))
         if first.marks != second.marks:
-            raise Refusal("different-marks", "the two scopes have different marks", other)
+            message = "the two scopes have different marks"
+            raise Refusal("different-marks", message, other, others=(("the first scope is here", path),))
         if first.hints != second.hints:
             raise Refusal("different-hints", "the two scopes have different hints", other)
         if first.extent != second.extent and _runs_as_often(kernel, other, first.extent):
@@ -99,6 +101,7 @@ class JoinScopes(Move):
                 f"the extent {format_extent(second.extent)} could be written {text}, and is not",
                 other,
                 f"{self} is legal after set_extent({format_path(other)}, {text})",
+                (("the first scope is here", path),),
             )
         joined = replace(first, body=first.body + second.body, label=first.label or second.label)
         after = kernel.replace_node(other).replace_node(path, joined)
