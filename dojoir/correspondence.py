@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import islpy as isl
 
 from dojoir.affine import Affine
+from dojoir.contraction import has_fma, may_fuse
 from dojoir.errors import Diagnostic, Party
 from dojoir.graph import Graph, NotTransparent
 from dojoir.instances import InstanceMap, stand_for
-from dojoir.ir import Access, Cast, Const, Expr, Index, Kernel, Op, Site, substitute_expr
+from dojoir.ir import Access, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
 from dojoir.printer import format_access, format_statement
 from dojoir.sets import isl_affine, iterators, sets_of
 from dojoir.verdict import Verdict, refuse
@@ -46,6 +46,9 @@ class Correspondence:
                 self.new_graph.substitute(step)
         except NotTransparent as reason:
             return refuse("several-values", str(reason), self.before)
+        if not self.strict and (has_fma(self.before) or has_fma(self.after)):
+            self.old_graph.contract()
+            self.new_graph.contract()
         found = self._operations()
         if found is None:
             found = self._instances()
@@ -89,19 +92,28 @@ class Correspondence:
             site, old = self.after.sites[k], self.before.sites[origin.site]
             was, now = self.old_graph.values[origin.site], self.new_graph.values[k]
             same = (
-                old.statement.op == site.statement.op
+                old.statement.accumulation == site.statement.accumulation
+                and self._same_rounding(old.statement, site.statement)
                 and self._same_type(old.statement.target, site.statement.target)
                 and self._same_value(substitute_expr(was, origin.replace), now, site)
             )
             if not same:
-                became = format_statement(replace(site.statement, value=now))
+                became = format_statement(_spelled(site.statement, now))
                 return refuse(
                     "changed-operation",
-                    f"`{format_statement(replace(old.statement, value=was))}` would become `{became}`",
+                    f"`{format_statement(_spelled(old.statement, was))}` would become `{became}`",
                     self.before,
                     old.path,
                 )
         return None
+
+    def _same_rounding(self, old: Statement, new: Statement) -> bool:
+        """Whether both accumulations are fused or neither is; or that does not count, and no product is
+        converted."""
+        if old.fused == new.fused:
+            return True
+        pairs = ((old, self.before), (new, self.after))
+        return not self.strict and all(may_fuse(s, {b.name: b for b in kernel.buffers}) for s, kernel in pairs)
 
     def _same_type(self, old: Access, new: Access) -> bool:
         return self.before.buffer(old.buffer).dtype == self.after.buffer(new.buffer).dtype
@@ -292,6 +304,11 @@ def _illegal(code: str, message: str, parties: list[Party], found: Example) -> V
     if not parties:
         return Verdict("illegal", Diagnostic(code, message, sizes=found.sizes))
     return Verdict("illegal", accuse(code, message, parties, found.sizes))
+
+
+def _spelled(statement: Statement, term: Expr) -> Statement:
+    """The statement with another term, as a person would write it."""
+    return Statement(statement.target, statement.accumulation or "=", term)
 
 
 def _affine(value: Const | Index) -> Affine | None:

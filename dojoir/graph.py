@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from dojoir.affine import Affine
+from dojoir.contraction import contracted
 from dojoir.flow import whole_flow
 from dojoir.instances import Substitution
 from dojoir.ir import (
@@ -117,6 +118,13 @@ class Graph:
             raise NotTransparent("the value has no type of its own; cast it first", step.site)
         self.values[step.site] = replace_read(self.values[step.site], step.ordinal, value)
         self.slots[step.site][step.ordinal : step.ordinal + 1] = inlined
+
+    # -- contraction -------------------------------------------------------------------------------------
+    def contract(self) -> None:
+        """Writes every product that is added as an `fma`. Only for results that may be rounded otherwise."""
+        buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
+        for k, (value, slots) in enumerate(zip(self.values, self.slots, strict=True)):
+            self.values[k], self.slots[k] = contracted(value, slots, buffers)
 
     # -- elimination -------------------------------------------------------------------------------------
     def eliminate(self, site: int) -> None:

@@ -12,6 +12,7 @@ from dojoir.passes.caches import Prefetch, Stream, Unprefetch, Unstream
 from dojoir.passes.dead import DeleteTemporary, RestoreTemporary
 from dojoir.passes.dims import JoinDims, SplitDim
 from dojoir.passes.extents import SetExtent
+from dojoir.passes.fma import FromFma, ToFma
 from dojoir.passes.guards import AddGuard, RemoveGuard
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Extract, Inline
@@ -72,6 +73,8 @@ MOVES: tuple[type[Move], ...] = (
     MergeReduction,
     Inline,
     Extract,
+    ToFma,
+    FromFma,
     UseRule,
     UndoRule,
     DeleteTemporary,

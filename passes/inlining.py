@@ -106,11 +106,11 @@ class Inline(Move):
         value = definition_value(definition, step.iterators, {b.name: b for b in before.buffers})
         assert number == step.site
         assert value is not None
-        length = len(list(_parts(value)))
+        length = len(list(parts_of(value)))
         positions: list[int] = []
         reads: list[Formula] = []
         position = 0
-        for part in _parts(site.statement.value):
+        for part in parts_of(site.statement.value):
             if isinstance(part, Access) and part.buffer == self.buffer:
                 positions.append(position)
                 reads.append(Formula(format_access(part)))
@@ -171,7 +171,7 @@ class Extract(Undoing):
         reads = [temporary_element(read, kernel, len(site.scopes)) for read in self.reads]
         if len({read.buffer for read in reads}) > 1:
             raise Refusal("several-buffers", "all parts must be read from one temporary", site.path)
-        value = _with_parts(site.statement.value, dict(zip(self.parts, reads, strict=True)), site.path)
+        value = with_parts(site.statement.value, dict(zip(self.parts, reads, strict=True)), site.path)
         earlier = kernel.replace_node(site.path, replace(site.statement, value=value))
         return earlier, Inline(place_of(site.path), BufferName(reads[0].buffer))
 
@@ -190,27 +190,27 @@ class Extract(Undoing):
             for site in kernel.sites:
                 if site.path == writer.path:
                     continue
-                for number, part in enumerate(_parts(site.statement.value)):
+                for number, part in enumerate(parts_of(site.statement.value)):
                     found: dict[int, Affine] = {}
                     if _matches(pattern, part, found) and len(found) == len(own):
                         read = substitute_access(target, substitute_iterators(found))
                         yield cls(place_of(site.path), (number,), (Formula(format_access(read)),))
 
 
-def _parts(expr: Expr) -> Iterator[Expr]:
+def parts_of(expr: Expr) -> Iterator[Expr]:
     """An expression and what it is made of, from left to right; indices aside."""
     yield expr
     match expr:
         case Op(_, args):
             for arg in args:
-                yield from _parts(arg)
+                yield from parts_of(arg)
         case Cast(_, arg):
-            yield from _parts(arg)
+            yield from parts_of(arg)
         case Access() | Const() | Index():
             return
 
 
-def _with_parts(expr: Expr, new: Mapping[int, Access], path: Path) -> Expr:
+def with_parts(expr: Expr, new: Mapping[int, Expr], path: Path) -> Expr:
     """The expression with some of its parts, by number, replaced. Raises Refusal for a number that it lacks or that
     lies inside another."""
     left = dict(new)
@@ -220,7 +220,7 @@ def _with_parts(expr: Expr, new: Mapping[int, Access], path: Path) -> Expr:
         nonlocal number
         number += 1
         if number in left:
-            number_after = number + len(list(_parts(node))) - 1
+            number_after = number + len(list(parts_of(node))) - 1
             result = left.pop(number)
             number = number_after
             return result
