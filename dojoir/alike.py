@@ -10,6 +10,7 @@ of a scope, 0 <= i < E for all bounds E, from below:
 - in two ranges (`cut`): first 0 <= i < min(E, at), then i = at + j for 0 <= j < E - at, with at >= 0;
 - the first iteration by itself (`peel`): i = 0, then i = 1 + j for 0 <= j < E - 1, with E >= 1;
 - later (`shift`): i = j - by for by <= j < E + by, with by >= 0, or back;
+- in a window (`skew`): i = j - by for those j of a range that holds them all with by <= j < E + by, by >= 0;
 - a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
 
 Two trees that match run one sequence of statement instances, so that all that the checker asks holds of the one
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dojoir.affine import Affine
+from dojoir.elimination import without_divisions
 from dojoir.instances import Origin
 from dojoir.ir import (
     Condition,
@@ -36,6 +38,7 @@ from dojoir.ir import (
     substitute_extent,
     substitute_iterators,
 )
+from dojoir.rename import map_indices
 from dojoir.sets import KernelSets, isl_extent, iterators
 
 ZERO = Affine.constant(0)
@@ -107,7 +110,7 @@ class _Match:
         kept = len(self.origins)
         match old:
             case Statement():
-                if substitute(old, place.replace) == new[0]:
+                if self._same_statement(substitute(old, place.replace), new[0], place):
                     self.origins.append(Origin(first, place.values))
                     return (1,)
             case Guard(conditions, body):
@@ -118,7 +121,7 @@ class _Match:
             case Scope():
                 bounds = substitute_extent(old.extent, place.replace).bounds
                 for rule in (self._same, self._blocks, self._ranges, self._peeled, self._shifted,
-                             self._collapsed, self._equal):  # fmt: skip
+                             self._windowed, self._collapsed, self._equal):  # fmt: skip
                     taken = rule(old, bounds, new, first, place)
                     if taken:
                         return (taken,)
@@ -198,13 +201,30 @@ class _Match:
         inside = place.inside(scope, value=place.own - by)
         match scope.body:
             case (Guard((guard,), body) as node,) if guard == Condition(place.own, ">=", by):
-                inner = replace(inside, around=(*inside.around, node))
-                return int(self._nonnegative(by, place) and self.nodes(old.body, body, first, inner))
+                return int(self._nonnegative(by, place) and self.nodes(old.body, body, first, inside.inside(node)))
         match old.body:
             case (Guard((guard,), body),):
                 before = replace(inside, values=(*place.values, place.own)).replace
                 if substitute_condition(guard, before) == Condition(place.own, ">=", -by):
                     return int(self._nonnegative(-by, place) and self.nodes(body, scope.body, first, inside))
+        return 0
+
+    def _windowed(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[0]:
+            case Scope(extent, (Guard((begin, *ends), body) as node,)) as scope:
+                by = begin.right
+                window = [Condition(place.own, "<", bound + by) for bound in bounds]
+                if begin != Condition(place.own, ">=", by) or ends != window:
+                    return 0
+                if any(place.depth in condition.right.iterators for condition in node.conditions):
+                    return 0
+                reached = self._nonnegative(by, place) and all(
+                    any(self._nonnegative(end - bound - by, place) for bound in bounds) for end in extent.bounds
+                )
+                inside = place.inside(scope, node, value=place.own - by)
+                return int(reached and self.nodes(old.body, body, first, inside))
         return 0
 
     def _collapsed(
@@ -229,7 +249,17 @@ class _Match:
                     return int(self._same_range(Extent(bounds), extent, place))
         return 0
 
-    # -- what is asked of affine expressions ---------------------------------------------------------------
+    # -- what is asked of statements and affine expressions ------------------------------------------------
+    def _same_statement(self, old: Node, new: Node, place: _Place) -> bool:
+        """Whether two statements are the same, but for divisions that the scopes around decide."""
+
+        def plain(affine: Affine) -> Affine:
+            return without_divisions(affine, place.scopes)
+
+        if old == new:
+            return True
+        return isinstance(new, Statement) and map_indices(old, plain) == map_indices(new, plain)
+
     def _divides(self, bound: Affine, factor: int) -> bool:
         rest = bound % factor
         return rest == ZERO or (not rest.iterators and self.sets.always(Condition(rest, "==", ZERO)))

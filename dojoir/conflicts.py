@@ -11,13 +11,12 @@ Compilers for Modern Architectures" (2001), chapter 3, for the case of equal coe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations_with_replacement
 
 from dojoir.affine import Affine, Iter
 from dojoir.ir import Access, Kernel, Site
 from dojoir.marks import constant_bound
-from dojoir.operations import ACCUMULATIONS
 from dojoir.sets import KernelSets
 
 
@@ -67,24 +66,23 @@ def _equal_iterators(x: Affine, y: Affine, known: set[int], one: Site, other: Si
 
 
 def conflicts(
-    sets: KernelSets, numbers: Iterable[int], ignored: frozenset[str] = frozenset()
+    sets: KernelSets,
+    numbers: Iterable[int],
+    may_swap: Callable[[int], bool],
+    ignored: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[int, Access, int, Access]]:
     """The pairs of accesses of some statements, by number, that may not change places where they touch one element:
-    one of them writes, and they are not two accumulations in free order. Buffers in `ignored` are left out."""
+    one of them writes, and they are not two of the accumulations that `may_swap`. Buffers in `ignored` are left
+    out."""
     kernel = sets.kernel
-    strict = kernel.fp == "strict"
     for k, other in combinations_with_replacement(numbers, 2):
-        mine, its = kernel.sites[k].statement, kernel.sites[other].statement
-        if mine.target.buffer == its.target.buffer and mine.target.buffer not in ignored:
-            free = all(
-                kernel.sites[n].statement.op in ACCUMULATIONS and not sets.is_ordered(n, strict) for n in (k, other)
-            )
-            if not free:
-                yield k, mine.target, other, its.target
+        target, its = kernel.sites[k].statement.target, kernel.sites[other].statement.target
+        if target.buffer == its.buffer and target.buffer not in ignored and not (may_swap(k) and may_swap(other)):
+            yield k, target, other, its
         for read in sets.reads[other]:
-            if read.access.buffer == mine.target.buffer and read.access.buffer not in ignored:
-                yield k, mine.target, other, read.access
+            if read.access.buffer == target.buffer and target.buffer not in ignored:
+                yield k, target, other, read.access
         if k != other:
             for read in sets.reads[k]:
-                if read.access.buffer == its.target.buffer and read.access.buffer not in ignored:
-                    yield k, read.access, other, its.target
+                if read.access.buffer == its.buffer and its.buffer not in ignored:
+                    yield k, read.access, other, its

@@ -35,7 +35,7 @@ from dojoir.ir import Guard, Kernel, Node, Scope, Statement, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
-from dojoir.quick import keeps_order
+from dojoir.quick import is_plain, keeps_order
 from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
@@ -107,7 +107,7 @@ def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator
             yield _storage(before, after, instances, strict)
         yield _marks(after, before if before.buffers == after.buffers else None)
         return
-    if not keeps_order(before, after, instances):
+    if not (is_plain(before, after, instances) or keeps_order(before, after, instances)):
         yield Correspondence(before, after, instances, strict).refusal()
         yield _well_formed(before, after, instances)
     yield _marks(after)

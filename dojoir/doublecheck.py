@@ -36,10 +36,13 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
     """The writes that each read gets a value from (the last sure one and all others since), and the reads that may
     see what was there at the start, with the element. `users` are the statements that make the accesses.
 
-    Raises StepLimitReached where what isl finds does not hold.
+    Raises StepLimitReached where isl finds none, or what it finds does not hold.
     """
     info = isl.UnionAccessInfo.from_sink(given.reads).set_must_source(given.must).set_may_source(given.may)
-    flow = info.set_schedule_map(given.schedule).compute_flow()
+    try:
+        flow = info.set_schedule_map(given.schedule).compute_flow()
+    except isl.Error:  # at the limit, or for a set with quotients that isl cannot factor
+        raise StepLimitReached from None
     sources, initial = flow.get_may_dependence(), flow.get_may_no_source()
     if any(map(has_quotients, users)) and not is_flow(given, sources, initial):
         raise StepLimitReached

@@ -6,6 +6,7 @@ This answers most questions about bounds in microseconds. "No" means only that i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir import Scope
@@ -37,6 +38,31 @@ def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
         case SizeVar() if coefficient > 0:
             return is_nonnegative(rest + coefficient, scopes)
     return False
+
+
+def without_divisions(affine: Affine, scopes: Sequence[Scope]) -> Affine:
+    """The same value wherever the body of the innermost of `scopes` runs, without the divisions that its range is
+    seen to decide: of a multiple of g and a rest r, 0 <= r < g, divided by a multiple of g, r does not count."""
+    result = Affine.constant(affine.offset)
+    for atom, coefficient in affine.terms:
+        value = Affine.atom(atom)
+        if isinstance(atom, FloorDiv | Mod):
+            numerator = without_divisions(atom.numerator, scopes)
+            rest = _rest(numerator, atom.divisor, scopes)
+            whole = numerator - rest
+            value = whole // atom.divisor if isinstance(atom, FloorDiv) else whole % atom.divisor + rest
+        result = result + value * coefficient
+    return result
+
+
+def _rest(numerator: Affine, divisor: int, scopes: Sequence[Scope]) -> Affine:
+    """A part of a numerator that is less than a number of which the divisor and the other part are multiples."""
+    for common in sorted({divisor, *(gcd(divisor, c) for _, c in numerator.terms)}, reverse=True):
+        terms = tuple(term for term in numerator.terms if term[1] % common)
+        rest = Affine(terms, numerator.offset % common)
+        if terms and is_nonnegative(rest, scopes) and is_nonnegative(common - 1 - rest, scopes):
+            return rest
+    return Affine.constant(0)
 
 
 def _turn(term: tuple[Atom, int]) -> tuple[int, int]:

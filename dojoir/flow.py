@@ -74,7 +74,7 @@ def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
         schedule.append(users.final_time(declared))
     if not must and not may:
         return Flow(sets.map(), users.back(sets.map(*reads)))
-    key = (sets.sizes, *map(tuple, (must, may, reads, schedule)))
+    key = (sets.sizes, tuple(map(tuple, (must, may, reads, schedule))))
     found = _flows.get(key)
     if found is None:
         given = Accesses(sets.map(*must), sets.map(*may), sets.map(*reads), sets.map(*schedule))
@@ -82,12 +82,12 @@ def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
     return Flow(users.back(found.sources), users.back(found.initial))
 
 
-Texts = tuple[str, ...]
+_Texts = tuple[str, tuple[tuple[str, ...], ...]]
 
-_flows: Memo[tuple[str, Texts, Texts, Texts, Texts], Flow] = Memo(2048)
+_flows: Memo[_Texts, Flow] = Memo(2048)
 """The flows through one buffer, by all that they follow from, the names of statements being those of `_Users`."""
 
-_pairs: Memo[tuple[str, Texts, Texts, Texts, Texts], isl.UnionMap] = Memo(2048)
+_pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
 """The dependences through one buffer, in the same way."""
 
 
@@ -178,7 +178,7 @@ def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
             (accumulated if free else assigned).append(users.named(sets.write_text(k)))
         read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
     times = [users.time(k) for k in users.numbers]
-    key = (sets.sizes, *map(tuple, (assigned, accumulated, read, times)))
+    key = (sets.sizes, tuple(map(tuple, (assigned, accumulated, read, times))))
     found = _pairs.get(key)
     if found is None:
         found = _pairs.put(key, _in_order(sets, assigned, accumulated, read, times))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 
@@ -64,8 +65,6 @@ class Graph:
     def __init__(self, sets: KernelSets, strict: bool) -> None:
         self.sets = sets
         self.strict = strict
-        flow = whole_flow(sets, strict)
-        self.sources, self.initial = flow.sources, flow.initial
         self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
         self.slots: list[list[Slot]] = [
             [
@@ -74,6 +73,16 @@ class Graph:
             ]
             for reads in sets.reads
         ]
+
+    @cached_property
+    def sources(self) -> isl.UnionMap:
+        """Each write to the reads that get a value from it."""
+        return whole_flow(self.sets, self.strict).sources
+
+    @cached_property
+    def initial(self) -> isl.UnionMap:
+        """Each read to the elements whose first value it may get."""
+        return whole_flow(self.sets, self.strict).initial
 
     def tuple_text(self, site: int, slot: Slot | None = None, name: str = "s") -> str:
         """`s3[i0, i1]`, or the tuple of one of its reads."""

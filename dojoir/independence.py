@@ -13,6 +13,7 @@ from functools import reduce
 
 import islpy as isl
 
+from dojoir.conflicts import agreement, conflicts
 from dojoir.errors import Party
 from dojoir.flow import flow_of
 from dojoir.instances import accesses
@@ -30,6 +31,7 @@ from dojoir.witness import (
     when,
     with_sizes,
 )
+from dojoir.written import comes_and_goes
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,25 @@ def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
     sets = sets_of(kernel)
     depth = kernel.depth_of(path)
     private = private_buffers(kernel, path)
+    if _is_plain(sets, path, depth, private, mark):
+        return None
     return _shared_conflict(sets, path, depth, private, mark) or _carried_value(sets, path, depth, private)
+
+
+def _is_plain(sets: KernelSets, path: Path, depth: int, private: frozenset[str], mark: str) -> bool:
+    """Whether it is seen from the text that no two iterations conflict: all that touch one element agree in the
+    iterator at `depth`, and each private value is written and read in one iteration."""
+    kernel = sets.kernel
+    numbers = [k for k in sets.numbers if kernel.sites[k].path[: len(path)] == path]
+
+    def may_share(number: int) -> bool:
+        target = kernel.sites[number].statement.target
+        return mark == "v" and sets.may_swap(number) and is_uniform(kernel, target, depth)
+
+    return all(
+        depth in agreement(kernel, (kernel.sites[k], a), (kernel.sites[n], b), depth)
+        for k, a, n, b in conflicts(sets, numbers, may_share, private)
+    ) and all(comes_and_goes(kernel, kernel.buffer(name)) for name in private)
 
 
 def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:

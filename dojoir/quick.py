@@ -11,48 +11,40 @@ from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
 from dojoir.reorder import keeps_conflicts
 from dojoir.sets import KernelSets, sets_of
+from dojoir.staged import works_on_copy
+
+
+def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether it is seen from the text that the kernel after means what the one before means and is well-formed as
+    that is; of marks it says nothing.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    if instances.inlined or instances.extracted:
+        return False
+    change = change_of(before, after, instances)
+    if change is None:
+        return False
+    if before.buffers == after.buffers:
+        return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
+    return works_on_copy(before, after, instances, change)
 
 
 def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether the two kernels surely have the same buffers and the same statements on the same elements, and all
-    that depends on order (`dojoir.flow.dependences`) stays in order. Then the comparison of their values, and that
-    the new one is well-formed as the old one is, would hold as well; of marks it says nothing.
+    """Whether the two kernels have the same buffers and the same statements on the same elements, and all that
+    depends on order (`dojoir.flow.dependences`) stays in order. Then the comparison of their values, and that the
+    new one is well-formed as the old one is, would hold as well; of marks it says nothing.
 
     Raises isl.Error where the step limit of the context is reached.
     """
     if before.buffers != after.buffers or instances.inlined or instances.extracted:
         return False
-    change = change_of(before, after, instances)
-    if change is not None and _is_plain(before, after, instances, change):
-        return True
-    return _keeps_dependences(before, after, instances, change)
-
-
-def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """As `keeps_order`, of what can be seen from the text."""
-    if before.buffers != after.buffers or instances.inlined or instances.extracted:
-        return False
-    change = change_of(before, after, instances)
-    return change is not None and _is_plain(before, after, instances, change)
-
-
-def _is_plain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
-    return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
-
-
-def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
-    """Whether what changed runs the same statement instances in the same order, as the instance map says."""
-    found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
-    return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
-
-
-def _keeps_dependences(before: Kernel, after: Kernel, instances: InstanceMap, change: Change | None) -> bool:
-    """Whether all pairs of instances that touch one element, one of them writing it, stay in order."""
     if {o.site for o in instances.origins if o is not None} != set(range(len(before.sites))):
         return False
     for origin, site in zip(instances.origins, after.sites, strict=True):
         if origin is None or not same_statement(before.sites[origin.site].statement, origin, site.statement):
             return False
+    change = change_of(before, after, instances)
     old, new = sets_of(before), sets_of(after)
     were, are = (change.were, change.are) if change is not None else (old.numbers, new.numbers)
     stands_for = stand_for(after, instances, are)
@@ -64,6 +56,12 @@ def _keeps_dependences(before: Kernel, after: Kernel, instances: InstanceMap, ch
     when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
     moved = isl.Map.from_union_map(order.apply_domain(when).apply_range(when))
     return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
+
+
+def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether what changed runs the same statement instances in the same order, as the instance map says."""
+    found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
+    return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
 
 
 def _between(order: isl.UnionMap, sets: KernelSets, numbers: range) -> isl.UnionMap:

@@ -54,7 +54,8 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
     if set(moved) != set(change.were):
         return False
     private: dict[str, frozenset[int]] = {}
-    for k, a, n, b in conflicts(sets_of(before), sorted(moved)):
+    sets = sets_of(before)
+    for k, a, n, b in conflicts(sets, sorted(moved), sets.may_swap):
         if a.buffer not in private:
             private[a.buffer] = _private_scopes(before, change, a.buffer)
         agree = agreement(before, (moved[k].old, a), (moved[n].old, b), change.depth)

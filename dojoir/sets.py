@@ -334,6 +334,11 @@ class KernelSets:
                 operators.setdefault(site.statement.target.buffer, set()).add(site.statement.accumulation)
         return frozenset(name for name, used in operators.items() if len(used) > 1)
 
+    def may_swap(self, number: int) -> bool:
+        """Whether a statement accumulates in an order that is free under the fp mode of the kernel."""
+        is_accumulation = self.kernel.sites[number].statement.accumulation is not None
+        return is_accumulation and not self.is_ordered(number, self.kernel.fp == "strict")
+
     def is_ordered(self, number: int, strict: bool) -> bool:
         """Whether the order of this statement's accumulations into one element counts.
 
@@ -343,5 +348,8 @@ class KernelSets:
         statement = self.kernel.sites[number].statement
         if statement.accumulation is None:
             return False
-        exact = statement.accumulation in {"max=", "min="} or not self.kernel.buffer(statement.target.buffer).dtype.is_float
+        exact = (
+            statement.accumulation in {"max=", "min="}
+            or not self.kernel.buffer(statement.target.buffer).dtype.is_float
+        )
         return statement.target.buffer in self.mixed or (strict and not exact)

@@ -7,7 +7,7 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -45,12 +45,13 @@ class _Use:
         return self.name.startswith("t")
 
 
-def prove_written(kernel: Kernel) -> Diagnostic | None:
-    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned.
+def prove_written(kernel: Kernel, buffers: Iterable[Buffer] | None = None) -> Diagnostic | None:
+    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned; of all
+    buffers, or of some.
 
     Every index must be in bounds. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
-    for buffer in kernel.buffers:
+    for buffer in kernel.buffers if buffers is None else buffers:
         if buffer.role in {"in", "inout"}:
             continue
         writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
@@ -122,7 +123,7 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
     and in the same iteration of the scopes they share.
 
     It does if it comes earlier in the text and, of the scopes that only it is in, each runs over the whole of
-    one dimension, or runs at least once; in the other dimensions its index is that of the read.
+    one dimension, or runs at least once; in the other dimensions its index is that of the read, or the only one.
     """
     shared = 0
     if use is not None:
@@ -142,6 +143,8 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
         if index == wanted and all(depth < outer for depth in index.iterators):
             continue
         extent = buffer.dims[dim].extent
+        if extent == Affine.constant(1):
+            continue  # there is one index that is in bounds
         spanning = next((depth for depth in free if index == Affine.iterator(depth)), None)
         if spanning is None:
             return False

@@ -7,56 +7,10 @@ from dataclasses import replace
 from math import gcd
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod
-from dojoir.ir import (
-    Access,
-    Cast,
-    Const,
-    Expr,
-    Extent,
-    Guard,
-    Index,
-    Node,
-    Op,
-    Scope,
-    Statement,
-    index_value,
-    make_op,
-)
+from dojoir.ir import Extent, Guard, Node, Scope, Statement
+from dojoir.rename import map_indices
 
-
-def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = False) -> Node:
-    """The node with `new` applied to every index, bound and side of a condition, and to affine values; to whole
-    numbers too if `constants` are meant."""
-
-    def access(a: Access) -> Access:
-        return Access(a.buffer, tuple(access(i) if isinstance(i, Access) else new(i) for i in a.indices))
-
-    def expr(e: Expr) -> Expr:
-        match e:
-            case Const(int() as value) if constants:
-                return index_value(new(Affine.constant(value)))
-            case Const():
-                return e
-            case Index(affine):
-                return index_value(new(affine))
-            case Access():
-                return access(e)
-            case Op(name, args):
-                return make_op(name, tuple(map(expr, args)))
-            case Cast(dtype, arg):
-                return Cast(dtype, expr(arg))
-
-    match node:
-        case Statement(target, op, value):
-            return Statement(access(target), op, expr(value))
-        case Scope(extent, body):
-            bounds = tuple(map(new, extent.bounds))
-            return replace(
-                node, extent=Extent(bounds), body=tuple(map_indices(child, new, constants) for child in body)
-            )
-        case Guard(conditions, body):
-            sides = tuple(replace(c, left=new(c.left), right=new(c.right)) for c in conditions)
-            return Guard(sides, tuple(map_indices(child, new, constants) for child in body))
+__all__ = ["map_indices", "map_slots", "slots_of", "without_divisions"]
 
 
 def without_divisions(affine: Affine, atom: Iter, extent: int) -> Affine:
