@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from lark import Lark, Token, Transformer, v_args
@@ -29,7 +29,11 @@ def parse(text: str, name: str = "<string>") -> Kernel:
     """
     if not isinstance(text, str):
         raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
-    source = Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    return _parse(Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")))
+
+
+@lru_cache(maxsize=128)
+def _parse(source: Source) -> Kernel:
     return resolve(read(source), source)
 
 
@@ -39,8 +43,7 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
     Raises ParseError or KernelError, which show their place in `text`.
     """
     source = Source("<expression>", text)
-    written = _read(source, "affine")
-    assert not isinstance(written, syntax.Kernel)
+    written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
     return affine(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around), "this")
 
@@ -48,8 +51,7 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
 def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
     """As `parse_affine`, of an extent: an affine expression, or a `min` of several."""
     source = Source("<extent>", text)
-    written = _read(source, "affine")
-    assert not isinstance(written, syntax.Kernel)
+    written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
     return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
@@ -57,8 +59,7 @@ def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
 def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
     """As `parse_affine`, of the conditions of a guard: comparisons, joined by `and`."""
     source = Source("<conditions>", text)
-    written = _read(source, "affine")
-    assert not isinstance(written, syntax.Kernel)
+    written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
     return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
@@ -96,6 +97,13 @@ def read(source: Source) -> syntax.Kernel:
     """The tree as it is written, its names unknown. Raises ParseError."""
     written = _read(source, "kernel")
     assert isinstance(written, syntax.Kernel)
+    return written
+
+
+@lru_cache(maxsize=1024)
+def _expression(source: Source) -> syntax.Expr:
+    written = _read(source, "affine")
+    assert not isinstance(written, syntax.Kernel)
     return written
 
 
