@@ -126,9 +126,9 @@ class Values:
         spelled, dtype = text.spelled(kind), kind.dtype
         match op:
             case "min" | "max" if dtype.is_float:
-                chosen = self.binary(kind, f"{op}_fast", a, b)
-                nan = self.code.value(f"fcmp uno {spelled} {a}, {a}")
-                return self._choose(kind, nan, a, chosen)
+                # nsz: which of two zeros comes out is left open. Then one instruction and a test for NaN are enough.
+                name = f"llvm.{op}imum.{text.mangled(kind)}"
+                return self.code.call(name, spelled, [(spelled, a), (spelled, b)], "nsz ")
             case "min_fast" | "max_fast" if dtype.is_float:
                 before = self.code.value(f"fcmp {'olt' if op == 'min_fast' else 'ogt'} {spelled} {a}, {b}")
                 return self._choose(kind, before, a, b)

@@ -47,8 +47,7 @@ class Example:
     @property
     def sizes(self) -> list[dict[str, int]]:
         """The sizes at which its ends are compared."""
-        (line,) = comments(self.text, "sizes")
-        return [sizes(part) for part in line.split(",")]
+        return [sizes(part) for line in comments(self.text, "sizes") for part in line.split(",")]
 
     @property
     def reached(self) -> list[str]:
