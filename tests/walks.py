@@ -48,10 +48,28 @@ QUICK = (
 )  # fmt: skip
 """Kernels of the library with few statements."""
 
-PLAIN = frozenset({"label", "unlabel", "place", "pad_dims", "reorder_dims", "prefetch", "unmark"})
+PLAIN = frozenset(
+    {
+        "label",
+        "unlabel",
+        "place",
+        "pad_dims",
+        "reorder_dims",
+        "unmark",
+        "prefetch",
+        "unprefetch",
+        "stream",
+        "unstream",
+    }
+)
 """The moves that have nothing to do with the order of statements: they are drawn less often."""
 
-GROWING = frozenset({"unroll", "peel", "cut", "tile", "split", "shift", "add_scope", "stage", "split_reduction"})
+GROWING = frozenset(
+    {
+        "unroll", "peel", "cut", "tile", "split", "shift", "skew", "add_scope", "add_guard", "stage",
+        "split_reduction", "recompute",
+    }
+)  # fmt: skip
 """The moves that nearly always can be made, and make kernels larger: large kernels are spared them."""
 
 
@@ -121,7 +139,7 @@ def disagreement(kernel: Kernel, calls: Sequence[Run], exact: bool) -> str | Non
 # -- moves ---------------------------------------------------------------------------------------------------
 def draw_moves(kernel: Kernel, random: Random, count: int) -> Iterator[Move]:
     """Some candidates, each family as likely as another, and some with parameters that are not listed."""
-    large = len(kernel.sites) > 12 or max((len(site.scopes) for site in kernel.sites), default=0) > 3
+    large = len(kernel.sites) > 8 or max((len(site.scopes) for site in kernel.sites), default=0) > 3
     grows = 0.05 if large else 0.2
     weights = {kind: 0.3 if kind.name in PLAIN else grows if kind.name in GROWING else 1.0 for kind in MOVES}
     listed: dict[type[Move], list[Move]] = {}
@@ -415,6 +433,7 @@ def walk(
 ) -> Walk:
     """One walk of 1 to 30 moves, or of `steps`."""
     kernel, exact = start_kernel(random, small)
+    kernel = dojoir.parse(dojoir.to_text(kernel))
     made = Walk(random, kernel, exact, depth, targets)
     made.go(random.choice((1, 3, 5, 8, 12, 16, 20, 25, 30, 30)) if steps is None else steps)
     return made
