@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dojoir.interpreter import interpret
     from dojoir.ir import Kernel
     from dojoir.passes import (
+        COMBINATORS,
         MOVES,
         PASSES,
         Move,
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
         certify,
         check,
         find,
+        load_passes,
         moves,
+        named_pass,
         one,
         parse_move,
         parse_pipeline,
@@ -91,6 +94,7 @@ _HOME = {
     "kernels": "dojoir.kernels",
     "schedules": "dojoir.schedules",
     "optimize": "dojoir.schedules",
+    "COMBINATORS": "dojoir.passes",
     "MOVES": "dojoir.passes",
     "PASSES": "dojoir.passes",
     "Move": "dojoir.passes",
@@ -102,6 +106,8 @@ _HOME = {
     "certify": "dojoir.passes",
     "check": "dojoir.passes",
     "find": "dojoir.passes",
+    "load_passes": "dojoir.passes",
+    "named_pass": "dojoir.passes",
     "moves": "dojoir.passes",
     "one": "dojoir.passes",
     "parse_move": "dojoir.passes",
@@ -129,6 +135,7 @@ _HOME = {
 }
 
 __all__ = [
+    "COMBINATORS",
     "MOVES",
     "PASSES",
     "TARGETS",
@@ -169,9 +176,11 @@ __all__ = [
     "interpret",
     "kernels",
     "load",
+    "load_passes",
     "measure",
     "measure_together",
     "moves",
+    "named_pass",
     "one",
     "optimize",
     "parse",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Concatenate, get_type_hints
 
-from dojoir.errors import DojoError
+from dojoir.errors import ArgumentError, DojoError
 from dojoir.ir import Kernel
 from dojoir.passes.catalogue import MOVES
 from dojoir.passes.move import Move
+from dojoir.passes.places import find as find_places
 from dojoir.passes.trace import Trace
+from dojoir.queries import Query
 from dojoir.wellformed import prove
 
 Find = Callable[[Kernel], Iterable[Move]]
@@ -22,6 +25,8 @@ class Pass:
     """A named function that makes moves on a trace. All that it did stands in the trace as moves, each of them
     checked, so that it can be undone, saved and certified like moves made by hand.
 
+    What the function takes besides the trace, integers and words, are the `arguments` of the pass.
+
     >>> import dojoir
     >>> from dojoir.passes import Pass, attempt
     >>> trace = Pass("cores", attempt("parallelize(0)")).on(dojoir.kernels.load("relu"))
@@ -30,11 +35,12 @@ class Pass:
     """
 
     name: str
-    run: Callable[[Trace], None]
+    run: Callable[Concatenate[Trace, ...], None]
+    arguments: tuple[int | str, ...] = ()
 
     def __call__(self, trace: Trace) -> None:
         """Makes its moves on a trace. Raises IllegalMove if one of them is refused that is not an attempt."""
-        self.run(trace)
+        self.run(trace, *self.arguments)
 
     def on(self, kernel: Kernel) -> Trace:
         """A new trace of the kernel with the moves of this pass. Raises as a call does."""
@@ -42,13 +48,55 @@ class Pass:
         self(trace)
         return trace
 
+    def given(self, *words: str) -> Pass:
+        """The pass with arguments, each as a text. Raises ArgumentError for what its function does not take."""
+        parameters = list(inspect.signature(self.run).parameters.values())[1:]
+        several = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
+        least = sum(p.default is inspect.Parameter.empty for p in parameters) - several
+        if len(words) < least or (len(words) > len(parameters) and not several):
+            counted = f"{len(words)} argument{'' if len(words) == 1 else 's'}"
+            how = f"is written {self.usage}" if parameters else "takes no arguments"
+            raise ArgumentError(f"the pass {self.name} {how}, not with {counted}", "bad-arguments")
+        kinds = get_type_hints(self.run)
+        values: list[int | str] = []
+        for n, word in enumerate(words):
+            wanted = kinds.get(parameters[min(n, len(parameters) - 1)].name, str)
+            if wanted is int and not word.removeprefix("-").isdecimal():
+                raise ArgumentError(f"'{word}' is not an integer, in {self.usage}", "bad-arguments")
+            values.append(int(word) if wanted is int else word)
+        return replace(self, arguments=tuple(values))
+
+    @property
+    def usage(self) -> str:
+        """How the pass is written, with the values that its arguments have if they are left out."""
+        words = []
+        for p in list(inspect.signature(self.run).parameters.values())[1:]:
+            several = "..." if p.kind is inspect.Parameter.VAR_POSITIONAL else ""
+            words.append(p.name + (several if p.default is inspect.Parameter.empty else f"={p.default}"))
+        return f"{self.name}({', '.join(words)})" if words else self.name
+
     @property
     def documentation(self) -> str:
         """What the pass does: the docstring of its function."""
         return inspect.getdoc(self.run) or ""
 
     def __str__(self) -> str:
-        return self.name
+        return f"{self.name}({', '.join(map(str, self.arguments))})" if self.arguments else self.name
+
+
+def named_pass(run: Callable[Concatenate[Trace, ...], None]) -> Pass:
+    """A pass of a function, by its name: a decorator. A file of such passes is for `dojoir-opt --load`.
+
+    >>> import dojoir
+    >>> @dojoir.named_pass
+    ... def blocks(trace: dojoir.Trace, size: int = 16) -> None:
+    ...     "Runs blocks of a scope on the cores."
+    ...     trace.apply(f"split(0, {size})")
+    ...     trace.apply("parallelize(0)")
+    >>> [str(move) for move in blocks.given("32").on(dojoir.kernels.load("relu")).moves]
+    ['split(0, 32)', 'parallelize(0)']
+    """
+    return Pass(run.__name__, run)
 
 
 Step = Callable[[Trace], None] | Move | str
@@ -138,6 +186,25 @@ def first(find: Find) -> Callable[[Trace], None]:
         for move in find(trace.kernel):
             if tried(trace, move):
                 return
+
+    return run
+
+
+def each(query: Query | str, step: Callable[[str], Step]) -> Callable[[Trace], None]:
+    """A step for each place that a query matches: `step` gives it for the path of the place. The last place in the
+    text comes first, so that what is done at one leaves the paths of the others as they are. Raises QueryError where
+    nothing matches.
+
+    >>> import dojoir
+    >>> from dojoir.passes import Pass, each
+    >>> lanes = Pass("lanes", each("innermost extent M", lambda place: f"vectorize({place})"))
+    >>> [str(move) for move in lanes.on(dojoir.kernels.load("softmax")).moves]
+    ['vectorize(1.2)', 'vectorize(1.1)', 'vectorize(0.1)']
+    """
+
+    def run(trace: Trace) -> None:
+        for match in reversed(find_places(trace.kernel, query)):
+            make(trace, step(match.place))
 
     return run
 

@@ -2,42 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from dojoir.errors import ArgumentError, Diagnostic, did_you_mean
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.passes.catalogue import MOVES, build_move
-from dojoir.passes.combinators import Pass
+from dojoir.passes.combinators import Pass, attempt, each, make, repeat, sequence
 from dojoir.passes.default_schedule import default_schedule
 from dojoir.passes.move import Move
+from dojoir.passes.places import is_query
 from dojoir.passes.simplify import join_all, simplify
+from dojoir.passes.trace import Trace
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
     {run.__name__: Pass(run.__name__, run) for run in (simplify, join_all, default_schedule)}
 )
 """The passes by name."""
 
+COMBINATORS: Mapping[str, str] = MappingProxyType(
+    {
+        "try": "try(STEP, ...): the moves and passes one after the other, whole or not at all; that one of them is "
+        "refused is no error.",
+        "repeat": "repeat(STEP, ...): the moves and passes again and again, until they change nothing.",
+        "each": "each(<QUERY>, STEP, ...): the moves and passes for each place that the query matches, the last in "
+        "the text first; in them, `it` stands for the place: each(<innermost>, try(vectorize(it))).",
+    }
+)
+"""What puts moves and passes together in a pipeline, by name, each with what it does."""
 
-def parse_pipeline(text: str, name: str = "<pipeline>") -> list[Move | Pass]:
+
+def parse_pipeline(text: str, name: str = "<pipeline>", passes: Mapping[str, Pass] = PASSES) -> list[Move | Pass]:
     """The moves and passes of a pipeline such as `simplify; tile(@i, @j, 32, 64)`, separated by `;`, `,` or line
-    ends, with `#` comments. A pass is its name alone. Raises ParseError or ArgumentError with the place in the
-    text."""
-    return [_element(call) for call in parse_calls(text, name)]
+    ends, with `#` comments. `try(…)`, `repeat(…)` and `each(<query>, …)` put others together, and are passes.
+    `passes` are those that may be named. Raises ParseError or ArgumentError with the place in the text."""
+    return [_element(call, passes) for call in parse_calls(text, name)]
 
 
-def _element(call: Call) -> Move | Pass:
-    found = PASSES.get(call.name)
+def _element(call: Call, passes: Mapping[str, Pass]) -> Move | Pass:
+    if call.name in COMBINATORS:
+        return _combined(call, passes)
+    found = passes.get(call.name)
     if found is not None:
-        if call.arguments:
-            raise _error(call, "bad-arguments", f"the pass {call.name} takes no arguments")
-        return found
+        try:
+            return found.given(*call.arguments)
+        except ArgumentError as error:
+            raise _error(call, error.diagnostic.code, error.diagnostic.message) from None
     names = {kind.name for kind in MOVES}
     if call.name not in names:
-        known = sorted({*names, *PASSES})
+        known = sorted({*names, *passes, *COMBINATORS})
         message = f"there is no move or pass '{call.name}'{did_you_mean(call.name, known)}"
         raise _error(call, "unknown-move", message)
     return build_move(call)
+
+
+# -- combinators -------------------------------------------------------------------------------------------
+def _combined(call: Call, passes: Mapping[str, Pass]) -> Pass:
+    """The pass that `try`, `repeat` or `each` makes of other elements."""
+    query, steps = None, call.arguments
+    if call.name == "each":
+        if not steps or not is_query(steps[0]):
+            raise _error(call, "bad-arguments", f"each begins with a query in <>: {COMBINATORS['each']}")
+        query, *rest = steps
+        steps = tuple(rest)
+    if not steps:
+        raise _error(call, "bad-arguments", f"{call.name} needs a move or pass: {COMBINATORS[call.name]}")
+
+    def at(place: str) -> list[Move | Pass]:
+        """The elements, with a place for `it`."""
+        return [_inner(call, _with_place(step, place) if query else step, passes) for step in steps]
+
+    run: Callable[[Trace], None]
+    if query is not None:
+        at("0")  # what is no move is an error now
+        run = each(query, lambda place: sequence(*at(place)))
+    else:
+        run = attempt(sequence(*at(""))) if call.name == "try" else repeat(sequence(*at("")))
+
+    def combined(trace: Trace, *words: str) -> None:
+        make(trace, run)
+
+    return Pass(call.name, combined, call.arguments)
+
+
+def _with_place(text: str, place: str) -> str:
+    """The text of a step with a place for the word `it`, outside of queries and quotes."""
+    return re.sub(r'<(?:[^"<>]|"[^"]*")*>|"[^"]*"|\bit\b', lambda m: place if m[0] == "it" else m[0], text)
+
+
+def _inner(call: Call, text: str, passes: Mapping[str, Pass]) -> Move | Pass:
+    try:
+        found = parse_pipeline(text, call.source.name, passes)
+    except DojoError as error:
+        raise _error(call, error.diagnostic.code, f"in {call.name}: {error.diagnostic.message}") from None
+    if len(found) != 1:
+        raise _error(call, "bad-arguments", f"in {call.name}: '{text}' is {len(found)} steps, not one")
+    return found[0]
 
 
 def _error(call: Call, code: str, message: str) -> ArgumentError:

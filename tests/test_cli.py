@@ -154,7 +154,7 @@ def test_pipelines(shell: Shell) -> None:
 def test_an_illegal_move_says_why(shell: Shell) -> None:
     out, err = shell("pair.dojo", "-p", "reuse_dims(t, 0)", status=1)
     assert out == ""
-    assert err.startswith("pair.dojo:9:3: error[wrong-value]: reuse_dims(t, 0): with N=2: ")
+    assert err.startswith("pair.dojo:9:12: error[wrong-value]: reuse_dims(t, 0): with N=2: ")
     assert "^~" in err
 
 

@@ -49,7 +49,7 @@ def run(options: Options) -> int:
             return _replay(options)
         name = chunks.display_name(options.input)
         parts = chunks.split(chunks.read_input(options.input), name, options.split_input_file)
-        pipeline = _pipeline(options.pipeline)
+        pipeline = _pipeline(options)
     except dojoir.DojoError as error:
         return report(error, options.json)
     if options.verify_diagnostics:
@@ -74,15 +74,17 @@ def run(options: Options) -> int:
     return status
 
 
-def _pipeline(text: str | None) -> list[dojoir.Move | dojoir.Pass]:
+def _pipeline(options: Options) -> list[dojoir.Move | dojoir.Pass]:
     """The moves and passes of `-p`. Raises ParseError or ArgumentError with the place in the pipeline."""
+    text = options.pipeline
+    passes = listing.passes(options)
     if text is None:
         return []
     if not text.startswith("@") or "(" in text.split("\n")[0]:
-        return dojoir.parse_pipeline(text)
+        return dojoir.parse_pipeline(text, passes=passes)
     path = Path(text[1:])
     try:
-        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path))
+        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path), passes)
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
     except UnicodeDecodeError:
@@ -176,7 +178,7 @@ def _replay(options: Options) -> int:
     """Takes kernel and moves from a trace, then goes on as for a file."""
     assert options.replay is not None
     trace = dojoir.Trace.load(options.replay)
-    for element in _pipeline(options.pipeline):
+    for element in _pipeline(options):
         _make(options, trace, element)
     _show_steps(options, trace, 0)
     if options.save_trace:

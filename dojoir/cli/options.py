@@ -10,7 +10,8 @@ import dojoir
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
-A pass, such as simplify or default_schedule, is its name alone; it picks moves itself.
+A pass, such as simplify or default_schedule(avx2), picks moves itself; try(...), repeat(...) and
+each(<QUERY>, ...) put moves and passes together.
 A place is a path of child indices (0.1), a label (@j), or a query for the one place that it matches, in <>:
 'vectorize(<innermost writes y in @i>)'. Only the result goes to stdout.
 
@@ -43,6 +44,7 @@ class Options:
 
     input: str
     pipeline: str | None
+    load: tuple[str, ...]
     output: str | None
     fp: str | None
     names: bool
@@ -132,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("input", nargs="?", default="-", metavar="FILE", help="a .dojo file, or - for stdin (the default)")
     add("-p", "--pipeline", metavar="PIPELINE", help="moves and passes to apply, or @FILE to read them from")
+    add("--load", action="append", default=[], metavar="FILE", help="passes of yours, from a Python file")
     add("-o", "--output", metavar="FILE", help="write the result there, whole or not at all (an .npz with --run)")
     add("-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
         help="a runtime size for --run, --check, --time and --cost; may be repeated")  # fmt: skip
@@ -221,6 +224,7 @@ def parse_options(arguments: list[str]) -> Options:
     return Options(
         input=given.input,
         pipeline=given.pipeline,
+        load=tuple(given.load),
         output=given.output,
         fp=given.fp,
         names=given.names,
