@@ -1,0 +1,61 @@
+"""Quick refusals of the checker: what is said to be refuted, the full comparison refuses as well, and says why."""
+
+from __future__ import annotations
+
+import islpy as isl
+
+from dojoir.change import Change, change_of
+from dojoir.flow import flow_of
+from dojoir.instances import InstanceMap, accesses, same_statement, stand_for
+from dojoir.ir import Kernel
+from dojoir.sets import KernelSets, iterators, sets_of
+
+
+def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether a value of the kernel before is surely not what it was: with the same buffers and statements, a read
+    would run before a write that it gets its value from.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    change = change_of(before, after, instances)
+    if change is None:
+        return False
+    origins = instances.origins[change.are.start : change.are.stop]
+    if {o.site for o in origins if o is not None} != set(change.were):
+        return False
+    for number, origin in zip(change.are, origins, strict=True):
+        old = before.sites[origin.site].statement if origin is not None else None
+        if origin is None or old is None or not same_statement(old, origin, after.sites[number].statement):
+            return False
+    return _breaks_a_value(before, after, instances, change)
+
+
+def _breaks_a_value(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    old, new = sets_of(before), sets_of(after)
+    written = {before.sites[k].statement.target.buffer for k in change.were}
+    read = {a.buffer for k in change.were for a in accesses(before.sites[k].statement)[1:]}
+    when = stand_for(after, instances, change.are).reverse()
+    when = when.apply_range(new.map(*(new.schedule_text(k) for k in change.are)))
+    readers = _readers(old, change.were)
+    for buffer in sorted(written & read):
+        values = flow_of(old, buffer, before.fp == "strict").sources
+        values = values.apply_range(readers).intersect_domain(old.domains_of(change.were))
+        moved = values.apply_domain(when).apply_range(when)
+        if not moved.is_empty():
+            order = isl.Map.from_union_map(moved)
+            if not order.is_subset(isl.Map.lex_lt(order.get_space().domain())):
+                return True
+    return False
+
+
+def _readers(sets: KernelSets, numbers: range) -> isl.UnionMap:
+    """Each read of some statements to its instance."""
+    pieces = []
+    for k in numbers:
+        own = iterators(len(sets.kernel.sites[k].scopes))
+        for read in sets.reads[k]:
+            inner = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
+            pieces.append(f"{read.name}[{inner}] -> s{k}[{own}]")
+    return sets.map(*pieces)
