@@ -13,7 +13,6 @@ from enumeration import Element, shape
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
-from dojoir.operations import ACCUMULATIONS
 
 MARKS = ("p", "v")
 
@@ -74,7 +73,7 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
                     write(body, depth, level + 1)
                 case Statement():
                     at = "".join(f"i{d}, " for d in range(depth))
-                    reads = [_element(kernel, access) for access in expr_accesses(node.value)]
+                    reads = [_element(kernel, access) for access in expr_accesses(node.term)]
                     read = "".join(f"*{r}, " for r in reads)
                     target = _element(kernel, node.target)
                     lines.append(f"{indent}touch(({next(numbers)}, ({at}), {target}[0], ({read})))")
@@ -134,9 +133,9 @@ def private_buffers(kernel: Kernel, path: Path) -> set[str]:
 def _free(kernel: Kernel, statement: Statement) -> bool:
     """Whether the order of the accumulations into the element is free."""
     name = statement.target.buffer
-    operators = {s.statement.op for s in kernel.sites if s.statement.target.buffer == name} & ACCUMULATIONS.keys()
-    inexact = kernel.buffer(name).dtype.is_float and statement.op in {"+=", "*="}
-    return statement.op in ACCUMULATIONS and len(operators) == 1 and not (inexact and kernel.fp == "strict")
+    operators = {s.statement.accumulation for s in kernel.sites if s.statement.target.buffer == name} - {None}
+    inexact = kernel.buffer(name).dtype.is_float and statement.accumulation in {"+=", "*="}
+    return statement.accumulation is not None and len(operators) == 1 and not (inexact and kernel.fp == "strict")
 
 
 def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str | None:
@@ -144,7 +143,7 @@ def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str
     private = private_buffers(kernel, path)
     inside = [site.path[: len(path)] == path for site in kernel.sites]
     statements = [site.statement for site in kernel.sites]
-    writes = [s.op if mark == "v" and _free(kernel, s) else "write" for s in statements]
+    writes = [s.accumulation or "write" if mark == "v" and _free(kernel, s) else "write" for s in statements]
     touched: dict[tuple[tuple[int, ...], Element], set[tuple[int, str]]] = {}
     values: dict[Element, set[tuple[int, ...]]] = {}
     for number, at, target, reads in touches:
@@ -157,7 +156,7 @@ def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str
             elif values.get(element, {me}) != {me}:
                 return f"scope {path} {mark}: {element} carried to {at} from {values[element]}"
         if target[0] in private:
-            values[target] = {me} | (values.get(target, set()) if statements[number].op != "=" else set())
+            values[target] = {me} | (values.get(target, set()) if statements[number].accumulation else set())
         else:
             touched.setdefault((run, target), set()).add((at[depth], writes[number]))
     for (run, element), users in touched.items():

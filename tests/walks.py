@@ -28,7 +28,7 @@ from dojoir import dataflow
 from dojoir.correspondence import Correspondence
 from dojoir.dataflow import Verdict, compare, is_exact, keeps_order, limited
 from dojoir.errors import ArgumentError
-from dojoir.ir import Kernel, Scope, format_path, holds
+from dojoir.ir import Cast, Expr, Kernel, Op, Scope, format_path, holds
 from dojoir.limits import StepLimitReached
 from dojoir.passes import MOVES
 from dojoir.passes.move import Move, Refusal, Rewrite
@@ -118,7 +118,7 @@ def runs(kernel: Kernel, random: Random, limits: Sequence[int]) -> list[Run]:
 def orders_count(kernel: Kernel) -> bool:
     """Whether the order of accumulations can change a result: floats are added or multiplied up."""
     return any(
-        site.statement.op in {"+=", "*="} and kernel.buffer(site.statement.target.buffer).dtype.is_float
+        site.statement.accumulation in {"+=", "*="} and kernel.buffer(site.statement.target.buffer).dtype.is_float
         for site in kernel.sites
     )
 
@@ -409,7 +409,7 @@ def start_kernel(random: Random, small: float = 0.0) -> tuple[Kernel, bool]:
         case kind if kind < 0.45:
             exact = random.random() < 0.6
             kernel = runnable_kernel(random, exact, random.random() < 0.5, is_small)
-            return kernel, exact and kernel.fp != "fast"
+            return kernel, exact and kernel.fp != "fast" and (kernel.fp == "strict" or not adds_products(kernel))
     kernel = tangled_kernel(random, is_small)
     return kernel, _stays_exact(kernel)
 
@@ -425,7 +425,26 @@ def library_kernel(random: Random, quick: bool) -> Kernel:
 
 
 def _stays_exact(kernel: Kernel) -> bool:
-    return kernel.fp == "strict" or (kernel.fp != "fast" and not orders_count(kernel))
+    return kernel.fp == "strict" or not (kernel.fp == "fast" or orders_count(kernel) or adds_products(kernel))
+
+
+def adds_products(kernel: Kernel) -> bool:
+    """Whether `to_fma` may change how a float is rounded, now or when expressions have been put together."""
+    used = {name for site in kernel.sites for name in operations(site.statement.value)}
+    return "fma" in used or ("mul" in used and not used.isdisjoint({"add", "sub"}))
+
+
+def operations(expr: Expr) -> Iterator[str]:
+    """The names of the operations in an expression."""
+    match expr:
+        case Op(name, args):
+            yield name
+            for arg in args:
+                yield from operations(arg)
+        case Cast(_, arg):
+            yield from operations(arg)
+        case _:
+            return
 
 
 def walk(
