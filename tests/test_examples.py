@@ -57,6 +57,14 @@ def test_example_05_save_and_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert "kernel matmul_nt" in out
 
 
+def test_example_06_chain(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "06_chain.py", n=48)
+    assert dojoir.to_text(dojoir.load(EXAMPLES / "scaled_softmax.dojo")) in out
+    assert dojoir.to_text(dojoir.load(EXAMPLES / "matmul_bias_relu.dojo")) in out
+    assert "error[different-extents]" in out
+    assert "times as fast as one after the other" in out
+
+
 @pytest.fixture(scope="module", params=names())
 def example(request: pytest.FixtureRequest) -> Example:
     return Example(request.param)
