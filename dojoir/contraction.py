@@ -82,13 +82,13 @@ def unfused(expr: Op, form: str) -> Expr:
     a, b, c = expr.args
     match form:
         case "product_first":
-            return Op("add", (Op("mul", (a, b)), c))
+            return make_op("add", (make_op("mul", (a, b)), c))
         case "product_last":
-            return Op("add", (c, Op("mul", (a, b))))
+            return make_op("add", (c, make_op("mul", (a, b))))
         case "product_minus":
-            return Op("sub", (Op("mul", (a, b)), _negated(c)))
+            return make_op("sub", (make_op("mul", (a, b)), _negated(c)))
         case "minus_product":
-            return Op("sub", (c, Op("mul", (_negated(a), b))))
+            return make_op("sub", (c, make_op("mul", (_negated(a), b))))
     raise AssertionError(form)
 
 

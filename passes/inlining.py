@@ -23,6 +23,7 @@ from dojoir.ir import (
     Statement,
     expr_accesses,
     format_path,
+    make_op,
     substitute_access,
     substitute_iterators,
 )
@@ -226,7 +227,7 @@ def with_parts(expr: Expr, new: Mapping[int, Expr], path: Path) -> Expr:
             return result
         match node:
             case Op(name, args):
-                return Op(name, tuple(visit(arg) for arg in args))
+                return make_op(name, tuple(visit(arg) for arg in args))
             case Cast(dtype, arg):
                 return Cast(dtype, visit(arg))
             case Access() | Const() | Index():

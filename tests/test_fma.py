@@ -114,6 +114,7 @@ def test_to_fma(before: str, part: int, after: str) -> None:
         ("x[{0}] = fma(a[{0}], b[{0}], c[{0}])", "from_fma(0.0, 0, backwards)", "unknown-form"),
         ("z[{0}] = fma(a[{0}], b[{0}], d[{0}])", "from_fma(0.0, 0, product_first)", "another-form"),
         ("z[{0}] = fma(a[{0}], b[{0}], z[{0}])", "from_fma(0.0, 0, accumulate)", "another-form"),
+        ("x[{0}] = fma({0}, 2, c[{0}])", "from_fma(0.0, 0, product_first)", "another-form"),
         ("x[{0}] = fma(a[{0}], b[{0}], c[{0}] * c[{0}])", "from_fma(0.0, 0, product_last)", "another-form"),
     ],
 )
