@@ -7,8 +7,8 @@ compiler is not to contract `a * b + c` on its own (`-ffp-contract=off`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from dojoir.codegen.c_horner import in_steps
@@ -28,21 +28,60 @@ from dojoir.codegen.lir import (
     Function,
     Program,
 )
-from dojoir.codegen.lir_ranges import loop_ranges
-from dojoir.codegen.lir_usage import usage_of, usage_of_function
+from dojoir.codegen.lir_ranges import Range, loop_ranges
+from dojoir.codegen.lir_usage import Usage, usage_of, usage_of_function
 from dojoir.codegen.lir_walk import parts, statements, values
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A way to print C: this one is portable. A target with intrinsics derives from it."""
+
+    spelling: Spelling
+
+    def statements(
+        self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
+    ) -> Statements:
+        """The printer of a block."""
+        return Statements(Values(names, usage, ranges, self.spelling), worst)
+
+    def function_statements(self, names: Mapping[str, str], usage: Usage) -> Statements:
+        """The printer of the body of a function on values."""
+        return self.statements(names, usage, {})
+
+    def options(self) -> str:
+        """What a compiler is to be told."""
+        return "-std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp"
+
+    def headers(self) -> Sequence[str]:
+        """The headers of the compiler that the text needs."""
+        return ()
+
+    def helpers(self) -> Sequence[str]:
+        """The helper functions that what was printed so far calls, beside those of the prelude."""
+        return ()
+
+    def parameters(self, function: Function) -> Sequence[str]:
+        """The parameters that a function on values has beside its own."""
+        return ()
 
 
 def print_c(program: Program) -> str:
     """`program` as one C11 source file. Its function is called `c_names.symbol(program.name)`, takes the arguments
     and sizes of the program in order, and returns its status."""
-    spelling = Spelling()
+    return printed(program, Dialect(Spelling()))
+
+
+def printed(program: Program, dialect: Dialect) -> str:
+    """`program` in a dialect of C."""
     names = identifiers(program)
-    kernel = _kernel(program, names, spelling)
-    functions = {names[function.name]: _function(function, names, spelling) for function in program.functions}
+    kernel = _kernel(program, names, dialect)
+    functions = {names[function.name]: _function(function, names, dialect) for function in program.functions}
     code = "\n".join([*_called(kernel, functions), kernel])
+    code = "\n".join([*dialect.helpers(), code])
     code = "\n".join(filter(None, [prelude(code), code]))
-    top = [*_title(program), "", *(f"#include <{header}>" for header in headers(code)), ""]
+    includes = [f"#include <{header}>" for header in (*dialect.headers(), *headers(code))]
+    top = [*_title(program, dialect), "", *includes, ""]
     if _multiplies(program):
         top += ["#if !defined(__GNUC__) || defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
     return "\n".join(piece for line in [*top, *code.splitlines()] for piece in broken(line)) + "\n"
@@ -60,7 +99,7 @@ def _multiplies(program: Program) -> bool:
     )
 
 
-def _title(program: Program) -> Iterator[str]:
+def _title(program: Program, dialect: Dialect) -> Iterator[str]:
     """The comment at the top: the kernel's declarations, what comes back, how to compile it."""
     sizes = ", ".join(size.name for size in program.sizes)
     head = program.text.partition("\n\n")[0].strip().splitlines() or [f"kernel {program.name}({sizes})"]
@@ -72,7 +111,7 @@ def _title(program: Program) -> Iterator[str]:
     for n, check in enumerate(program.checks):
         statuses.append(f"{FIRST_CHECK + n} when an index of {check.access} was out of bounds")
     yield from map(comment, wrap(f"Returns {', '.join(statuses)}.", WIDTH - 3))
-    yield comment("Compile with: cc -std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp")
+    yield comment(f"Compile with: cc {dialect.options()}")
 
 
 def _called(code: str, functions: Mapping[str, str]) -> Iterator[str]:
@@ -89,14 +128,16 @@ def _called(code: str, functions: Mapping[str, str]) -> Iterator[str]:
     return iter(done.values())
 
 
-def _function(function: Function, names: Mapping[str, str], spelling: Spelling) -> str:
+def _function(function: Function, names: Mapping[str, str], dialect: Dialect) -> str:
+    spelling = dialect.spelling
     usage = usage_of_function(function)
     lets = tuple(let for let in function.body if let.var.name in usage.live)
     body, result = in_steps(replace(function, body=lets))
     added = {stmt.var.name for stmt in body if isinstance(stmt, Declare)}
     usage = replace(usage, live=usage.live | added)
-    printer = Statements(Values({**names, **{name: name for name in added}}, usage, {}, spelling))
-    params = ", ".join(f"{spelling.type(var.type)} {names[var.name]}" for var in function.params)
+    printer = dialect.function_statements({**names, **{name: name for name in added}}, usage)
+    given = (f"{spelling.type(var.type)} {names[var.name]}" for var in function.params)
+    params = ", ".join([*given, *dialect.parameters(function)])
     lines = [
         *([comment(function.comment)] if function.comment else []),
         f"static inline {spelling.type(function.result.type)} {names[function.name]}({params or 'void'})",
@@ -110,10 +151,11 @@ def _function(function: Function, names: Mapping[str, str], spelling: Spelling) 
     return "\n".join(lines)
 
 
-def _kernel(program: Program, names: Mapping[str, str], spelling: Spelling) -> str:
+def _kernel(program: Program, names: Mapping[str, str], dialect: Dialect) -> str:
+    spelling = dialect.spelling
     usage = usage_of(program)
     worst = worst_status(program.body)
-    printer = Statements(Values(names, usage, loop_ranges(program), spelling), worst)
+    printer = dialect.statements(names, usage, loop_ranges(program), worst)
     main = list(printer.block(program.body, Around(), spaced=True))
     mentioned = frozenset(words("\n".join(main)))
     given = [array.name for array in program.arguments] + [size.name for size in program.sizes]

@@ -303,8 +303,9 @@ class Allocate:
 @dataclass(frozen=True)
 class For:
     """`var` from `start` below `stop` in steps of `step`. `kind` is seq, unroll (repeat the body, trip count
-    constant) or simd (a plain loop whose iterations a compiler may run in lanes, `reductions` being variables
-    that it may accumulate in any order with an op)."""
+    constant), strips (the vectors in the body have `step` lanes, and as many iterations as are left at the end),
+    open strips (the same, but with more lanes where the registers hold more) or simd (a plain loop whose iterations
+    a compiler may run in lanes, `reductions` being variables that it may accumulate in any order with an op)."""
 
     var: Var
     start: Value

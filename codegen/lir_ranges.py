@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dojoir.codegen.lir import Binary, Const, Convert, For, Parallel, Program, Select, Value, Var
+from dojoir.codegen.lir import INDEX, Binary, Const, Convert, For, Let, Parallel, Program, Select, Value, Var
 from dojoir.codegen.lir_walk import statements
 from dojoir.dtypes import I64, DType
 
@@ -24,7 +24,8 @@ def limits(dtype: DType) -> Range:
 
 
 def loop_ranges(program: Program) -> Mapping[str, Range]:
-    """The ranges of the sizes and loop variables of a program. Loops that share a name share a range."""
+    """The ranges of the sizes, loop variables and named indices of a program. Loops that share a name share a
+    range."""
     known: dict[str, Range] = {size.name: (0, limits(I64)[1]) for size in program.sizes}
     for stmt in statements(program.body):
         match stmt:
@@ -32,6 +33,9 @@ def loop_ranges(program: Program) -> Mapping[str, Range]:
                 lowest = range_of(start, known)[0]
             case Parallel(var, stop):
                 lowest = 0
+            case Let(var, value) if var.type == INDEX:
+                known[var.name] = range_of(value, known)
+                continue
             case _:
                 continue
         highest = range_of(stop, known)[1] - 1
@@ -59,7 +63,9 @@ def range_of(value: Value, known: Mapping[str, Range]) -> Range:
             exact = _before_wrapping(value, known)
         case Binary(_, "mod", _, Const(_, divisor)):
             return 0, int(divisor) - 1
-        case Binary(_, "floordiv", left, Const(_, divisor)):
+        case Binary(_, "rem", left, Const(_, divisor)):
+            return 0, min(int(divisor) - 1, range_of(left, known)[1])
+        case Binary(_, "floordiv" | "div", left, Const(_, divisor)):
             low, high = range_of(left, known)
             return low // int(divisor), high // int(divisor)
         case Binary(_, "min" | "min_fast", left, right):

@@ -12,16 +12,20 @@ from dojoir.codegen.arith import add, compare, divide, integer, known, smaller, 
 from dojoir.codegen.conversions import as_stored, convert
 from dojoir.codegen.lanes import Accumulator, Plan, fixed_lanes
 from dojoir.codegen.lir import INDEX, Type, Value, Var
+from dojoir.codegen.lir_walk import parts, statements, values
 from dojoir.codegen.lower_access import Accesses
 from dojoir.codegen.lower_expr import combination, operate
 from dojoir.codegen.lower_fetch import Span, fetch_ahead
 from dojoir.codegen.lower_scopes import Scopes, at_least, identity
 from dojoir.codegen.lower_stream import before_alignment, streamed_stores
 from dojoir.codegen.state import Block, Lanes, Memory, Place, State, Variable, Window
-from dojoir.dtypes import DTYPES
+from dojoir.dtypes import DTYPES, I64
 from dojoir.ir import Access, Condition, Path, Scope
 
 U8 = DTYPES["u8"]
+
+MOST_STRIP_LANES = 16
+"""How many lanes a strip has at most where registers have 128 bits: eight of them hold as many of 64 bits."""
 
 BLOCK = 256
 """How many iterations of a compiler's lanes are fetched for, or streamed, at once."""
@@ -127,9 +131,39 @@ class _Runner:
             inner.emit(lir.Stream(place.array, offset, window.array, sub(last, first)))
         block.emit(lir.For(first, start, stop, BLOCK, inner.body))
 
+    def strips(self, stop: Value, block: Block) -> None:
+        """As many iterations at once as the target takes: it is asked at the beginning of each strip."""
+        count = min(self.plan.lanes, MOST_STRIP_LANES)
+
+        def run(state: State, block: Block) -> None:
+            var = self.scopes.loop_var(self.scope, state)
+            body = self._body(state, var, self._lanes(count, None))
+            kind = "strips" if self._counts_lanes(body) else "open strips"
+            block.emit(lir.For(var, integer(0), stop, count, body, kind, comment=self.comment))
+
+        self._reducing(count, run, block)
+
+    def _counts_lanes(self, body: tuple[lir.Stmt, ...]) -> bool:
+        """Whether the body is only right for so many lanes: it compares lane numbers in narrow integers, or each
+        lane has its own part of an array."""
+        numbered = any(
+            isinstance(part, lir.Iota) and part.type.dtype != I64
+            for stmt in statements(body)
+            for value in values(stmt)
+            for part in parts(value)
+        )
+        return numbered or any(
+            not home.is_variable and self.scopes.lane_copies(home) > 1
+            for home in self.unit.homes.values()
+            if any(use.site.path[: len(self.path)] == self.path for use in home.uses)
+        )
+
     def one_vector(self, stop: Value, block: Block) -> None:
         """All iterations at once, fewer where `stop` is less than the lanes."""
         count = self.plan.lanes
+        if self.unit.target.tail == "vl" and known(stop) != count:
+            self.strips(stop, block)
+            return
 
         def whole(state: State, block: Block) -> None:
             block.statements.extend(self._body(state, integer(0), self._lanes(count, None)))
@@ -154,6 +188,9 @@ class _Runner:
 
     def chunks(self, stop: Value, block: Block) -> None:
         """As many lanes at a time, then the rest: masked, or one by one."""
+        if self.unit.target.tail == "vl":
+            self.strips(stop, block)
+            return
         count = self.plan.lanes
         divisible = self._divides(count)
         start, aligned = self._aligned_start(count, stop, block)

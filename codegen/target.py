@@ -10,9 +10,10 @@ from importlib import import_module
 @dataclass(frozen=True)
 class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
-    marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask` or
-    `scalar`. `native` names the narrow float types that the target converts itself; the others are expanded
-    into integer arithmetic. `architecture` is that of the machine, by LLVM's name (empty: any)."""
+    marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`,
+    `scalar`, or `vl` (the target is asked for each vector how many lanes it takes). `native` names the narrow float
+    types that the target converts itself; the others are expanded into integer arithmetic. `architecture` is that
+    of the machine, by LLVM's name (empty: any)."""
 
     name: str
     vector_bits: int

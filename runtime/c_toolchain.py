@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -70,6 +70,10 @@ class Toolchain:
     def identity(self) -> str:
         """One line that tells apart any two toolchains that may compile a source differently."""
         return "; ".join([shlex.join(self.command), self.version, shlex.join(self.options), self.machine])
+
+    def with_options(self, options: tuple[str, ...]) -> Toolchain:
+        """The same compiler, told more."""
+        return replace(self, options=(*self.options, *options))
 
     def compilation(self, out: Path, *sources: Path) -> tuple[str, ...]:
         """The command that compiles `sources` into the shared library `out`."""
@@ -153,6 +157,27 @@ def link_shared(
     done = _run(command, limit)
     if done.returncode != 0 or not out.exists():
         raise _failed(command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines")
+
+
+def build_program(
+    sources: Sequence[str], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT
+) -> None:
+    """Compiles C `sources`, of which one has `main`, into the program `out`.
+
+    `limit` is in seconds. Raises ToolchainError where the compiler refuses them or takes longer.
+    """
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=out.parent) as folder:
+        files = [Path(folder, f"part{number}.c") for number in range(len(sources))]
+        for file, source in zip(files, sources, strict=True):
+            file.write_text(source, encoding="utf-8")
+        program = Path(folder, "program")
+        command = (*toolchain.command, *toolchain.options, "-o", str(program), *map(str, files), "-lm")
+        done = _run(command, limit)
+        if done.returncode != 0 or not program.exists():
+            raise _failed(
+                command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines"
+            )
+        os.replace(program, out)
 
 
 def _run(command: tuple[str, ...], limit: float) -> subprocess.CompletedProcess[str]:

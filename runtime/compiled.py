@@ -59,13 +59,13 @@ class Compiled:
         target: str,
         threads: int,
         source: str,
-        address: int,
+        address: int | Callable[..., int],
         code: object,
         checks: tuple[Check, ...] = (),
         before: Callable[[], object] | None = None,
     ) -> None:
-        """`address` is that of the function, `code` what must live as long as it is called. `before` runs before
-        every call."""
+        """`address` is that of the function, or what stands for it: it takes pointers as numbers. `code` is what
+        must live as long as it is called. `before` runs before every call."""
         self.kernel = kernel
         self.target = target
         self.threads = threads
@@ -77,7 +77,8 @@ class Compiled:
         self._known: Fit | None = None
         parameters = [_C_TYPES[b.dtype.stored] if takes_value(b) else ctypes.c_void_p for b in kernel.arguments]
         sizes = [ctypes.c_int64] * len(kernel.runtime_sizes)
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters, *sizes)(address)
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters, *sizes)
+        self._function = prototype(address) if isinstance(address, int) else address
 
     def __call__(self, /, *arguments: object, **sizes: object) -> None:
         """Runs the kernel on all its arguments, in declared order, in place."""

@@ -12,34 +12,46 @@ from pathlib import Path
 
 from dojoir.codegen.c import print_c
 from dojoir.codegen.c_names import symbol
+from dojoir.codegen.isa import Isa
+from dojoir.codegen.isas import ISAS
 from dojoir.codegen.lir import Program
 from dojoir.codegen.llvm import print_llvm
 from dojoir.codegen.lower import lower
+from dojoir.codegen.simd import print_simd
 from dojoir.codegen.target import C, llvm_host
 from dojoir.errors import ArgumentError, ToolchainError, did_you_mean
 from dojoir.ir import Kernel
-from dojoir.runtime import c_toolchain, llvm_engine
+from dojoir.runtime import c_toolchain, emulation, host, llvm_engine
+from dojoir.runtime.c_toolchain import Toolchain
 from dojoir.runtime.cache import Cache, content_key
 from dojoir.runtime.compiled import Compiled
 from dojoir.runtime.pool import parallel_for, thread_count
 from dojoir.wellformed import prove
 
-TARGETS = ("llvm", "c")
-"""What `compile` can make for this machine."""
+TARGETS = ("llvm", "c", *ISAS)
+"""What `compile` makes code for."""
 
 
 def compile(kernel: Kernel, target: str = "llvm", *, threads: int | None = None) -> Compiled:
-    """The kernel as a callable. `target` is `llvm`, which needs no compiler installed, or `c`, which calls one.
+    """The kernel as a callable. `target` is `llvm`, which needs no compiler installed, or one that calls a C
+    compiler: `c`, `avx512`, `avx2`, `neon`, `rvv`. The code for another processor than this machine's runs in an
+    emulator.
     `threads` is how many threads a `p` scope may use; by default `$DOJOIR_THREADS`, or all cores of the process.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
-    fails, ArgumentError for a target or number of threads that there is not.
+    fails, or where this machine cannot run the code, ArgumentError for a target or number of threads that there is
+    not.
     """
     check_kernel(kernel, "compile")
     check_target(target)
     count = thread_count(threads)
     prove(kernel)
-    return _through_llvm(kernel, count) if target == "llvm" else _through_c(kernel, count)
+    if target == "llvm":
+        return _through_llvm(kernel, count)
+    if target == "c":
+        program = lower(kernel, C)
+        return _native(kernel, "c", count, program, print_c(program), c_toolchain.find())
+    return _through_intrinsics(kernel, ISAS[target], count)
 
 
 def check_kernel(kernel: object, what: str) -> Kernel:
@@ -74,14 +86,33 @@ def _through_llvm(kernel: Kernel, threads: int) -> Compiled:
     return load_llvm(kernel, print_llvm(program, target), threads, program)
 
 
-def _through_c(kernel: Kernel, threads: int) -> Compiled:
-    program = lower(kernel, C)
-    source = print_c(program)
-    library = _load_shared(_build_shared(source), kernel.name)
+def _through_intrinsics(kernel: Kernel, isa: Isa, threads: int) -> Compiled:
+    program = lower(kernel, isa.target)
+    source = print_simd(program, isa)
+    if host.architecture() == isa.architecture:
+        host.check_features(isa)
+        toolchain = c_toolchain.find().with_options(isa.options)
+        return _native(kernel, isa.name, threads, program, source, toolchain)
+    machine = emulation.find(isa)
+    sources = emulation.program_sources([(program, source)])
+    binary = _built(machine.toolchain.identity, "\n".join(sources), partial(_build_program, machine, sources))
+    function = emulation.Function(kernel, machine, binary)
+    return Compiled(kernel, isa.name, 1, source, function, binary, program.checks)
+
+
+def _build_program(machine: emulation.Machine, sources: list[str], _: str, out: Path) -> None:
+    machine.build(sources, out)
+
+
+def _native(
+    kernel: Kernel, target: str, threads: int, program: Program, source: str, toolchain: Toolchain
+) -> Compiled:
+    """The callable of a C source that a compiler makes for this machine."""
+    library = _load_shared(_build_shared(source, toolchain), kernel.name)
     address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
     assert address is not None
     before = _thread_setter(library, threads) if "#pragma omp parallel" in source else None
-    return Compiled(kernel, "c", threads, source, address, library, program.checks, before)
+    return Compiled(kernel, target, threads, source, address, library, program.checks, before)
 
 
 def _thread_setter(library: ctypes.CDLL, threads: int) -> Callable[[], object] | None:
@@ -91,16 +122,20 @@ def _thread_setter(library: ctypes.CDLL, threads: int) -> Callable[[], object] |
     return None if setter is None else partial(setter, threads)
 
 
-def _build_shared(source: str) -> bytes:
+def _build_shared(source: str, toolchain: Toolchain) -> bytes:
     """The shared library of a C source, from the cache or from the compiler."""
-    toolchain = c_toolchain.find()
+    return _built(toolchain.identity, source, partial(c_toolchain.build_shared, toolchain=toolchain))
+
+
+def _built(identity: str, source: str, build: Callable[[str, Path], None]) -> bytes:
+    """What `build` makes of a source, or the cache has of it. `identity` says what else it depends on."""
     store = Cache.default()
-    key = content_key("c", toolchain.identity, source)
+    key = content_key("c", identity, source)
     code = store.get(key)
     if code is None:
         with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
             out = Path(folder, "kernel.so")
-            c_toolchain.build_shared(source, out, toolchain=toolchain)
+            build(source, out)
             code = out.read_bytes()
         store.put(key, code)
     return code

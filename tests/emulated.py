@@ -1,0 +1,117 @@
+"""Many kernels on an emulated processor at once: one program holds them all, and one run makes all calls."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dojoir
+from dojoir import Kernel
+from dojoir.codegen import lower
+from dojoir.codegen.isas import ISAS
+from dojoir.codegen.simd import print_simd
+from dojoir.runtime import emulation
+from dojoir.runtime.layout import allocate, array_shape, place, storage_bytes
+from dojoir.runtime.scalars import scalar_argument, takes_value
+from dojoir.sizes import solve
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A call of a kernel: inputs and sizes, and what it is to give."""
+
+    kernel: Kernel
+    inputs: Arrays
+    sizes: Mapping[str, int]
+    expected: Arrays
+
+
+def machine(target: str) -> emulation.Machine:
+    """The cross compiler and emulator of a target. Raises ToolchainError where they are missing."""
+    return emulation.find(ISAS[target])
+
+
+def build(target: str, kernels: Sequence[Kernel], folder: Path) -> Path:
+    """One program that holds the kernels."""
+    isa, parts = ISAS[target], []
+    for number, kernel in enumerate(kernels):
+        named = replace(kernel, name=f"k{number}_{kernel.name}")
+        program = lower(named, target)
+        parts.append((program, print_simd(program, isa)))
+    out = folder / f"{target}.program"
+    *sources, main = emulation.program_sources(parts)
+    half = len(sources) // 2
+    machine(target).build([merged(sources[:half]), merged(sources[half:]), main], out)
+    return out
+
+
+def merged(sources: Sequence[str]) -> str:
+    """Several printed kernels as one file: a compiler reads the headers once, and each function that they share."""
+    headers: dict[str, None] = {}
+    pieces: dict[str, None] = {}
+    for source in sources:
+        text = source.partition("\n\n")[2]
+        headers |= dict.fromkeys(re.findall(r"^#include .*\n", text, re.MULTILINE))
+        text = re.sub(r"^#include .*\n", "", text, flags=re.MULTILINE)
+        pieces |= dict.fromkeys(
+            re.findall(r"^#if.*?^#endif\n|^(?:// .*\n)*^[a-z].*?^}\n", text, re.DOTALL | re.MULTILINE)
+        )
+    return "".join([*headers, *(f"\n{piece}" for piece in pieces)])
+
+
+def run(target: str, program: Path, trials: Sequence[tuple[int, Trial]], vlen: int = 128) -> list[Arrays]:
+    """What each trial gives, by the number of its kernel in the program."""
+    calls = [emulation.Call(number, _packed(trial)) for number, trial in trials]
+    with patch.dict(os.environ, {emulation.VLEN: str(vlen)}):
+        done = machine(target).run(program, calls, limit=300.0)
+    results: list[Arrays] = []
+    for (_, trial), finished in zip(trials, done, strict=True):
+        assert finished.status == 0, f"{trial.kernel.name}: status {finished.status}"
+        results.append(_outputs(trial, finished.arguments))
+    return results
+
+
+def _packed(trial: Trial) -> tuple[bytes, ...]:
+    sizes = _sizes(trial)
+    packed = []
+    for buffer in trial.kernel.arguments:
+        if takes_value(buffer):
+            value = scalar_argument(buffer, trial.inputs[buffer.name])
+            packed.append(emulation.scalar_bytes(buffer.dtype.stored, value))
+            continue
+        memory = np.full(storage_bytes(buffer, sizes), 0xA5, np.uint8)
+        if buffer.role != "out":
+            place(memory, buffer, sizes)[...] = np.asarray(trial.inputs[buffer.name]).reshape(
+                array_shape(buffer, sizes)
+            )
+        packed.append(memory.tobytes())
+    packed += [np.int64(sizes[name]).tobytes() for name in trial.kernel.runtime_sizes]
+    return tuple(packed)
+
+
+def _outputs(trial: Trial, arguments: Sequence[bytes]) -> Arrays:
+    sizes = _sizes(trial)
+    outputs: dict[str, NDArray[Any]] = {}
+    for buffer, data in zip(trial.kernel.arguments, arguments, strict=False):
+        if buffer.role != "in":
+            array = allocate(buffer, sizes)
+            array[...] = place(np.frombuffer(data, np.uint8).copy(), buffer, sizes)
+            outputs[buffer.name] = array
+    return outputs
+
+
+def _sizes(trial: Trial) -> Mapping[str, int]:
+    return solve(trial.kernel, {}, dict(trial.sizes))
+
+
+__all__ = ["Trial", "build", "dojoir", "machine", "run"]

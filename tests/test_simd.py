@@ -1,0 +1,79 @@
+"""The targets with intrinsics: every library kernel and random ones, as this processor runs them, and how the text
+and the tables are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from differential import examine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runnable import agree, random_arguments, runnable_kernel, small_sizes
+
+import dojoir
+from dojoir import Kernel, kernels
+from dojoir.codegen.isa import MASKS, Row
+from dojoir.codegen.isas import ISAS
+from dojoir.codegen.lir import Type
+from dojoir.dtypes import DTYPES
+from dojoir.runtime import host
+from dojoir.runtime.c_toolchain import find
+
+NATIVE = [name for name, isa in ISAS.items() if host.architecture() == isa.architecture]
+
+
+def runs(target: str) -> None:
+    """Skips a test of a target that this machine does not run."""
+    try:
+        find()
+        host.check_features(ISAS[target])
+    except dojoir.ToolchainError as error:
+        pytest.skip(error.diagnostic.message)
+
+
+def scheduled(kernel: Kernel) -> Kernel:
+    return dojoir.PASSES["default_schedule"].on(kernel).kernel
+
+
+@pytest.mark.parametrize("target", NATIVE)
+@pytest.mark.parametrize("name", kernels.names())
+def test_library_kernels(name: str, target: str) -> None:
+    runs(target)
+    kernel = scheduled(kernels.load(name))
+    compiled = dojoir.compile(kernel, target=target, threads=2)
+    random = Random(3)
+    for _ in range(2):
+        sizes = small_sizes(kernel, random)
+        inputs = random_arguments(kernel, sizes, random)
+        expected = dojoir.interpret(kernel, inputs, **sizes)
+        assert agree(kernel, expected, compiled.run(inputs, **sizes), exact=False) is None, sizes
+
+
+@pytest.mark.parametrize("target", NATIVE)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False))
+def test_random_kernels(target: str, random: Random) -> None:
+    runs(target)
+    exact = random.random() < 0.5
+    kernel = runnable_kernel(random, exact)
+    assert examine(kernel, random, exact, [target]) is None
+
+
+# -- the tables --------------------------------------------------------------------------------------------
+def every_row() -> Iterator[tuple[str, Row]]:
+    for name, isa in ISAS.items():
+        yield from ((name, row) for row in isa.table)
+
+
+def test_every_word_of_every_spelling_is_known() -> None:
+    for name, row in every_row():
+        isa = ISAS[name]
+        dtypes = {dtype.name: dtype for dtype in (*DTYPES.values(), *MASKS.values())}
+        type = Type(dtypes[row.dtype], 4)
+        source = Type(dtypes[row.source], 4) if row.source else None
+        known = {*isa.words(type), "list", "reversed", "wide"}
+        known |= {f"from_{word}" for word in isa.words(source)} if source else set()
+        assert set(re.findall(r"<(\w+)>", row.spelling)) <= known, (name, row)
