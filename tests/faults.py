@@ -184,7 +184,7 @@ def another_order(done: Rewrite, random: Random) -> Rewrite | None:
     """Two neighbours exchanged, the map with them."""
     kernel = done.kernel
     pairs = [path for path, _ in kernel.walk() if path[-1] > 0]
-    if not pairs:
+    if not pairs or not done.instances.origins:
         return None
     second = random.choice(pairs)
     first = (*second[:-1], second[-1] - 1)
@@ -201,8 +201,8 @@ def another_order(done: Rewrite, random: Random) -> Rewrite | None:
 def another_origin(done: Rewrite, random: Random) -> Rewrite | None:
     """The right rewrite, and a map that is off by one or names another statement."""
     origins = list(done.instances.origins)
-    number = random.randrange(len(origins))
-    origin = origins[number]
+    number = random.randrange(len(origins)) if origins else 0
+    origin = origins[number] if origins else None
     if origin is None:
         return None
     if origin.iterators and random.random() < 0.6:
@@ -219,6 +219,8 @@ def another_origin(done: Rewrite, random: Random) -> Rewrite | None:
 def no_origin(done: Rewrite, random: Random) -> Rewrite | None:
     """A map that says of a statement that it stands for nothing."""
     origins = list(done.instances.origins)
+    if not origins:
+        return None
     origins[random.randrange(len(origins))] = None
     return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
 

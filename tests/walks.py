@@ -25,6 +25,7 @@ from tangled import tangled_kernel
 
 import dojoir
 from dojoir import dataflow
+from dojoir.algebra import rule_refusal
 from dojoir.correspondence import Correspondence
 from dojoir.dataflow import Verdict, compare, is_exact, keeps_order, limited
 from dojoir.errors import ArgumentError
@@ -173,6 +174,9 @@ def full_answer(before: Kernel, after: Kernel, done: Rewrite) -> Verdict | None:
             return Verdict("illegal", error.diagnostic)
     strict = before.fp == "strict"
     before, after, instances = done.instances.forth(before, after)
+    if instances.rule is not None:
+        with limited(1_000_000):
+            return rule_refusal(before, after, instances.rule)
     with limited(1_000_000):
         answers = (
             dataflow._declarations(before, after),
@@ -185,6 +189,8 @@ def full_answer(before: Kernel, after: Kernel, done: Rewrite) -> Verdict | None:
 
 
 def quick_answer(before: Kernel, done: Rewrite) -> bool:
+    if done.instances.rule is not None:
+        return False
     with limited(1_000_000):
         return keeps_order(*done.instances.forth(before, done.kernel))
 
