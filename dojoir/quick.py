@@ -9,6 +9,7 @@ from dojoir.change import Change, change_of
 from dojoir.flow import dependences
 from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
+from dojoir.renumbered import is_renumbered
 from dojoir.reorder import keeps_conflicts
 from dojoir.sets import KernelSets, sets_of
 from dojoir.staged import works_on_copy
@@ -22,6 +23,8 @@ def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """
     if instances.inlined or instances.extracted:
         return False
+    if len(before.buffers) == len(after.buffers) and before.buffers != after.buffers:
+        return is_renumbered(before, after, instances)
     change = change_of(before, after, instances)
     if change is None:
         return False

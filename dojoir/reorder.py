@@ -6,7 +6,7 @@ order is as before. For two statements that is shown in these steps:
 - both instances agree in the iterators around the change, else their order did not change; and in those that
   `dojoir.conflicts.agreement` says, since they touch one element;
 - of a temporary of which no value crosses the iterations of some scopes, only instances in the same iteration of
-  them count, if these iterations run one after another before and after;
+  them count, if these iterations run one after another before and after, for all its statements;
 - which of the two runs first depends on the scopes that they share, from the outside in, and then on the text.
   Shared scopes in which both agree decide nothing. If what remains of the shared scopes, in their order, is the
   same list before and after, and so is the order of the text, the same instance runs first.
@@ -53,15 +53,19 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
         moved[origin.site] = one
     if set(moved) != set(change.were):
         return False
-    private: dict[str, frozenset[int]] = {}
     sets = sets_of(before)
+    pairs: dict[str, list[_Pair]] = {}
     for k, a, n, b in conflicts(sets, sorted(moved), sets.may_swap):
-        if a.buffer not in private:
-            private[a.buffer] = _private_scopes(before, change, a.buffer)
         agree = agreement(before, (moved[k].old, a), (moved[n].old, b), change.depth)
-        if not _in_order(moved[k], moved[n], agree, private[a.buffer], change.depth):
-            return False
-    return True
+        pairs.setdefault(a.buffer, []).append((moved[k], moved[n], agree))
+
+    def in_order(found: list[_Pair], private: frozenset[int]) -> bool:
+        return all(_in_order(*pair, private, change.depth) for pair in found)
+
+    return all(
+        in_order(found, frozenset()) or in_order(found, _private_scopes(before, change, name))
+        for name, found in pairs.items()
+    )
 
 
 def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]:
@@ -90,6 +94,10 @@ class _Moved:
     new: Site
     part_of: dict[int, int]
     iterators: tuple[Affine, ...]
+
+
+_Pair = tuple[_Moved, _Moved, frozenset[int]]
+"""Two statements that may conflict, and the iterators in which they then agree."""
 
 
 def _moved(before: Kernel, after: Kernel, change: Change, number: int, origin: Origin) -> _Moved | None:
