@@ -334,10 +334,10 @@ class Walk:
             self.fail(beyond or wrong)
             return
         self.counts["steps within tolerance"] += 1
+        if self.judged < 0:
+            return
         before = self.start if not self.judged else self.trace.steps[self.judged - 1].kernel
         for step in self.trace.steps[self.judged :]:
-            if self.judged < 0:
-                break
             try:
                 with limited(2_000_000):
                     exact = is_exact(before, step.kernel, step.done.instances)
@@ -345,6 +345,7 @@ class Walk:
                 exact = False
             before, self.judged = step.kernel, self.judged + 1
             if not exact:
+                self.judged = -1
                 return
         self.fail(f"every move is exact, but {wrong}")
 
