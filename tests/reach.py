@@ -4,6 +4,7 @@ A test takes all it needs from comments in them, so that a new example is two fi
 
     # sizes: N=1 M=1, N=7 M=17          in the .dojo file: the sizes at which the two ends are compared
     # time: N=1024 M=1024               in the .dojo file: the sizes at which benchmarks/examples.py times them
+    # numpy: y[:] = 2 * x               in the .dojo file: what it times them against, on the arguments and sizes
     # reached: M : v                    in the .moves file: a line that the last text has, whatever its depth
 """
 
@@ -48,6 +49,12 @@ class Example:
     def sizes(self) -> list[dict[str, int]]:
         """The sizes at which its ends are compared."""
         return [sizes(part) for line in comments(self.text, "sizes") for part in line.split(",")]
+
+    @property
+    def numpy(self) -> str:
+        """The same in NumPy: statements that write the outputs in place; empty where that is not how to do it."""
+        lines = re.findall(r"^# numpy: (.*)$", self.text, re.MULTILINE)
+        return "\n".join(lines)
 
     @property
     def reached(self) -> list[str]:

@@ -6,10 +6,12 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from reach import EXAMPLES, Example, names
 
 import dojoir
+from dojoir.runtime.inputs import make_inputs
 
 
 def run(capsys: pytest.CaptureFixture[str], example: str, /, **small: Any) -> str:
@@ -88,6 +90,22 @@ def test_the_trace_of_an_example_is_certified_and_loaded_again(example: Example,
     assert again.replay() == example.trace.kernel
     verdict = dojoir.certify(again)
     assert verdict, str(verdict)
+
+
+def test_what_an_example_is_timed_against_gives_the_same(example: Example) -> None:
+    kernel, sizes = example.trace.start, example.sizes[-1]
+    if not example.numpy:
+        return
+    given = make_inputs(kernel, sizes, 0, "normal")
+    outputs = {
+        buffer.name: np.zeros([dim.extent.evaluate(sizes) for dim in buffer.dims], np.float32)
+        for buffer in kernel.arguments
+        if buffer.role == "out"
+    }
+    names = {**{name: np.copy(array) for name, array in given.items()}, **outputs}
+    exec(example.numpy, {"np": np, **sizes, **names})
+    for name, wanted in dojoir.interpret(kernel, given, **sizes).items():
+        np.testing.assert_allclose(names[name], wanted, rtol=2e-4, atol=2e-5)
 
 
 def test_an_example_means_the_same_after_its_moves(example: Example) -> None:
