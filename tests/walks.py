@@ -27,7 +27,7 @@ import dojoir
 from dojoir import dataflow
 from dojoir.algebra import rule_refusal
 from dojoir.correspondence import Correspondence
-from dojoir.dataflow import Verdict, compare, is_exact, keeps_order, limited
+from dojoir.dataflow import Verdict, compare, is_exact, is_legal, is_plain, keeps_order, limited
 from dojoir.errors import ArgumentError
 from dojoir.ir import Cast, Expr, Kernel, Op, Scope, format_path, holds
 from dojoir.limits import StepLimitReached
@@ -281,6 +281,9 @@ class Walk:
                 self.fail(f"quickly legal, but in full: {full}", move)
             if full is None and verdict.status == "illegal":
                 self.fail(f"illegal, but not in full: {verdict}", move)
+        listed = is_legal(kernel, done.kernel, done.instances)
+        if listed != bool(verdict) and verdict.status != "unknown":
+            self.fail(f"moves() says {'legal' if listed else 'not legal'}, and check() {verdict}", move)
         fresh = in_new_thread(kernel, done)
         self.counts["held against a fresh thread"] += 1
         if "unknown" in {fresh.status, verdict.status}:
@@ -409,6 +412,10 @@ MARK_CODES = frozenset(
     {"carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent", "lane-extent"}
 )
 """The refusals that are about marks, of which the quick answer says nothing."""
+
+BEYOND_FULL = frozenset({"stray-value"})
+"""The refusals of copies that the full comparison cannot take out, their chain not being affine; what works on a
+copy is seen from the text all the same."""
 
 
 # -- kernels -------------------------------------------------------------------------------------------------
