@@ -8,17 +8,17 @@ from functools import partial
 from dojoir.affine import Affine
 from dojoir.instances import accesses
 from dojoir.ir import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.machine import Machine, machine_named
+from dojoir.marks import constant_bound
 from dojoir.passes.combinators import every, tried
+from dojoir.passes.convolution import convolutions, tile_channels
 from dojoir.passes.move import BufferName, Move, Word
 from dojoir.passes.register_tile import products, tile_registers
 from dojoir.passes.simplify import delete_dead, join_all
 from dojoir.passes.storage import PlaceBuffer, ReuseDims
-from dojoir.passes.strides import sites_in, step_of, streamed, strided
+from dojoir.passes.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.trace import Trace
 from dojoir.sets import sets_of
-
-VECTOR_BYTES = 64
-"""The bytes of the longest vectors; shorter registers take several for one."""
 
 CHUNK = 4096
 """How many iterations of a loop over one dimension a core takes at a time."""
@@ -26,23 +26,28 @@ CHUNK = 4096
 TRANSPOSED = 32
 """The side of the blocks in which what is read along one dimension is written along another."""
 
+FEW = 4
+"""How many iterations are too few to share out, whatever the number of cores."""
+
 SCALAR_LIKE = 16
 """The most elements of a temporary that goes into registers."""
 
 
-def default_schedule(trace: Trace) -> None:
+def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     """Makes a decent kernel for a CPU of any input, by these rules in this order, each where it is legal:
 
     1. delete dead temporaries, fuse adjacent scopes;
-    2. give products of matrices a register tile, with the shared panel packed;
+    2. give products of matrices and convolutions a register tile, with the shared panel or the filters packed;
     3. collapse what needs no storage, put small temporaries into registers;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up;
-    6. share the outermost scope that allows it out over the cores.
+    6. share the outermost scope that allows it, and runs often enough, out over the cores.
 
-    It asks for no sizes and always gives the same moves for the same text. It never fails on a well-formed kernel.
+    `target` is a machine, or the name of a target for a typical one: it gives the bytes of a vector, the registers
+    and the number of cores. The rules ask for no sizes; the moves are the same for the same text and machine. They
+    never fail on a well-formed kernel. Raises ArgumentError for an unknown target.
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["default_schedule"].on(dojoir.kernels.load("softmax"))
@@ -66,19 +71,22 @@ def default_schedule(trace: Trace) -> None:
     | | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
     <BLANKLINE>
     """
+    machine = target if isinstance(target, Machine) else machine_named(target)
     delete_dead(trace)
     join_all(trace)
     for product in reversed(list(products(trace.kernel))):
-        size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
-        tried(trace, partial(tile_registers, product=product, columns=2 * VECTOR_BYTES // size))
+        tried(trace, partial(tile_registers, product=product, machine=machine))
+    for convolution in reversed(list(convolutions(trace.kernel))):
+        tried(trace, partial(tile_channels, convolution=convolution, machine=machine))
     every(_collapsible)(trace)
     every(_scalars)(trace)
     for i in range(len(trace.kernel.body)):
         _order(trace, (i,))
     for i in range(len(trace.kernel.body)):
-        _lanes(trace, (i,))
-    for i in range(len(trace.kernel.body)):
-        _cores(trace, (i,))
+        _lanes(trace, (i,), machine)
+    if machine.cores != 1:
+        for i in range(len(trace.kernel.body)):
+            _cores(trace, (i,), machine.cores)
 
 
 def _collapsible(kernel: Kernel) -> Iterator[Move]:
@@ -124,21 +132,30 @@ def _order(trace: Trace, path: Path) -> None:
 
 
 # -- lanes -------------------------------------------------------------------------------------------------
-def _lanes(trace: Trace, path: Path) -> None:
+def _lanes(trace: Trace, path: Path, machine: Machine) -> None:
     """Rule 5, at a node and below it."""
     kernel = trace.kernel
     node = kernel.at(path)
     if not isinstance(node, Scope | Guard):
         return
-    if isinstance(node, Scope) and not _is_marked(node) and not strided(kernel, path):
-        if _is_leaf(node):
+    if isinstance(node, Scope) and not _is_marked(node):
+        if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
-        poor = any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in _leaves(node, path))
-        if poor and tried(trace, lambda t: _nest_in_lanes(t, path)):
-            return
+        if not _is_leaf(node) and _is_better_around(kernel, node, path):
+            if tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
+                return
     for inner in _inside(node, path):
-        _lanes(trace, inner)
+        _lanes(trace, inner, machine)
+
+
+def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
+    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do not,
+    or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
+    leaves = list(_leaves(node, path))
+    if not strided(kernel, path):
+        return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
+    return not scattered(kernel, path) and all(_reduces(kernel, path, leaf) for leaf in leaves)
 
 
 def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
@@ -155,13 +172,13 @@ def _leaf_in_lanes(trace: Trace, path: Path) -> None:
         tried(trace, lambda t: _split_in_lanes(t, path, CHUNK))
 
 
-def _nest_in_lanes(trace: Trace, path: Path) -> None:
+def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
     """Runs a scope with scopes inside it in lanes: two vectors of its widest type."""
     kernel = trace.kernel
     widest = max(
         kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in accesses(site.statement)
     )
-    _split_in_lanes(trace, path, 2 * VECTOR_BYTES // widest)
+    _split_in_lanes(trace, path, 2 * machine.vector_bytes // widest)
 
 
 def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
@@ -176,16 +193,17 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 
 
 # -- cores -------------------------------------------------------------------------------------------------
-def _cores(trace: Trace, path: Path) -> None:
+def _cores(trace: Trace, path: Path, cores: int) -> None:
     """Rule 6, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
-    unless it is all there is."""
+    unless it is all there is; one that is known to run less often than there are cores leaves some idle."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or "v" in getattr(node, "marks", ()):
         return
     large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
-    if not (large and tried(trace, f"parallelize({format_path(path)})")):
+    few = isinstance(node, Scope) and (constant_bound(node) or FEW) < max(cores, FEW) and not _is_leaf(node)
+    if few or not (large and tried(trace, f"parallelize({format_path(path)})")):
         for inner in _inside(node, path):
-            _cores(trace, inner)
+            _cores(trace, inner, cores)
 
 
 # -- the tree ----------------------------------------------------------------------------------------------

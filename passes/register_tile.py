@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from dojoir.affine import Affine
 from dojoir.instances import accesses
 from dojoir.ir import Access, Condition, Kernel, Path, Scope, Site, Statement, format_path
+from dojoir.machine import Machine
 from dojoir.passes.combinators import make, tried
 from dojoir.passes.move import fresh_name
 from dojoir.passes.strides import depends, step_of
 from dojoir.passes.trace import Trace
 from dojoir.sets import sets_of
-
-ROWS = 8
-"""How many rows a tile has: with two vectors of columns, half of 32 registers hold the accumulators."""
-
 
 @dataclass(frozen=True)
 class Product:
@@ -66,26 +63,35 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
     return Product(site.path[:-3], site, panels[0].buffer, dims[0]) if len(dims) == 1 else None
 
 
-def tile_registers(trace: Trace, product: Product, columns: int) -> None:
-    """Gives a product its register tile of `ROWS` rows and `columns` columns; what is left over at the edges stays
-    as it was. Raises IllegalMove where a move of it is refused."""
+def tile_registers(trace: Trace, product: Product, machine: Machine) -> None:
+    """Gives a product its register tile: two vectors of columns, and as many rows as let half of the registers hold
+    the sums. What is left over at the edges stays as it was. Raises IllegalMove where a move of it is refused."""
     base = product.rows
-    _cut(trace, base, ROWS)
+    rows = machine.registers // 4
+    size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
+    columns = max(2 * machine.vector_bytes // size, 1)
+    fuse(trace, product.site.path)
+    _cut(trace, base, rows)
     if _cut(trace, (*base, 0), columns):
         make(trace, f"split_scopes({format_path(base)}, 1)")
     place = format_path(base)
-    make(trace, f"tile({place}, {place}.0, {ROWS}, {columns})")
+    make(trace, f"tile({place}, {place}.0, {rows}, {columns})")
     make(trace, f"swap_scopes({place})")
     packed = tried(trace, lambda t: _pack(t, (*base, 0), product))
     block = (*base, 1 if packed else 0)
-    nest = _alone(trace, block)
+    nest = alone(trace, block)
     make(trace, f"swap_scopes({format_path((*nest, 0))})")
     make(trace, f"swap_scopes({format_path(nest)})")
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
     make(trace, f"stage({format_path(nest)}, {target}, {tile}, inout)")
     make(trace, f"place({tile}, reg)")
-    _mark(trace, block)
+    _mark(trace, block, rows)
+
+
+def fuse(trace: Trace, path: Path) -> None:
+    """Multiplies and adds in one instruction where the statement at `path` adds up products of floats."""
+    tried(trace, f"to_fma({format_path(path)}, 0)")
 
 
 def _cut(trace: Trace, path: Path, size: int) -> bool:
@@ -100,7 +106,7 @@ def _cut(trace: Trace, path: Path, size: int) -> bool:
     return True
 
 
-def _alone(trace: Trace, block: Path) -> Path:
+def alone(trace: Trace, block: Path) -> Path:
     """Distributes a tile, `i > j > (before, k, after)` in a block, so that the nest of `k` stands alone in it."""
     kernel = trace.kernel
     columns = kernel.at((*block, 0, 0))
@@ -118,13 +124,13 @@ def _alone(trace: Trace, block: Path) -> Path:
     return nest
 
 
-def _mark(trace: Trace, block: Path) -> None:
+def _mark(trace: Trace, block: Path, rows: int) -> None:
     """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent."""
     for path, node in trace.kernel.walk():
         if path[: len(block)] == block and path != block and isinstance(node, Scope):
             if all(isinstance(child, Statement) for child in node.body):
                 make(trace, f"vectorize({format_path(path)})")
-            elif node.extent.constant is not None and node.extent.constant <= ROWS:
+            elif node.extent.constant is not None and node.extent.constant <= rows:
                 make(trace, f"unroll({format_path(path)})")
 
 

@@ -19,14 +19,30 @@ def strided(kernel: Kernel, path: Path) -> int:
     return sum(step is None for step in _steps(kernel, path))
 
 
+def scattered(kernel: Kernel, path: Path) -> int:
+    """How many accesses below the scope at `path` go further than a few elements, or write to other than the next
+    one, as its iterator rises by one: too far for lanes."""
+    depth = kernel.depth_of(path)
+    count = 0
+    for site in sites_in(kernel, path):
+        target, *reads = accesses(site.statement)
+        count += step_of(kernel, target, depth) is None
+        count += sum(step_of(kernel, access, depth, NEAR) is None for access in reads)
+    return count
+
+
 def streamed(kernel: Kernel, path: Path) -> int:
     """How many accesses below the scope at `path` go on to the next element."""
     return sum(step == 1 for step in _steps(kernel, path))
 
 
-def step_of(kernel: Kernel, access: Access, depth: int) -> int | None:
-    """By how many elements an access moves when the iterator of `depth` rises by one, if that is 0, 1 or -1; else
-    None. A collapsed dimension has no storage, so that its index does not count."""
+NEAR = 4
+"""How many elements apart the lanes of a vector may read."""
+
+
+def step_of(kernel: Kernel, access: Access, depth: int, most: int = 1) -> int | None:
+    """By how many elements an access moves when the iterator of `depth` rises by one, if that is `most` or less,
+    forwards or backwards; else None. A collapsed dimension has no storage, so that its index does not count."""
     buffer = kernel.buffer(access.buffer)
     order = buffer.order or tuple(range(len(buffer.dims)))
     stored = [d for d in order if not buffer.dims[d].collapsed]
@@ -39,7 +55,7 @@ def step_of(kernel: Kernel, access: Access, depth: int) -> int | None:
         elif depth in index.iterators:
             coefficient = index.coefficient(Iter(depth))
             linear = depth not in (index - Affine.iterator(depth) * coefficient).iterators
-            if not linear or abs(coefficient) != 1 or d != stored[-1]:
+            if not linear or not 0 < abs(coefficient) <= most or d != stored[-1]:
                 return None
             total = coefficient
     return total

@@ -10,7 +10,9 @@ from references import CASES, Case, inputs
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
+from dojoir.machine import Machine
 from dojoir.passes import Pass, attempt, every, first, moves_named, repeat, sequence
+from dojoir.passes.default_schedule import default_schedule
 
 SMALLEST = list({case.kernel: case for case in reversed(CASES)}.values())
 
@@ -135,3 +137,54 @@ def test_default_schedule_of_random_kernels(seed: int) -> None:
     given = random_arguments(k, sizes, random, special=False)
     expected = dojoir.interpret(k, given, **sizes)
     assert agree(k, expected, dojoir.compile(trace.kernel).run(given, **sizes), exact=False) is None
+
+
+# -- what it makes of typical kernels ------------------------------------------------------------------------
+def runs_right(kernel: dojoir.Kernel, trace: dojoir.Trace, sizes: dict[str, int]) -> bool:
+    given = inputs(kernel, sizes)
+    expected = dojoir.interpret(kernel, given, **sizes)
+    actual = dojoir.compile(trace.kernel).run(given, **sizes)
+    return bool(dojoir.certify(trace)) and agree(kernel, expected, actual, exact=False) is None
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "neon"])
+def test_a_machine_gives_the_sizes_of_tiles(target: str) -> None:
+    k = dojoir.kernels.load("matmul")
+    pipeline = dojoir.parse_pipeline(f"default_schedule({target})")
+    (element,) = pipeline
+    assert isinstance(element, Pass)
+    trace = element.on(k)
+    rows, columns = {"avx512": (8, 32), "avx2": (4, 16), "neon": (8, 8)}[target]
+    assert f"tile(0, 0.0, {rows}, {columns})" in texts(trace)
+    assert runs_right(k, trace, {"N": 9, "M": 35, "K": 3})
+
+
+def test_an_unknown_machine() -> None:
+    with pytest.raises(dojoir.ArgumentError, match="did you mean 'avx512'"):
+        dojoir.PASSES["default_schedule"].given("avx521").on(dojoir.kernels.load("relu"))
+
+
+@pytest.mark.parametrize("name", ["conv2d", "grouped_conv2d"])
+def test_convolutions_get_a_tile(name: str) -> None:
+    k = dojoir.kernels.load(name, pad=1)
+    trace = scheduled(k)
+    assert dojoir.find(trace.kernel, '"y_tile[...] = fma(..., y_tile[...])" in (marked v in (marked u in @q))')
+    assert trace.kernel.buffer("f_packed").order is not None
+    sizes = {"N": 1, "G": 2, "C": 2, "O": 18, "H": 4, "W": 21, "KH": 3, "KW": 2}
+    assert runs_right(k, trace, {size: sizes[size] for size in k.runtime_sizes})
+
+
+def test_windows_of_a_pooling_are_read_from_lanes() -> None:
+    k = dojoir.kernels.load("maxpool2d")
+    trace = scheduled(k)
+    assert dojoir.one(trace.kernel, "marked v").node == dojoir.one(trace.kernel, "marked v has @p").node
+    assert runs_right(k, trace, {"N": 1, "C": 2, "H": 5, "W": 71, "KH": 2, "KW": 3})
+
+
+def test_a_scope_that_runs_too_seldom_is_not_shared_out() -> None:
+    k = dojoir.kernels.load("conv2d").specialize(N=1)
+    assert dojoir.one(scheduled(k).kernel, "marked p has marked u").text.startswith("(O + 15) // 16")
+    one_core = Machine("small", vector_bytes=16, registers=16, cores=1)
+    trace = dojoir.Trace(dojoir.kernels.load("softmax"))
+    default_schedule(trace, one_core)
+    assert not any(move.name == "parallelize" for move in trace.moves)

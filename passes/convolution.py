@@ -1,0 +1,169 @@
+"""The register tile of a direct convolution: what `default_schedule` makes of a sum of products over windows.
+
+A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it:
+what is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
+the channels of a tile side by side. No matrix is built.
+
+Source: E. Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures" (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dojoir.affine import Affine
+from dojoir.instances import accesses
+from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.machine import Machine
+from dojoir.marks import constant_bound
+from dojoir.passes.combinators import make, tried
+from dojoir.passes.move import fresh_name
+from dojoir.passes.register_tile import alone, fuse
+from dojoir.passes.strides import depends, step_of
+from dojoir.passes.trace import Trace
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A nest `o > … > w > (…, nest of y[o, w] += x[w] * f[o], …)`: the paths of the scopes over channels and over
+    columns, the array `filters` that does not depend on the column, and the dimension of it that goes with the
+    channels."""
+
+    channels: Path
+    columns: Path
+    site: Site
+    filters: str
+    channel_dim: int
+
+
+def convolutions(kernel: Kernel) -> Iterator[Convolution]:
+    """The sums of products in which one factor does not depend on the columns and the other not on the channels, in
+    the order of the text."""
+    for site in kernel.sites:
+        found = _convolution(kernel, site)
+        if found is not None:
+            yield found
+
+
+def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
+    target, *reads = accesses(site.statement)
+    if site.statement.accumulation != "+=" or any(scope.marks for scope in site.scopes):
+        return None
+    kept = [d for d in range(len(site.scopes)) if depends(target, d)]
+    if len(kept) < 2 or len(kept) == len(site.scopes):
+        return None
+    column = kept[-1]
+    inner = range(column + 1, len(site.scopes))
+    if step_of(kernel, target, column) != 1 or len(inner) < 2:
+        return None
+    for channel in reversed(kept[:-1]):
+        filters = [a for a in reads if depends(a, channel) and not depends(a, column)]
+        images = [a for a in reads if depends(a, column) and not depends(a, channel) and a.buffer != target.buffer]
+        if len(filters) == 1 and images and all(step_of(kernel, a, column) == 1 for a in images):
+            dims = [d for d, i in enumerate(filters[0].indices) if isinstance(i, Access) or channel in i.iterators]
+            paths = [_path_of(site, depth) for depth in (channel, column)]
+            plain = len(dims) == 1 and filters[0].indices[dims[0]] == Affine.iterator(channel)
+            if plain and _is_box(site, channel) and _is_perfect(kernel, *paths):
+                return Convolution(paths[0], paths[1], site, filters[0].buffer, dims[0])
+    return None
+
+
+def _path_of(site: Site, depth: int) -> Path:
+    """The path of the scope of a depth around a statement."""
+    scopes = [n for n, node in enumerate(site.ancestors) if isinstance(node, Scope)]
+    return site.path[: scopes[depth] + 1]
+
+
+def _is_box(site: Site, channel: int) -> bool:
+    """Whether no extent depends on the channel or on what is inside it."""
+    return not any(d >= channel for s in site.scopes for bound in s.extent.bounds for d in bound.iterators)
+
+
+def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
+    """Whether each scope from one to the other is the only child of the one before."""
+    nodes = [kernel.at(inner[:length]) for length in range(len(outer), len(inner))]
+    return all(isinstance(node, Scope) and len(node.body) == 1 for node in nodes)
+
+
+def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> None:
+    """Gives a convolution its register tile: one vector of columns, and as many channels as let half of the
+    registers hold the sums. Raises IllegalMove where a move of it is refused."""
+    base, target = convolution.channels, convolution.site.statement.target.buffer
+    size = trace.kernel.buffer(target).dtype.itemsize
+    channels, columns = machine.registers // 2, max(machine.vector_bytes // size, 1)
+    fuse(trace, convolution.site.path)
+    levels = len(convolution.columns) - len(base)
+    make(trace, f"split({format_path(base)}, {channels})")
+    make(trace, f"split({format_path((*base, *(0,) * (levels + 1)))}, {columns})")
+    make(trace, f"sink_scope({format_path((*base, 0))}, {levels})")
+    block = (*base, *(0,) * levels)
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
+    make(trace, f"place({tile}, reg)")
+    _sum_over_tile(trace, alone(trace, block))
+    _take_trivial_away(trace, block)
+    _mark(trace, block, channels)
+    tried(trace, lambda t: _pack(t, convolution, channels))
+
+
+def _sum_over_tile(trace: Trace, nest: Path) -> None:
+    """Brings the two scopes of a tile inside of the sum: `c > p > q > o > w` instead of `o > w > c > p > q`."""
+    lanes = (*nest, 0)
+    depth = trace.kernel.depth_of(lanes)
+    levels = 0
+    node: Node = trace.kernel.at((*lanes, 0))
+    while _goes_outside(node, depth):
+        levels += 1
+        assert not isinstance(node, Statement)
+        if len(node.body) > 1:
+            break
+        node = node.body[0]
+    make(trace, f"sink_scope({format_path(lanes)}, {levels})")
+    make(trace, f"sink_scope({format_path(nest)}, {levels})")
+
+
+def _goes_outside(node: Node, lanes: int) -> bool:
+    """Whether a node runs alike for all elements of a tile: of its scopes, the inner one has the depth `lanes`."""
+    match node:
+        case Scope():
+            return True
+        case Guard(conditions):
+            sides = [side for condition in conditions for side in (condition.left, condition.right)]
+            return not any(d in {lanes - 1, lanes} for side in sides for d in side.iterators)
+    return False
+
+
+def _take_trivial_away(trace: Trace, block: Path) -> None:
+    """Removes the scopes of extent 1 in a block: those of the copy of a tile."""
+    while True:
+        trivial = (
+            path
+            for path, node in trace.kernel.walk()
+            if isinstance(node, Scope) and node.extent.constant == 1 and path[: len(block)] == block != path
+        )
+        path = next(trivial, None)
+        if path is None or not tried(trace, f"remove_scope({format_path(path)})"):
+            return
+
+
+def _mark(trace: Trace, block: Path, channels: int) -> None:
+    """Runs the innermost scopes of a block in lanes, and writes out those around them as short as a tile."""
+    scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
+    inside = [(path, node) for path, node in scopes if path[: len(block)] == block != path]
+    for path, node in inside:
+        below = [p for p, _ in inside if len(p) > len(path) and p[: len(path)] == path]
+        if not below:
+            make(trace, f"vectorize({format_path(path)})")
+        elif below == [(*path, 0)] and (constant_bound(node) or channels + 1) <= channels:
+            make(trace, f"unroll({format_path(path)})")
+
+
+def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
+    """Copies the filters with the channels of a tile side by side, once for the whole nest."""
+    name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
+    make(trace, f"stage({convolution.channels[0]}, {convolution.filters}, {name}, in)")
+    make(trace, f"split_dim({name}, {convolution.channel_dim}, {channels})")
+    inner = convolution.channel_dim + 1
+    order = [d for d in range(len(trace.kernel.buffer(name).dims)) if d != inner]
+    make(trace, f"reorder_dims({name}, {', '.join(map(str, [*order, inner]))})")
