@@ -54,6 +54,7 @@ __all__ = [
     "identity",
     "is_exact",
     "is_legal",
+    "is_plain",
     "keeps_order",
     "refuse",
 ]
