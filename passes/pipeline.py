@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.passes.blocking import block_products
 from dojoir.passes.catalogue import MOVES, build_move
 from dojoir.passes.combinators import Pass, attempt, each, make, repeat, sequence
 from dojoir.passes.default_schedule import default_schedule
@@ -17,7 +18,7 @@ from dojoir.passes.simplify import join_all, simplify
 from dojoir.passes.trace import Trace
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
-    {run.__name__: Pass(run.__name__, run) for run in (simplify, join_all, default_schedule)}
+    {run.__name__: Pass(run.__name__, run) for run in (simplify, join_all, block_products, default_schedule)}
 )
 """The passes by name."""
 

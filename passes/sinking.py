@@ -140,15 +140,13 @@ def _sunk(kernel: Kernel, path: Path) -> Rewrite:
 def _lifted(kernel: Kernel, path: Path) -> Rewrite:
     """The scope or guard at `path` inside the scope that is its only child."""
     node = kernel.at(path)
-    if isinstance(node, Scope):
-        return swap(kernel, path, node)
-    if not isinstance(node, Guard) or len(node.body) != 1 or not isinstance(node.body[0], Scope):
-        raise Refusal(
-            "not-nested", "a scope is lifted out of scopes and guards that have nothing else in them", path
-        )
-    (scope,) = node.body
-    around = replace(scope, body=(replace(node, body=scope.body),))
-    return Rewrite(kernel.replace_node(path, around), identity(kernel))
+    match node:
+        case Scope():
+            return swap(kernel, path, node)
+        case Guard(body=(Scope() as scope,)):
+            around = replace(scope, body=(replace(node, body=scope.body),))
+            return Rewrite(kernel.replace_node(path, around), identity(kernel))
+    raise Refusal("not-nested", "a scope is lifted out of what has nothing else in it", path)
 
 
 def _nested(scope: Scope) -> int:
