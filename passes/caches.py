@@ -23,7 +23,8 @@ LINE = 64
 @dataclass(frozen=True)
 class Prefetch(Move):
     """Fetches into cache, in each iteration of a scope, what its accesses to `buffer` touch `distance` iterations
-    later (hint `prefetch`). It changes no result: any is legal where the scope uses the buffer.
+    later (hint `prefetch`). It changes no result: any is legal where the scope uses the buffer. The inverse is
+    `unprefetch`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -97,8 +98,14 @@ class Unprefetch(Move):
     ... N : v, prefetch(x, 128)
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> dojoir.apply(k, "unprefetch(0, x)").at("0").hints
-    ()
+    >>> print(dojoir.apply(k, "unprefetch(0, x)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N : v
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "unprefetch"
@@ -133,7 +140,8 @@ class Unprefetch(Move):
 class Stream(Move):
     """Stores to `buffer` bypass the caches (attribute `stream`): for what is written once and not read soon.
 
-    It changes no result. Contiguous vectors are streamed; the lowering brings the loop to their alignment.
+    It changes no result. Contiguous vectors are streamed; the lowering brings the loop to their alignment. The
+    inverse is `unstream`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -187,8 +195,14 @@ class Unstream(Move):
     ... N : v
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> dojoir.apply(k, "unstream(y)").buffer("y").stream
-    False
+    >>> print(dojoir.apply(k, "unstream(y)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N : v
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "unstream"

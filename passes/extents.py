@@ -15,7 +15,7 @@ from dojoir.printer import format_extent
 @dataclass(frozen=True)
 class SetExtent(Move):
     """Writes the extent of a scope as `extent`. Legal where the two are equal, by the facts of the kernel or for
-    every iteration around. The inverse writes it as it was.
+    every iteration around. The inverse is the same move, with what was written before.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

@@ -39,7 +39,8 @@ class Vectorize(_Mark):
     """Runs the iterations of a scope in vector lanes (mark `v`).
 
     Legal where no iteration needs what another does; accumulations into an element that all lanes share are
-    combined in any order. A constant extent is the number of lanes, an open one leaves it to the target.
+    combined in any order. A constant extent is the number of lanes, an open one leaves it to the target. The
+    inverse is `unmark`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -68,7 +69,7 @@ class Parallelize(_Mark):
     """Shares the iterations of a scope out over the cores (mark `p`).
 
     Legal where no iteration touches what another writes. A temporary whose every use is inside the scope is
-    each iteration's own.
+    each iteration's own. The inverse is `unmark`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -77,8 +78,14 @@ class Parallelize(_Mark):
     ... N
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> print(dojoir.apply(k, "parallelize(0)").at("0").marks)
-    ('p',)
+    >>> print(dojoir.apply(k, "parallelize(0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N : p
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name = "parallelize"
@@ -86,7 +93,8 @@ class Parallelize(_Mark):
 
 
 class Unroll(_Mark):
-    """Writes out the iterations of a scope of constant extent one after the other (mark `u`).
+    """Writes out the iterations of a scope of constant extent one after the other (mark `u`). The inverse is
+    `unmark`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f()
@@ -95,8 +103,14 @@ class Unroll(_Mark):
     ... 4
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> print(dojoir.apply(k, "unroll(0)").at("0").marks)
-    ('u',)
+    >>> print(dojoir.apply(k, "unroll(0)"))
+    kernel f()
+    in  x: f32[4]
+    out y: f32[4]
+    <BLANKLINE>
+    4 : u
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name = "unroll"
@@ -119,8 +133,14 @@ class Unmark(Move):
     ... N : p
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> dojoir.apply(k, "unmark(0, p)").at("0").marks
-    ()
+    >>> print(dojoir.apply(k, "unmark(0, p)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "unmark"

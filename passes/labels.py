@@ -14,7 +14,8 @@ from dojoir.words import is_label
 
 @dataclass(frozen=True)
 class Label(Move):
-    """Labels the scope at `scope`: `@label` is its place from then on. None are listed, for names have no end.
+    """Labels the scope at `scope`: `@label` is its place from then on. None are listed, for names have no end. The
+    inverse is `unlabel`, or the same move with the label that was there.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -58,7 +59,7 @@ class Label(Move):
 
 @dataclass(frozen=True)
 class Unlabel(Move):
-    """Takes the label off the scope at `scope`. None are listed.
+    """Takes the label off the scope at `scope`. None are listed. The inverse is `label`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -67,8 +68,14 @@ class Unlabel(Move):
     ... N @i
     ... | y[{0}] = 2 * x[{0}]
     ... ''')
-    >>> dojoir.apply(k, "unlabel(@i)").at("0").label is None
-    True
+    >>> print(dojoir.apply(k, "unlabel(@i)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "unlabel"

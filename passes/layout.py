@@ -14,7 +14,8 @@ from dojoir.passes.storage import temporary
 
 @dataclass(frozen=True)
 class ReorderDims(Move):
-    """Lays a temporary out with its dimensions in the given order, outermost first.
+    """Lays a temporary out with its dimensions in the given order, outermost first. The inverse is the same move,
+    back to the order that it had.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N, M)
@@ -28,8 +29,19 @@ class ReorderDims(Move):
     ... | N
     ... | | y[{0}, {1}] = t[{1}, {0}]
     ... ''')
-    >>> print(dojoir.apply(k, "reorder_dims(t, 1, 0)").buffer("t").order)
-    (1, 0)
+    >>> print(dojoir.apply(k, "reorder_dims(t, 1, 0)"))
+    kernel f(N, M)
+    in  x: f32[N, M]
+    out y: f32[M, N]
+    tmp t: f32[N, M] order(1, 0)
+    <BLANKLINE>
+    N
+    | M
+    | | t[{0}, {1}] = x[{0}, {1}]
+    M
+    | N
+    | | y[{0}, {1}] = t[{1}, {0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "reorder_dims"
@@ -60,7 +72,8 @@ class ReorderDims(Move):
 
 @dataclass(frozen=True)
 class PadDims(Move):
-    """Adds `elements` of storage to dimension `dim` of a temporary; 0 takes the padding away.
+    """Adds `elements` of storage to dimension `dim` of a temporary; 0 takes the padding away. The inverse is the
+    same move, with the padding that was there.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -72,8 +85,17 @@ class PadDims(Move):
     ... | | t[{0}, {1}] = x[{0}, {1}]
     ... | | y[{0}, {1}] = t[{0}, {1}]
     ... ''')
-    >>> print(dojoir.apply(k, "pad_dims(t, 1, 8)").buffer("t").pad)
-    (0, 8)
+    >>> print(dojoir.apply(k, "pad_dims(t, 1, 8)"))
+    kernel f(N)
+    in  x: f32[N, 64]
+    out y: f32[N, 64]
+    tmp t: f32[N, 64] pad(0, 8)
+    <BLANKLINE>
+    N
+    | 64
+    | | t[{0}, {1}] = x[{0}, {1}]
+    | | y[{0}, {1}] = t[{0}, {1}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "pad_dims"

@@ -86,7 +86,8 @@ class Refusal(Exception):
 @dataclass(frozen=True)
 class Move(ABC):
     """One small rewrite of a kernel. Its fields are its arguments, in the order in which they are written; its
-    text is the pipeline element that applies it."""
+    text is the pipeline element that applies it. Labels stay on their scopes, and new scopes have none, unless the
+    docstring says otherwise."""
 
     name: ClassVar[str]
     targets: ClassVar[frozenset[str] | None] = None

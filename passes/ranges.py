@@ -219,7 +219,8 @@ class Collapse(Move):
 @dataclass(frozen=True)
 class Uncollapse(Undoing):
     """Makes two scopes again of a scope that stands for a nest with an inner extent of `inner`. The inverse of
-    `collapse`: it is for a body that uses {i} // `inner` and {i} % `inner`; for others `split` is.
+    `collapse`: it is for a body that uses {i} // `inner` and {i} % `inner`; for others `split` is. The label
+    stays on the outer scope.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -296,7 +297,8 @@ class Shift(Move):
     """Runs each iteration of a scope `by` later: what ran at i runs at i + `by`, under a guard.
 
     `by` is affine in the sizes and the iterators around the scope, and not negative there: with an iterator it
-    skews the nest. A shift by a negative takes such a shift back, with its guard: it is the inverse.
+    skews the nest (`skew` does that and makes a box of it). A shift by a negative takes such a shift back, with its
+    guard. The inverse is the same move, by the negative.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

@@ -50,8 +50,11 @@ class SplitReduction(Move):
     """Accumulates what a scope adds to one element of `buffer` into `factor` partial results, and those into the
     element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`.
 
-    Legal where the order of the accumulations is free. Source: the privatisation of reductions, as in R. Allen
-    and K. Kennedy, "Optimizing Compilers for Modern Architectures" (2001). The inverse is `merge_reduction`.
+    Legal where the order of the accumulations is free. The two new scopes have no labels. The inverse is
+    `merge_reduction`.
+
+    Source: the privatisation of reductions, as in R. Allen and K. Kennedy, "Optimizing Compilers for Modern
+    Architectures" (2001).
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

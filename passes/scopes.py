@@ -125,9 +125,9 @@ class Split(Move):
     """Strip-mines a scope: an outer scope over blocks of `factor` iterations, an inner one over each block.
 
     Where a bound of the extent is not known to be a multiple of the factor, the inner extent is a `min` that makes
-    the last block end there.
-    The label `j` stays on the outer scope, the inner one gets `j_in`. A mark `p` stays outside, `v` and `u` go to
-    the inner scope. Divisions that the inner extent decides are left out: {0} % 16 becomes {1}.
+    the last block end there. The label `j` stays on the outer scope, the inner one gets `j_in`. A mark `p` stays
+    outside, `v` and `u` go to the inner scope. Divisions that the inner extent decides are left out: {0} % 16
+    becomes {1}. The inverse is `unsplit`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

@@ -53,7 +53,8 @@ class Stage(Move):
 
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
     what is left runs from 0 to a constant or a size and is the index of the copy. The temporary is called
-    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The inverse is `unstage`.
+    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The scopes that copy have no
+    labels; all others keep theirs. The inverse is `unstage`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)

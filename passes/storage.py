@@ -85,8 +85,16 @@ class MaterializeDims(Move):
     ... | t[{0}] = 2 * x[{0}]
     ... | y[{0}] = t[{0}] + 1
     ... ''')
-    >>> dojoir.apply(k, "materialize_dims(t, 0)").buffer("t").dims[0].collapsed
-    False
+    >>> print(dojoir.apply(k, "materialize_dims(t, 0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    | y[{0}] = t[{0}] + 1
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "materialize_dims"
@@ -119,7 +127,8 @@ class MaterializeDims(Move):
 class PlaceBuffer(Move):
     """Chooses where a temporary lives: `heap`, `stack`, `reg` (registers) or `shared` (of a GPU's block).
 
-    What lives on the stack or in registers must have constant extents, collapsed dimensions aside.
+    What lives on the stack or in registers must have constant extents, collapsed dimensions aside. The inverse is
+    the same move, back to where it lived.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -130,8 +139,16 @@ class PlaceBuffer(Move):
     ... | t[{0}] = 2 * x[{0}]
     ... | y[{0}] = t[{0}] + 1
     ... ''')
-    >>> print(dojoir.apply(k, "place(t, reg)").buffer("t").storage)
-    reg
+    >>> print(dojoir.apply(k, "place(t, reg)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N~] reg
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    | y[{0}] = t[{0}] + 1
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "place"

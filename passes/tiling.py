@@ -30,7 +30,7 @@ TILE_SIZES = (16, 32, 64)
 @dataclass(frozen=True)
 class Tile(Move):
     """Tiles a nest of scopes, each the only child of the one before: `split` of each and `swap_scopes` until the
-    scopes over blocks are outside of those inside a block. Labels and marks as in `split`.
+    scopes over blocks are outside of those inside a block. Labels and marks as in `split`. The inverse is `untile`.
 
     Source: M. E. Wolf and M. S. Lam, "A data locality optimizing algorithm" (1991).
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import os
 import re
@@ -114,6 +115,17 @@ def test_the_tables_of_passes_and_targets_are_complete() -> None:
     text = README.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert rows == [*dojoir.PASSES, *dojoir.TARGETS]
+
+
+@pytest.mark.parametrize("kind", dojoir.MOVES, ids=lambda kind: kind.name)
+def test_a_move_shows_a_kernel_before_and_after_and_names_its_inverse(kind: type[dojoir.Move]) -> None:
+    text, _, after = inspect.cleandoc(kind.__doc__ or "").partition("dojoir.apply(")
+    assert "parse('''kernel " in text
+    assert "\nkernel " in after
+    sentences = " ".join(text.split("\n>>>")[0].split())
+    inverse = re.search(r"[Ii]nverse (?:of|is) (?:`(\w+)`|the same move)", sentences)
+    assert inverse, "the docstring does not say what the inverse is"
+    assert inverse[1] is None or inverse[1] in {move.name for move in dojoir.MOVES}
 
 
 # -- docstrings --------------------------------------------------------------------------------------------
