@@ -46,7 +46,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import NoReturn
+from typing import NoReturn, TypedDict, Unpack
 
 from dojoir.affine import Affine
 from dojoir.attributes import align_error, order_error, pad_error, storage_error, stream_error
@@ -170,6 +170,16 @@ class Array(Operand):
         raise ArgumentError(f"write {self.name}[()] *= … for a scalar", "wrong-rank")
 
 
+class Attributes(TypedDict, total=False):
+    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the bytes
+    that its start is a multiple of, and whether stores bypass the caches."""
+
+    order: Sequence[int] | None
+    pad: Sequence[int] | None
+    align: int
+    stream: bool
+
+
 class Builder:
     """What has been said of a kernel so far. `kernel` gives it, at any time when no scope is open."""
 
@@ -238,45 +248,22 @@ class Builder:
         self._fp = mode
 
     def input(
-        self,
-        name: str,
-        dtype: str,
-        dims: Sequence[str | Number] = (),
-        *,
-        order: Sequence[int] | None = None,
-        pad: Sequence[int] | None = None,
-        align: int = 0,
+        self, name: str, dtype: str, dims: Sequence[str | Number] = (), **attributes: Unpack[Attributes]
     ) -> Array:
         """An `in` buffer. A dimension is the name of a size or an affine value; none makes it a scalar."""
-        return self._declare("in", name, dtype, dims, "heap", order, pad, align)
+        return self._declare("in", name, dtype, dims, **attributes)
 
     def output(
-        self,
-        name: str,
-        dtype: str,
-        dims: Sequence[str | Number] = (),
-        *,
-        order: Sequence[int] | None = None,
-        pad: Sequence[int] | None = None,
-        align: int = 0,
-        stream: bool = False,
+        self, name: str, dtype: str, dims: Sequence[str | Number] = (), **attributes: Unpack[Attributes]
     ) -> Array:
         """An `out` buffer, as `input`. With `stream` its stores bypass the caches."""
-        return self._declare("out", name, dtype, dims, "heap", order, pad, align, stream=stream)
+        return self._declare("out", name, dtype, dims, **attributes)
 
     def inout(
-        self,
-        name: str,
-        dtype: str,
-        dims: Sequence[str | Number] = (),
-        *,
-        order: Sequence[int] | None = None,
-        pad: Sequence[int] | None = None,
-        align: int = 0,
-        stream: bool = False,
+        self, name: str, dtype: str, dims: Sequence[str | Number] = (), **attributes: Unpack[Attributes]
     ) -> Array:
         """An `inout` buffer, as `output`."""
-        return self._declare("inout", name, dtype, dims, "heap", order, pad, align, stream=stream)
+        return self._declare("inout", name, dtype, dims, **attributes)
 
     def temp(
         self,
@@ -285,15 +272,12 @@ class Builder:
         dims: Sequence[str | Number] = (),
         *,
         storage: str = "heap",
-        order: Sequence[int] | None = None,
-        pad: Sequence[int] | None = None,
-        align: int = 0,
-        stream: bool = False,
         collapsed: Sequence[int] = (),
+        **attributes: Unpack[Attributes],
     ) -> Array:
         """A `tmp` buffer, as `output`. The dimensions numbered in `collapsed`, and those written `"N~"`, have no
         storage of their own."""
-        return self._declare("tmp", name, dtype, dims, storage, order, pad, align, collapsed, stream)
+        return self._declare("tmp", name, dtype, dims, storage, collapsed, **attributes)
 
     def _declare(
         self,
@@ -301,11 +285,12 @@ class Builder:
         name: str,
         dtype: str,
         dims: Sequence[str | Number],
-        storage: str,
-        order: Sequence[int] | None,
-        pad: Sequence[int] | None,
-        align: int,
+        storage: str = "heap",
         collapsed: Sequence[int] = (),
+        *,
+        order: Sequence[int] | None = None,
+        pad: Sequence[int] | None = None,
+        align: int = 0,
         stream: bool = False,
     ) -> Array:
         self._check_new(name)

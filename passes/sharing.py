@@ -8,9 +8,10 @@ from typing import ClassVar
 
 from dojoir.dataflow import identity
 from dojoir.instances import accesses
-from dojoir.ir import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir import Access, Kernel, Node
 from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.storage import temporary
+from dojoir.rename import map_accesses
 
 
 @dataclass(frozen=True)
@@ -163,33 +164,14 @@ def _renamed(nodes: tuple[Node, ...], new: Renaming, only: str | None = None) ->
     """A tree with its accesses renamed, those of one buffer if `only` is given, and how many these were."""
     count = 0
 
-    def access(a: Access) -> Access:
+    def rename(access: Access) -> Access:
         nonlocal count
-        indices = tuple(access(i) if isinstance(i, Access) else i for i in a.indices)
-        if only is not None and a.buffer != only:
-            return Access(a.buffer, indices)
+        if only is not None and access.buffer != only:
+            return access
         count += 1
-        return Access(new(a.buffer, count - 1), indices)
+        return replace(access, buffer=new(access.buffer, count - 1), loc=None)
 
-    def expr(e: Expr) -> Expr:
-        match e:
-            case Access():
-                return access(e)
-            case Op(name, args):
-                return Op(name, tuple(map(expr, args)))
-            case Cast(dtype, arg):
-                return Cast(dtype, expr(arg))
-            case Const() | Index():
-                return e
-
-    def node(n: Node) -> Node:
-        match n:
-            case Statement(target, op, value):
-                return Statement(access(target), op, expr(value))
-            case Scope() | Guard():
-                return replace(n, body=tuple(map(node, n.body)))
-
-    return tuple(map(node, nodes)), count
+    return tuple(map_accesses(node, rename) for node in nodes), count
 
 
 def _names(nodes: tuple[Node, ...]) -> list[str]:
