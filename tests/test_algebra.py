@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ def test_both_sides_are_kernels_of_one_kind(rule: Rule) -> None:
     assert all(b in rule.right.buffers for b in rule.left.buffers)
     assert all(not rule.right.buffer(name).dims for name in rule.fresh)
     assert rules.source(rule.name).startswith("# ")
+
+
+def test_the_readme_names_every_rule() -> None:
+    readme = (Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
+    assert [name for name in rules.names() if f"`{name}`" not in readme] == []
 
 
 def some_sizes(rule: Rule) -> Iterator[symbolic.Sizes]:

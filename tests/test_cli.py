@@ -93,6 +93,19 @@ def test_names(shell: Shell) -> None:
     assert shell(stdin=out)[0].replace(" @i0", "") == PAIR
 
 
+def test_the_fp_mode(shell: Shell) -> None:
+    assert shell("pair.dojo", "--fp", "fast")[0] == PAIR.replace("(N)\n", "(N)\nfp fast\n")
+    assert shell("pair.dojo", "--fp", "reassoc") == (PAIR, "")
+    out, _ = shell("library:log_softmax", "--fp", "fast", "-p", "use_rule(0.0, online_softmax, n, z)")
+    assert "s[{0}] = s[{0}] * exp(m[{0}] - z) + exp(x[{0}, {1}] - z)" in out
+    _, err = shell("library:log_softmax", "-p", "use_rule(0.0, online_softmax, n, z)", status=1)
+    assert "error[needs-fast]" in err
+    _, err = shell("pair.dojo", "--fp", "loose", status=2)
+    assert "'loose'" in err
+    _, err = shell("--replay", "trace.json", "--fp", "fast", status=2)
+    assert "leave --fp out" in err
+
+
 def test_errors_have_a_place_and_a_caret(shell: Shell) -> None:
     out, err = shell(stdin=PAIR.replace("t[{0}] + 1", "tt[{0}] + 1"), status=1)
     assert out == ""
