@@ -171,8 +171,8 @@ class Array(Operand):
 
 
 class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the bytes
-    that its start is a multiple of, and whether stores bypass the caches."""
+    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
+    bytes that its start is a multiple of, and whether stores bypass the caches."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
