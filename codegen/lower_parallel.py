@@ -20,7 +20,8 @@ def parallel_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block
     prologue = Block()
     places: dict[str, Place] = {}
     for name, home in unit.homes.items():
-        if name not in state.places and home.lives == "heap" and not home.is_variable and depth < len(home.around):
+        inside = depth < len(home.around) and home.owner[: len(path)] == path
+        if name not in state.places and home.lives == "heap" and not home.is_variable and inside:
             places[name] = scopes.allocate(home, scopes.lane_copies(home), prologue)
     inner = replace(state, in_parallel=True, places={**state.places, **places})
     var = scopes.loop_var(scope, state)

@@ -15,6 +15,7 @@ from dojoir.codegen.lir_usage import Usage
 from dojoir.codegen.lir_walk import parts, statements, values
 from dojoir.codegen.simd_names import name_loads
 from dojoir.codegen.simd_pieces import in_pieces
+from dojoir.codegen.simd_registers import in_registers
 from dojoir.codegen.simd_rules import to_instructions
 from dojoir.codegen.simd_values import VectorSpelling, VectorValues
 
@@ -23,7 +24,7 @@ STRIPS = ("strips", "open strips")
 
 def print_simd(program: Program, isa: Isa) -> str:
     """`program`, lowered for `isa.target`, as one C11 source file with intrinsics; as `print_c` gives it else."""
-    legal = name_loads(to_instructions(in_pieces(program, isa), isa))
+    legal = name_loads(to_instructions(in_registers(in_pieces(program, isa)), isa))
     return printed(legal, SimdDialect(VectorSpelling(isa), isa, _carried(legal)))
 
 

@@ -20,6 +20,7 @@ from dojoir.codegen.lir import (
     Parallel,
     Prefetch,
     Program,
+    Splat,
     Stmt,
     Store,
     Stream,
@@ -46,21 +47,25 @@ class _Namer:
         return tuple(self._run(body))
 
     def _run(self, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-        held: dict[Load, Var] = {}
+        held: dict[Load | Splat, Var] = {}
+        repeated = _repeated(body)
         for stmt in body:
             found: list[Let] = []
 
-            def named(value: Value, held: dict[Load, Var] = held, found: list[Let] = found) -> Value:
-                if isinstance(value, Load) and value.type.lanes > 1:
+            def named(value: Value, held: dict[Load | Splat, Var] = held, found: list[Let] = found) -> Value:
+                if (isinstance(value, Load) and value.type.lanes > 1) or value in repeated:
+                    assert isinstance(value, Load | Splat)
                     if value not in held:
-                        held[value] = Var(value.type, self._fresh(value.buffer))
+                        loaded = value.arg if isinstance(value, Splat) else value
+                        assert isinstance(loaded, Load)
+                        held[value] = Var(value.type, self._fresh(loaded.buffer))
                         inner = rebuilt(value, named)
                         found.append(Let(held[value], inner))
                     return held[value]
                 return rebuilt(value, named)
 
             def inside(
-                value: Value, named: Callable[[Value], Value] = named, held: dict[Load, Var] = held
+                value: Value, named: Callable[[Value], Value] = named, held: dict[Load | Splat, Var] = held
             ) -> Value:
                 """A whole value: one that is just a load stays, if it is the first."""
                 if isinstance(value, Load) and value not in held:
@@ -100,12 +105,12 @@ class _Namer:
                 case Allocate() | Comment() | Fence() | Prefetch():
                     yield stmt
 
-    def _forget_inside(self, held: dict[Load, Var], stmt: Stmt) -> None:
+    def _forget_inside(self, held: dict[Load | Splat, Var], stmt: Stmt) -> None:
         inside = tuple(statements((stmt,)))
         assigned = {inner.var.name for inner in inside if isinstance(inner, Assign)}
         self._forget(held, assigned, {inner.buffer for inner in inside if isinstance(inner, Store | Stream)})
 
-    def _forget(self, held: dict[Load, Var], variables: set[str], buffers: set[str]) -> None:
+    def _forget(self, held: dict[Load | Splat, Var], variables: set[str], buffers: set[str]) -> None:
         """Forgets what was loaded from `buffers`, or from where `variables` said."""
         for load in list(held):
             read = {part.name for part in parts(load) if isinstance(part, Var)}
@@ -120,6 +125,18 @@ class _Namer:
             n += 1
         self.used.add(name)
         return name
+
+
+def _repeated(body: tuple[Stmt, ...]) -> frozenset[Value]:
+    """The elements in all lanes that a block, without those inside it, uses more than once."""
+    seen: set[Value] = set()
+    again: set[Value] = set()
+    for stmt in body:
+        for value in values(stmt):
+            for part in parts(value):
+                if isinstance(part, Splat) and isinstance(part.arg, Load):
+                    (again if part in seen else seen).add(part)
+    return frozenset(again)
 
 
 def _names(program: Program) -> Iterator[str]:

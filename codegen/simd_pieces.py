@@ -255,6 +255,31 @@ class _Cutter:
         return new
 
 
+def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
+    """A statement with the values that it computes itself changed."""
+    match stmt:
+        case Let(var, value) | Declare(var, value) | Assign(var, value):
+            return type(stmt)(var, change(value))
+        case Store():
+            return rebuilt_store(stmt, change)
+        case Stream(offset=offset, elements=elements):
+            return replace(stmt, offset=change(offset), elements=change(elements))
+        case Prefetch(offset=offset):
+            return replace(stmt, offset=change(offset))
+        case For(start=start, stop=stop):
+            return replace(stmt, start=change(start), stop=change(stop))
+        case Parallel(stop=stop):
+            return replace(stmt, stop=change(stop))
+        case If(condition=condition):
+            return replace(stmt, condition=change(condition))
+        case Fail(condition, status):
+            return Fail(change(condition), status)
+        case Allocate(array):
+            return Allocate(replace(array, elements=change(array.elements)))
+        case Comment() | Fence():
+            return stmt
+
+
 def rebuilt_store(stmt: Store, change: Callable[[Value], Value]) -> Store:
     """A store with its values changed."""
     return replace(

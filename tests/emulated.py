@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,13 +59,16 @@ def merged(sources: Sequence[str]) -> str:
     headers: dict[str, None] = {}
     pieces: dict[str, None] = {}
     for source in sources:
-        text = source.partition("\n\n")[2]
-        headers |= dict.fromkeys(re.findall(r"^#include .*\n", text, re.MULTILINE))
-        text = re.sub(r"^#include .*\n", "", text, flags=re.MULTILINE)
-        pieces |= dict.fromkeys(
-            re.findall(r"^#if.*?^#endif\n|^(?:// .*\n)*^[a-z].*?^}\n", text, re.DOTALL | re.MULTILINE)
-        )
-    return "".join([*headers, *(f"\n{piece}" for piece in pieces)])
+        lines: list[str] = []
+        for line in source.partition("\n\n")[2].splitlines():
+            if line.startswith("#include"):
+                headers[line] = None
+                continue
+            lines.append(line)
+            if line in ("}", "#endif"):
+                pieces["\n".join(lines).strip()] = None
+                lines = []
+    return "\n\n".join(["\n".join(headers), *pieces]) + "\n"
 
 
 def run(target: str, program: Path, trials: Sequence[tuple[int, Trial]], vlen: int = 128) -> list[Arrays]:
