@@ -33,9 +33,9 @@ def block_products(
     trace: Trace,
     rows: int = 8,
     columns: int = 32,
-    row_block: int = 192,
+    row_block: int = 96,
     column_block: int = 1024,
-    sum_block: int = 256,
+    sum_block: int = 512,
 ) -> None:
     """Gives each product of matrices, a nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)` with the operands
     stored in any order, three levels of blocking: blocks of b of `sum_block` by `column_block` elements and of a of
@@ -48,8 +48,8 @@ def block_products(
     >>> trace = dojoir.PASSES["block_products"].on(dojoir.kernels.load("matmul_nt"))
     >>> print("\\n".join(line for line in str(trace.kernel).splitlines() if line.startswith("tmp")))
     tmp c_tile: f32[8, 32] reg
-    tmp b_panel: f32[32, 32, 256] order(0, 2, 1)
-    tmp a_panel: f32[24, 8, 256] order(0, 2, 1)
+    tmp b_panel: f32[32, 32, 512] order(0, 2, 1)
+    tmp a_panel: f32[12, 8, 512] order(0, 2, 1)
     """
     for product in reversed(list(products(trace.kernel))):
         operands = _operands(product)
