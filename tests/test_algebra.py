@@ -19,7 +19,7 @@ from dojoir import rules
 from dojoir.affine import Affine
 from dojoir.dataflow import compare, is_exact
 from dojoir.errors import ArgumentError
-from dojoir.ir import Access, Const, Extent, Kernel, Statement
+from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement, expr_accesses
 from dojoir.match import Rule, RuleUse
 from dojoir.printer import to_text
 
@@ -38,6 +38,15 @@ def test_both_sides_are_kernels_of_one_kind(rule: Rule) -> None:
         rule.name, rule.right.sizes, rule.right.arguments)  # fmt: skip
     assert all(b in rule.right.buffers for b in rule.left.buffers)
     assert all(not rule.right.buffer(name).dims for name in rule.fresh)
+    for side in (rule.left, rule.right):
+        read = {access.buffer for site in side.sites for access in expr_accesses(site.statement.value)}
+        assert read.issuperset(rule.inputs)
+        assert {str(s.extent.bounds[0]) for _, s in side.walk() if isinstance(s, Scope)} == {
+            s.name for s in rule.left.sizes
+        }
+    for buffer in rule.left.buffers:  # an extent that depends on iterators says so of those before it
+        names = [str(dim.extent) for dim in buffer.dims]
+        assert all(rule.reach[name] in (0, at) for at, name in enumerate(names))
     assert rules.source(rule.name).startswith("# ")
 
 
@@ -47,9 +56,9 @@ def test_the_readme_names_every_rule() -> None:
 
 
 def some_sizes(rule: Rule) -> Iterator[symbolic.Sizes]:
-    """Sizes from 0 (1 where a statement uses them) to 3, and ones that differ between iterations where they may."""
+    """Sizes from 0 (1 where a statement uses them) to 3 or 2, and ones that differ between iterations where they may."""
     names = [size.name for size in rule.left.sizes]
-    for values in product(range(4), repeat=len(names)):
+    for values in product(range(4 if len(names) < 3 else 3), repeat=len(names)):
         chosen = dict(zip(names, values, strict=True))
         if all(chosen[name] for name in rule.numbers):
             yield {name: (lambda at, value=value: value) for name, value in chosen.items()}
