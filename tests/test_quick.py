@@ -1,0 +1,222 @@
+"""Quick answers of the checker: what is seen from the text, broken values, and answers that are kept."""
+
+from __future__ import annotations
+
+from random import Random
+from threading import Thread
+
+import pytest
+from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, start_kernel
+
+import dojoir
+from dojoir import wellformed
+from dojoir.dataflow import InstanceMap, compare, identity, is_legal, is_plain
+from dojoir.ir import Kernel
+from dojoir.limits import StepLimitReached, limited
+from dojoir.passes.move import Refusal, Rewrite
+
+NEST = """kernel f(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+{0}
+"""
+
+
+def nest(*lines: str) -> Kernel:
+    kernel = dojoir.parse(NEST.format("\n".join(lines)))
+    dojoir.prove(kernel)
+    return kernel
+
+
+ROWS = ("N", "| M", "| | y[{0}, {1}] = 2 * x[{0}, {1}]")
+
+
+def is_seen(before: Kernel, after: Kernel, instances: InstanceMap | None = None) -> bool:
+    return is_plain(before, after, identity(after) if instances is None else instances)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        "split(0, 4)", "split(0.0, 16)", "cut(0, N - 1)", "cut(0.0, 1)", "peel(0)", "shift(0, 3)",
+        "shift(0.0, {0})", "skew(0, 1)", "tile(0, 0.0, 8, 16)", "swap_scopes(0)", "stage(0, x, t, in)", "stage(0, y, t, out)",
+        "stage(0.0, x, t, in)", "stage(0.0, y, t, out)",
+    ],
+)  # fmt: skip
+def test_it_is_seen_from_the_text(move: str) -> None:
+    kernel = nest(*ROWS)
+    done = dojoir.parse_move(move).rewrite(kernel)
+    assert is_plain(kernel, done.kernel, done.instances)
+    assert full_answer(kernel, done.kernel, done) is None
+
+
+WRONG = {
+    "one iteration less": ("N - 1", "| M", "| | y[{0}, {1}] = 2 * x[{0}, {1}]"),
+    "blocks that lose the rest": ("N // 4", "| 4", "| | M", "| | | y[4*{0} + {1}, {2}] = 2 * x[4*{0} + {1}, {2}]"),
+    "the last block too long": (
+        "(N + 3) // 4",
+        "| 4",
+        "| | M",
+        "| | | y[4*{0} + {1}, {2}] = 2 * x[4*{0} + {1}, {2}]",
+    ),
+    "another element": ("N", "| M", "| | y[{0}, {1}] = 2 * x[{0}, 0]"),
+    "a gap between the ranges": (
+        *("1", "| M", "| | y[{0}, {1}] = 2 * x[{0}, {1}]"),
+        *("N - 2", "| M", "| | y[{0} + 2, {1}] = 2 * x[{0} + 2, {1}]"),
+    ),
+    "a guard too much": ("N", "| M", "| | if {0} >= 1", "| | | y[{0}, {1}] = 2 * x[{0}, {1}]"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_loops_are_not_seen_to_be_alike(name: str) -> None:
+    before = nest(*ROWS)
+    after = dojoir.parse(NEST.format("\n".join(WRONG[name])))
+    moves = map(dojoir.parse_move, ("split(0, 4)", "cut(0, 1)"))
+    for instances in (identity(after), *(move.rewrite(before).instances for move in moves)):
+        if len(instances.origins) == len(after.sites):
+            assert not is_plain(before, after, instances)
+
+
+CHAIN = """kernel f(N, M)
+inout a: f32[N, M]
+out s: f32[N]
+tmp t: f32[N]
+N
+| t[{{0}}] = a[{{0}}, 0]
+| M
+| | a[{{0}}, {{1}}] = a[{}] + t[{{0}}]
+| s[{{0}}] = t[{{0}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "move", "legal"),
+    [
+        ("{0}, {1}", "parallelize(0)", True),
+        ("{0}, {1}", "vectorize(0.1)", True),
+        ("{0}, M - 1 - {1}", "parallelize(0)", True),
+        ("{0}, M - 1 - {1}", "vectorize(0.1)", False),
+        ("N - 1 - {0}, {1}", "parallelize(0)", False),
+        ("{0}, {1}", "split_scopes(0, 1)", True),
+        ("{0}, {1}", "swap_siblings(0.1)", True),
+        ("{0}, {1}", "swap_siblings(0.0)", False),
+        ("N - 1 - {0}, {1}", "split_scopes(0, 1)", True),
+    ],
+)
+def test_conflicts(source: str, move: str, legal: bool) -> None:
+    kernel = dojoir.parse(CHAIN.format(source))
+    assert bool(dojoir.check(kernel, move)) == legal
+    assert (dojoir.parse_move(move) in dojoir.moves(kernel)) == legal
+
+
+STAGED = """kernel f(N)
+inout a: f32[N, 8]
+tmp t: f32[{0}]
+N
+| {1}
+| | t[{{1}}] = a[{{0}}, {{1}}]
+| 4
+| | t[{{1}} + {2}] += 1
+| {3}
+| | a[{{0}}, {{1}}] = t[{{1}}]
+"""
+
+ON_THE_ARRAY = """kernel f(N)
+inout a: f32[N, 8]
+N
+| 4
+| | a[{0}, {1} + 4] += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "legal"),
+    [
+        (("8", "8", "4", "8"), True),
+        (("8", "8", "3", "8"), False),  # another part of the array
+        (("8", "7", "4", "7"), False),  # not all is copied
+        (("8", "8", "4", "7"), False),  # not all is copied back
+        (("8", "7", "4", "8"), False),  # what is copied back was never written
+    ],
+)
+def test_copies(parts: tuple[str, ...], legal: bool) -> None:
+    before, after = dojoir.parse(ON_THE_ARRAY), dojoir.parse(STAGED.format(*parts))
+    instances = InstanceMap((None, *identity(before).origins, None))
+    assert not is_plain(before, after, instances) or legal
+    assert bool(compare(before, after, instances)) == legal
+
+
+def decided(before: Kernel, done: Rewrite) -> tuple[bool, bool] | None:
+    """What is said without a reason, and by the comparison with one; None where that is not known."""
+    verdict = compare(before, done.kernel, done.instances, 300_000)
+    if verdict.status == "unknown":
+        return None
+    return is_legal(before, done.kernel, done.instances), bool(verdict)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_quick_answers_are_those_of_the_full_comparison(block: int) -> None:
+    seen = 0
+    for number in range(5):
+        random = Random(f"quick {block} {number}")
+        kernel, _ = start_kernel(random)
+        for move in draw_moves(kernel, random, 12):
+            try:
+                done = move.rewrite(kernel)
+            except (Refusal, dojoir.DojoError):
+                continue
+            answers = decided(kernel, done)
+            if answers is None:
+                continue
+            assert answers[0] == answers[1], f"{move}\n{kernel}"
+            if done.instances.rule is not None:
+                continue
+            try:
+                with limited(300_000):
+                    quick = is_plain(*done.instances.forth(kernel, done.kernel))
+                    full = full_answer(kernel, done.kernel, done) if quick else None
+            except StepLimitReached:
+                continue
+            seen += quick
+            assert full is None or full.code in MARK_CODES | BEYOND_FULL, f"{move}: {full}\n{kernel}"
+    assert seen > 5
+
+
+def fresh(kernel: Kernel) -> list[str]:
+    """The legal moves by a thread of its own, which has kept no answers."""
+    found: list[str] = []
+    thread = Thread(target=lambda: found.extend(map(str, dojoir.moves(kernel))))
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_no_list_of_moves_depends_on_what_was_kept() -> None:
+    random = Random("kept")
+    for name in ("softmax", "matmul", "transpose"):
+        kernel = dojoir.kernels.load(name)
+        for _ in range(3):
+            legal = dojoir.moves(kernel)
+            assert list(map(str, legal)) == fresh(kernel)
+            kernel = dojoir.apply(kernel, random.choice(legal))
+
+
+def test_a_listed_move_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = dojoir.kernels.load("softmax")
+    legal = dojoir.moves(kernel)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("proved again")
+
+    monkeypatch.setattr("dojoir.passes.engine.compare", refuse)
+    monkeypatch.setattr("dojoir.passes.engine.prove", refuse)
+    for move in legal:
+        assert dojoir.apply(kernel, move) != kernel or move.name in {"label", "unlabel"}
+
+
+def test_what_a_legal_move_gives_is_well_formed() -> None:
+    kernel = dojoir.kernels.load("softmax")
+    for move in dojoir.moves(kernel)[::5]:
+        text = dojoir.to_text(dojoir.apply(kernel, move))
+        wellformed.prove(dojoir.parse(text))
