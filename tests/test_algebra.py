@@ -56,7 +56,7 @@ def test_the_readme_names_every_rule() -> None:
 
 
 def some_sizes(rule: Rule) -> Iterator[symbolic.Sizes]:
-    """Sizes from 0 (1 where a statement uses them) to 3 or 2, and ones that differ between iterations where they may."""
+    """Sizes from 0 (1 where a statement uses them) to 2 or 3, and uneven ones where a rule allows them."""
     names = [size.name for size in rule.left.sizes]
     for values in product(range(4 if len(names) < 3 else 3), repeat=len(names)):
         chosen = dict(zip(names, values, strict=True))
