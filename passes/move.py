@@ -10,7 +10,7 @@ from typing import ClassVar, NewType, get_type_hints
 
 from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.errors import ArgumentError, DojoError
+from dojoir.errors import DojoError
 from dojoir.grammar import parse_affine, parse_conditions, parse_extent
 from dojoir.ir import Condition, Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
 from dojoir.words import name_error
@@ -104,10 +104,10 @@ class Move(ABC):
         """Every way to write this move on the kernel that the shape of the tree allows, legal or not, in the
         order of the text."""
 
+    @abstractmethod
     def inverse(self, before: Kernel) -> Move:
         """The move that takes this one back: after this one on `before`, it gives the canonical text of `before`
-        again. Only labels may differ. Raises ArgumentError where there is none, as the move then says."""
-        raise ArgumentError(f"{self.name} has no inverse but undo in its trace", "no-inverse")
+        again. Only labels may differ."""
 
     def arguments(self) -> tuple[str | int | tuple[str, ...] | tuple[int, ...], ...]:
         """The values of the fields."""

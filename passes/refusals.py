@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.errors import ArgumentError, Diagnostic
+from dojoir.errors import ArgumentError, Diagnostic, Source
 from dojoir.ir import Buffer, Kernel, Path
 from dojoir.locate import place
 from dojoir.passes.move import BufferName, Move, Refusal
@@ -34,10 +34,23 @@ def compared(kernel: Kernel, move: Move, verdict: Verdict) -> Verdict:
     """What the checker says of a move's rewrite, with the move in its message; the kernel after the move, where it
     is shown, is called that."""
     found = verdict.diagnostic
-    source = found.source
-    if source is not None and source.name == kernel.name and source.text not in {to_text(kernel), _text(kernel)}:
-        source = replace(source, name=f"{kernel.name} after {move}")
-    return replace(verdict, diagnostic=replace(found, message=f"{move}: {found.message}", source=source))
+    known = {to_text(kernel), _text(kernel)}
+
+    def called(source: Source | None) -> Source | None:
+        if source is None or source.name != kernel.name or source.text in known:
+            return source
+        return replace(source, name=f"{kernel.name} after {move}")
+
+    return replace(
+        verdict,
+        diagnostic=replace(
+            found,
+            message=f"{move}: {found.message}",
+            source=called(found.source),
+            notes=tuple(replace(note, source=called(note.source)) for note in found.notes),
+            parties=tuple(replace(party, source=called(party.source) or party.source) for party in found.parties),
+        ),
+    )
 
 
 def _text(kernel: Kernel) -> str:

@@ -23,6 +23,7 @@ from dojoir.passes.move import Move, fresh_name, siblings
 from dojoir.passes.order import SwapSiblings
 from dojoir.passes.places import located
 from dojoir.passes.scopes import JoinScopes, SwapScopes
+from dojoir.passes.staging import Stage
 from dojoir.passes.storage import PlaceBuffer, ReuseDims
 from dojoir.passes.tiling import Tile
 from dojoir.printer import format_extent
@@ -97,6 +98,8 @@ def _alternatives(kernel: Kernel, move: Move, verdict: Verdict) -> Iterator[Alte
             rest = ", ".join(map(str, sizes))
             if len(places) == 2:
                 yield from _to_nest(kernel, kernel.path(places[0]), f"tile({{0}}, {{1}}, {rest})")
+        case Stage(node, buffer, copy, direction):
+            yield from _further_inside(kernel, kernel.path(node), f"stage({{}}, {buffer}, {copy}, {direction})")
         case SwapSiblings(node):
             yield from _other_places(kernel, move, siblings(kernel, kernel.path(node)))
         case Vectorize(scope) | Parallelize(scope) | Unroll(scope):
@@ -220,6 +223,14 @@ def _to_nest(kernel: Kernel, path: Path, move: str) -> Iterator[Alternative]:
         node = kernel.at(child)
         if isinstance(node, Scope) and len(node.body) == 1 and isinstance(node.body[0], Scope):
             yield Alternative((), move.format(format_path(child), format_path((*child, 0))))
+
+
+def _further_inside(kernel: Kernel, path: Path, move: str) -> Iterator[Alternative]:
+    """The same move on a scope inside, the outermost first."""
+    inside = [p for p, node in kernel.walk() if isinstance(node, Scope) and len(p) > len(path)]
+    for inner in sorted(inside, key=lambda p: (len(p), p)):
+        if inner[: len(path)] == path:
+            yield Alternative((), move.format(format_path(inner)))
 
 
 def _other_places(kernel: Kernel, move: Move, nodes: tuple[Node, ...]) -> Iterator[Alternative]:
