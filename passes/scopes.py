@@ -19,6 +19,7 @@ from dojoir.ir import (
     substitute,
     substitute_iterators,
 )
+from dojoir.marks import constant_bound
 from dojoir.passes.indices import map_indices, without_divisions
 from dojoir.passes.move import (
     Formula,
@@ -162,8 +163,7 @@ class Split(Move):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, scope in scopes(kernel):
-            constant = scope.extent.constant
-            for factor in _factors(constant):
+            for factor in _factors(constant_bound(scope)):
                 yield cls(Place(format_path(path)), factor)
 
 
@@ -317,12 +317,12 @@ def _substitute_sizes(mapping: dict[str, Affine]) -> Replace:
     )
 
 
-def _factors(extent: int | None) -> list[int]:
-    """The factors listed for an extent: powers of two, and the divisors of a small constant."""
-    if extent is None:
+def _factors(most: int | None) -> list[int]:
+    """The factors listed for a scope that runs at most so often: powers of two, and divisors of that if small."""
+    if most is None:
         return list(SPLIT_FACTORS)
-    divisors = [d for d in range(2, min(extent, 65)) if extent % d == 0]
-    return sorted({*divisors, *(f for f in SPLIT_FACTORS if f < extent)})
+    divisors = [d for d in range(2, min(most, 65)) if most % d == 0]
+    return sorted({*divisors, *(f for f in SPLIT_FACTORS if f < most)})
 
 
 def split_reversibly(move: Move, kernel: Kernel, attempt: Callable[[bool], Rewrite]) -> Rewrite:

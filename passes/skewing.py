@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dojoir.affine import Affine, Iter
-from dojoir.ir import Condition, Extent, Guard, Kernel, Path, Scope, substitute, substitute_iterators
+from dojoir.ir import (
+    Condition,
+    Extent,
+    Guard,
+    Kernel,
+    Path,
+    Scope,
+    expr_accesses,
+    substitute,
+    substitute_iterators,
+)
 from dojoir.passes.move import (
     Move,
     Place,
@@ -24,7 +34,7 @@ from dojoir.passes.move import (
 )
 
 FACTORS = (1, 2)
-"""The factors that are listed."""
+"""The factors that are listed, for nests that read what they write."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class Skew(Move):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, scope in scopes(kernel):
-            if len(scope.body) == 1 and isinstance(scope.body[0], Scope):
+            if len(scope.body) == 1 and isinstance(scope.body[0], Scope) and _reads_what_it_writes(kernel, path):
                 for factor in FACTORS:
                     yield cls(place_of(path), factor)
 
@@ -137,6 +147,14 @@ class Unskew(Undoing):
                     factor = first.right.coefficient(Iter(kernel.depth_of(path)))
                     if factor > 0 and first.right == Affine.iterator(kernel.depth_of(path)) * factor:
                         yield cls(place_of(path), factor)
+
+
+def _reads_what_it_writes(kernel: Kernel, path: Path) -> bool:
+    """Whether some array is both read and written inside a node: else no order of its iterations is forced, and
+    nothing is gained by a skew."""
+    inside = [site.statement for site in kernel.sites if site.path[: len(path)] == path]
+    written = {statement.target.buffer for statement in inside}
+    return any(access.buffer in written for s in inside for access in expr_accesses(s.value))
 
 
 def _largest(end: Affine, t: Affine, extent: Affine, path: Path) -> Affine:

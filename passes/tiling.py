@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from dojoir.dataflow import identity
 from dojoir.ir import Extent, Kernel, Path, Scope
+from dojoir.marks import constant_bound
 from dojoir.passes.move import (
     Formula,
     Move,
@@ -93,11 +94,14 @@ class Tile(Move):
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, scope in scopes(kernel):
             nest = [place_of(path)]
+            most = constant_bound(scope)
             while len(scope.body) == 1 and isinstance(scope.body[0], Scope) and len(nest) < 3:
                 scope = scope.body[0]
                 nest.append(place_of(path + (0,) * len(nest)))
+                most = min(filter(None, (most, constant_bound(scope))), default=None)
                 for size in TILE_SIZES:
-                    yield cls(tuple(nest), (size,) * len(nest))
+                    if most is None or size < most:
+                        yield cls(tuple(nest), (size,) * len(nest))
 
 
 @dataclass(frozen=True)
