@@ -26,6 +26,7 @@ from dojoir.codegen.lir import (
     Binary,
     Declare,
     Function,
+    Instruct,
     Program,
 )
 from dojoir.codegen.lir_ranges import Range, loop_ranges
@@ -81,7 +82,7 @@ def printed(program: Program, dialect: Dialect) -> str:
     code = "\n".join([*dialect.helpers(), code])
     code = "\n".join(filter(None, [prelude(code), code]))
     includes = [f"#include <{header}>" for header in (*dialect.headers(), *headers(code))]
-    top = [*_title(program, dialect), "", *includes, ""]
+    top = [*_title(program, dialect), "", *includes, *_included(program), ""]
     if _multiplies(program):
         top += ["#if !defined(__GNUC__) || defined(__clang__)", "#pragma STDC FP_CONTRACT OFF", "#endif", ""]
     return "\n".join(piece for line in [*top, *code.splitlines()] for piece in broken(line)) + "\n"
@@ -97,6 +98,18 @@ def _multiplies(program: Program) -> bool:
         for root in roots
         for part in parts(root)
     )
+
+
+def _included(program: Program) -> Iterator[str]:
+    """What the instructions of a program include, where the compiler has them."""
+    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    for stmt in statements(program.body):
+        if isinstance(stmt, Instruct):
+            found[stmt.instruction.when, stmt.instruction.headers] = None
+    for when, names in found:
+        yield f"#if {when}"
+        yield from (f"#include <{header}>" for header in names)
+        yield "#endif"
 
 
 def _title(program: Program, dialect: Dialect) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from dojoir.codegen.lir import Allocate, Assign, Declare, For, Let, Parallel, Program
+from dojoir.codegen.lir import Allocate, Assign, Declare, For, Instruct, Let, Parallel, Program, Stmt
 from dojoir.codegen.lir_walk import statements
 
 _KEYWORDS = """
@@ -78,7 +78,7 @@ def symbol(name: str) -> str:
 
 def identifiers(program: Program) -> Mapping[str, str]:
     """What each variable, array and function of a program is called in C."""
-    taken: set[str] = set()
+    taken = {word for stmt in statements(program.body) for word in _spelled(stmt)}
     names: dict[str, str] = {}
     for name in _names(program):
         if name in names:
@@ -89,6 +89,12 @@ def identifiers(program: Program) -> Mapping[str, str]:
         taken.add(plain)
         names[name] = plain
     return names
+
+
+def _spelled(stmt: Stmt) -> Iterable[str]:
+    """The words that an instruction is spelled with: it may declare variables of its own."""
+    if isinstance(stmt, Instruct) and stmt.instruction.c is not None:
+        yield from re.findall(r"[A-Za-z_]\w*", re.sub(r"\{\w+\}", "", stmt.instruction.c))
 
 
 def _names(program: Program) -> Iterable[str]:

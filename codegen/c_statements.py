@@ -17,10 +17,12 @@ from dojoir.codegen.lir import (
     Comment,
     Const,
     Declare,
+    Element,
     Fail,
     Fence,
     For,
     If,
+    Instruct,
     Let,
     Load,
     Parallel,
@@ -98,6 +100,8 @@ class Statements:
                 yield "stream_fence();"
             case Prefetch():
                 yield self._prefetch(stmt)
+            case Instruct():
+                yield from self._instruct(stmt, around)
             case Allocate(array):
                 yield from self._local(array)
             case For():
@@ -135,6 +139,21 @@ class Statements:
         name = self.values.names[prefetch.buffer]
         offset = self.values.text(prefetch.offset, True)
         return f"prefetch_{'write' if prefetch.write else 'read'}({name}, sizeof *{name}, {offset});"
+
+    def _instruct(self, stmt: Instruct, around: Around) -> Iterator[str]:
+        """As the instruction, where the compiler has it."""
+        spelled: dict[str, str] = {}
+        for name, operand in stmt.operands:
+            if isinstance(operand, Element):
+                place = self.values.place(operand.buffer, operand.offset)
+                spelled[name] = f"&{place}" if stmt.instruction.operands[name].dims else str(place)
+            else:
+                spelled[name] = self.values.text(operand).within(Level.PRIMARY)
+        yield f"#if {stmt.instruction.when}"
+        yield stmt.instruction.in_c(spelled)
+        yield "#else"
+        yield from self.block(stmt.otherwise, around)
+        yield "#endif"
 
     def _record(self, condition: Text, status: int) -> str:
         """Keeps the highest status of all failures, whatever order they come in."""

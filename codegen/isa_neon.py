@@ -123,7 +123,7 @@ def _keep(count: int) -> str:
 NEON = Isa(
     name="neon",
     about="C11 with the intrinsics of 64-bit Arm's NEON",
-    target=Target("neon", 128, "scalar", registers=32),
+    target=Target("neon", 128, "scalar", registers=32, streams=False),
     words=_words,
     table=tuple(rows(_NEON)),
     most_bits=128,

@@ -184,7 +184,7 @@ _RVV += "".join(
 RVV = Isa(
     name="rvv",
     about="C11 with the intrinsics of RISC-V's V 1.0, for vectors of 128 bits or more",
-    target=Target("rvv", 128, "vl", registers=32),
+    target=Target("rvv", 128, "vl", registers=32, streams=False),
     words=_words,
     table=tuple(rows(_RVV)),
     most_bits=1024,

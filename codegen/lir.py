@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dojoir.dtypes import BOOL, I64, DType
+from dojoir.instruction import Instruction
 
 
 @dataclass(frozen=True)
@@ -280,6 +281,25 @@ class Prefetch:
 
 
 @dataclass(frozen=True)
+class Element:
+    """The element of `buffer` at `offset`, which may be the first of several."""
+
+    buffer: str
+    offset: Value
+
+
+@dataclass(frozen=True)
+class Instruct:
+    """An instruction on operands, by name: the element with which an array begins, the value of a scalar, or for a
+    scalar that it writes, its element or variable. `otherwise` does the same in other words: for a C compiler that
+    may not have the instruction."""
+
+    instruction: Instruction
+    operands: tuple[tuple[str, Element | Value], ...]
+    otherwise: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
 class Array:
     """A buffer of the program: `elements` of `dtype` (the type as stored; packed types as u16 or u8), aligned
     to `align` bytes (0: that of an element). `lives` is argument, heap, stack, reg or shared."""
@@ -355,7 +375,22 @@ class Comment:
     text: str
 
 
-Stmt = Let | Declare | Assign | Store | Stream | Fence | Prefetch | Allocate | For | Parallel | If | Fail | Comment
+Stmt = (
+    Let
+    | Declare
+    | Assign
+    | Store
+    | Stream
+    | Fence
+    | Prefetch
+    | Instruct
+    | Allocate
+    | For
+    | Parallel
+    | If
+    | Fail
+    | Comment
+)
 
 
 def stream_alignment(kind: Type) -> int:

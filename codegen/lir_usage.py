@@ -16,10 +16,12 @@ from dojoir.codegen.lir import (
     Compare,
     Const,
     Declare,
+    Element,
     Fail,
     For,
     Function,
     If,
+    Instruct,
     Let,
     Load,
     Parallel,
@@ -32,7 +34,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import operands, statements
+from dojoir.codegen.lir_walk import buffers, operands, statements
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,9 @@ def statement_positions(stmt: Stmt, positions: frozenset[str]) -> Iterator[tuple
             yield elements, True
         case Prefetch(_, offset):
             yield offset, True
+        case Instruct(operands=given):
+            for _, operand in given:
+                yield (operand.offset, True) if isinstance(operand, Element) else (operand, False)
         case Allocate(array):
             yield array.elements, True
         case For(start=start, stop=stop):
@@ -169,8 +174,8 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
         match stmt:
             case For(reductions=reductions):
                 live.update(var.name for _, var in reductions)
-            case Stream(source=source):
-                live.add(source)
+            case Stream() | Instruct():
+                live.update(buffers(stmt))
     waiting = list(live)
     while waiting:
         new = sources.get(waiting.pop(), set()) - live

@@ -17,11 +17,13 @@ from dojoir.codegen.lir import (
     Const,
     Convert,
     Declare,
+    Element,
     Fail,
     Fence,
     Fma,
     For,
     If,
+    Instruct,
     Iota,
     Let,
     Load,
@@ -78,6 +80,25 @@ def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
             return replace(value, args=tuple(map(change, args)))
 
 
+def rebuilt_instruct(stmt: Instruct, change: Callable[[Value], Value]) -> Instruct:
+    """An instruction with the values of its operands changed, but not those that it assigns."""
+    operands: list[tuple[str, Element | Value]] = []
+    for name, operand in stmt.operands:
+        if isinstance(operand, Element):
+            operands.append((name, Element(operand.buffer, change(operand.offset))))
+        else:
+            written = stmt.instruction.operands[name].role != "in"
+            operands.append((name, operand if written else change(operand)))
+    return replace(stmt, operands=tuple(operands))
+
+
+def written_by(stmt: Instruct) -> tuple[set[str], set[str]]:
+    """The names of the variables and of the buffers that an instruction writes."""
+    given = [operand for name, operand in stmt.operands if stmt.instruction.operands[name].role != "in"]
+    variables = {operand.name for operand in given if isinstance(operand, Var)}
+    return variables, {operand.buffer for operand in given if isinstance(operand, Element)}
+
+
 def parts(value: Value) -> Iterator[Value]:
     """`value` and everything inside it, outermost first."""
     yield value
@@ -96,6 +117,8 @@ def values(stmt: Stmt) -> tuple[Value, ...]:
             return (offset, elements)
         case Prefetch(offset=offset):
             return (offset,)
+        case Instruct(operands=given):
+            return tuple(operand.offset if isinstance(operand, Element) else operand for _, operand in given)
         case Allocate(array):
             return (array.elements,)
         case For(start=start, stop=stop):
@@ -117,6 +140,8 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return (prologue, body, epilogue)
         case If(then=then, otherwise=otherwise):
             return (then, otherwise)
+        case Instruct(otherwise=otherwise):
+            return (otherwise,)
         case Let() | Declare() | Assign() | Store() | Stream() | Prefetch():
             return ()
         case Fence() | Allocate() | Fail() | Comment():
@@ -139,6 +164,8 @@ def buffers(stmt: Stmt) -> Iterator[str]:
         case Stream(buffer, source=source):
             yield buffer
             yield source
+        case Instruct(operands=given):
+            yield from (operand.buffer for _, operand in given if isinstance(operand, Element))
     for value in values(stmt):
         for part in parts(value):
             if isinstance(part, Load | AddressOf):

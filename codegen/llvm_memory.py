@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dojoir.codegen import llvm_text as text
 from dojoir.codegen.arith import add, integer, known
-from dojoir.codegen.lir import INDEX, Load, Prefetch, Store, Type, Value, stream_alignment
+from dojoir.codegen.lir import INDEX, Element, Instruct, Load, Prefetch, Store, Type, Value, Var, stream_alignment
 from dojoir.dtypes import BOOL, DTYPES, DType
 
 if TYPE_CHECKING:
@@ -47,6 +47,31 @@ def prefetch(values: Values, statement: Prefetch) -> None:
     pointer = _address(values, statement.buffer, statement.offset, inbounds=False)
     code.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
     code.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(statement.write)}, i32 3, i32 1)")
+
+
+def instruct(values: Values, statement: Instruct) -> None:
+    """The call that an instruction is: its operands loaded as the types of the call, its result stored."""
+    call, code = statement.instruction.llvm, values.code
+    assert call is not None, "the target has the instruction"
+    operands = dict(statement.operands)
+    given: list[str] = []
+    for kind, name, is_operand in call.arguments:
+        operand = operands[name] if is_operand else None
+        if isinstance(operand, Element):
+            pointer = _address(values, operand.buffer, operand.offset, inbounds=True)
+            align = values.arrays[operand.buffer][1].itemsize
+            given.append(f"{kind} {code.value(f'load {kind}, ptr {pointer}, align {align}')}")
+        else:
+            given.append(f"{kind} {name if operand is None else values.operand(operand)}")
+    code.module.declare(call.function, call.kind, ", ".join(kind for kind, _, _ in call.arguments))
+    result = code.value(f"call {call.flags}{call.kind} @{call.function}({', '.join(given)})")
+    target = operands[call.result]
+    if isinstance(target, Element):
+        pointer = _address(values, target.buffer, target.offset, inbounds=True)
+        code.do(f"store {call.kind} {result}, ptr {pointer}, align {values.arrays[target.buffer][1].itemsize}")
+    else:
+        assert isinstance(target, Var)
+        code.do(f"store {call.kind} {result}, ptr {values.cells[target.name]}")
 
 
 def _read(values: Values, value: Load, held: Type) -> str:

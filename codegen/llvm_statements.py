@@ -19,6 +19,7 @@ from dojoir.codegen.lir import (
     Fence,
     For,
     If,
+    Instruct,
     Let,
     Parallel,
     Prefetch,
@@ -30,7 +31,7 @@ from dojoir.codegen.lir import (
     Var,
 )
 from dojoir.codegen.lir_walk import statements
-from dojoir.codegen.llvm_memory import prefetch, store
+from dojoir.codegen.llvm_memory import instruct, prefetch, store
 from dojoir.codegen.llvm_values import Values
 
 ALIGN = 64
@@ -100,6 +101,8 @@ class Statements:
                 code.do(code.module.fence)
             case Prefetch():
                 prefetch(values, statement)
+            case Instruct():
+                instruct(values, statement)
             case Allocate(array):
                 values.arrays[array.name] = (self._allocate(array), array.dtype)
             case For(kind="unroll"):

@@ -146,7 +146,7 @@ class Accesses:
         mask = self.state.mask
         if mask is not None and self._owns_all_lanes(access, place):
             value, mask = lir.Select(mask, value, lir.Load(value.type, place.array, address.offset)), None
-        if mask is None and _step(address) is None and place.layout.buffer.stream:
+        if mask is None and _step(address) is None and place.layout.buffer.stream and self.unit.target.streams:
             self._stream(access, place, address.offset, value)
             return
         self.block.emit(lir.Store(place.array, address.offset, value, _step(address), mask))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dojoir import hints
 from dojoir.affine import Affine
 from dojoir.codegen import lir
 from dojoir.codegen.arith import add, affine_value, along, integer, smaller
 from dojoir.codegen.homes import Use
 from dojoir.codegen.lir import INDEX, LINE, Value, Var
 from dojoir.codegen.state import Block, Memory, State, Unit
-from dojoir.hints import Prefetch
 from dojoir.ir import Access, Extent, Path, Scope, substitute_access, substitute_extent, substitute_iterators
 
 
@@ -28,10 +28,12 @@ def fetch_ahead(unit: Unit, path: Path, scope: Scope, state: State, block: Block
     there, all lanes of it if it runs in lanes, or those of `span`."""
     for hint in scope.hints:
         match hint:
-            case Prefetch(buffer, distance):
+            case hints.Prefetch(buffer, distance):
                 place = state.places.get(buffer)
                 if isinstance(place, Memory) and place.copies == 1:
                     _Ahead(unit, path, state, place, distance, span).fetch(block)
+            case hints.Use():
+                pass  # the scope is spelled as the instruction, or lowered as any other
 
 
 class _Ahead:

@@ -24,6 +24,7 @@ from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lower_access import Accesses, lane_condition
 from dojoir.codegen.lower_expr import combination, evaluate, operate
 from dojoir.codegen.lower_fetch import fetch_ahead
+from dojoir.codegen.lower_instruction import instruct, instruction_of
 from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.dtypes import DType
 from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement, expr_accesses
@@ -251,7 +252,12 @@ class Scopes:
         if path in state.full:
             constants = tuple(bound for bound in scope.extent.bounds if bound.is_constant)
             scope = replace(scope, extent=Extent(constants))
-        if "p" in scope.marks and not state.in_parallel and state.lanes is None:
+        found = instruction_of(self.unit, path, scope, state) if scope.hints else None
+        if found is not None:
+            otherwise = Block()
+            self._scope(path, replace(scope, hints=()), state, otherwise)
+            instruct(self.unit, path, state, *found, otherwise.body, block)
+        elif "p" in scope.marks and not state.in_parallel and state.lanes is None:
             self.on_cores(self, path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:
             self.in_lanes(self, path, scope, state, block)

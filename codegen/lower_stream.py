@@ -25,7 +25,8 @@ def streamed_stores(unit: Unit, path: Path, scope: Scope, state: State) -> list[
         if not isinstance(node, Statement) or unit.typed[(*path, number)].op is not None:
             continue
         place = state.places.get(node.target.buffer)
-        if not (unit.buffers[node.target.buffer].stream and isinstance(place, Memory) and place.copies == 1):
+        streamed = unit.target.streams and unit.buffers[node.target.buffer].stream
+        if not (streamed and isinstance(place, Memory) and place.copies == 1):
             continue
         if is_contiguous(node.target, place, depth):
             found.append(node.target)

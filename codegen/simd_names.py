@@ -15,6 +15,7 @@ from dojoir.codegen.lir import (
     Fence,
     For,
     If,
+    Instruct,
     Let,
     Load,
     Parallel,
@@ -27,7 +28,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import parts, rebuilt, statements, values
+from dojoir.codegen.lir_walk import parts, rebuilt, rebuilt_instruct, statements, values, written_by
 from dojoir.codegen.simd_pieces import rebuilt_store
 
 
@@ -102,13 +103,22 @@ class _Namer:
                 case Stream(buffer):
                     yield stmt
                     self._forget(held, set(), {buffer})
+                case Instruct(otherwise=otherwise):
+                    yield replace(rebuilt_instruct(stmt, inside), otherwise=self.block(otherwise))
+                    self._forget_inside(held, stmt)
                 case Allocate() | Comment() | Fence() | Prefetch():
                     yield stmt
 
     def _forget_inside(self, held: dict[Load | Splat, Var], stmt: Stmt) -> None:
         inside = tuple(statements((stmt,)))
         assigned = {inner.var.name for inner in inside if isinstance(inner, Assign)}
-        self._forget(held, assigned, {inner.buffer for inner in inside if isinstance(inner, Store | Stream)})
+        stored = {inner.buffer for inner in inside if isinstance(inner, Store | Stream)}
+        for inner in inside:
+            if isinstance(inner, Instruct):
+                variables, buffers = written_by(inner)
+                assigned |= variables
+                stored |= buffers
+        self._forget(held, assigned, stored)
 
     def _forget(self, held: dict[Load | Splat, Var], variables: set[str], buffers: set[str]) -> None:
         """Forgets what was loaded from `buffers`, or from where `variables` said."""

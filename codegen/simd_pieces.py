@@ -28,6 +28,7 @@ from dojoir.codegen.lir import (
     For,
     Function,
     If,
+    Instruct,
     Iota,
     Let,
     Load,
@@ -44,7 +45,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import parts, rebuilt, statements, values
+from dojoir.codegen.lir_walk import parts, rebuilt, rebuilt_instruct, statements, values
 from dojoir.dtypes import DTYPES
 
 
@@ -162,6 +163,8 @@ class _Cutter:
                 yield replace(stmt, stop=stop, prologue=blocks[0], body=blocks[1], epilogue=blocks[2])
             case Stream(offset=offset, elements=elements):
                 yield replace(stmt, offset=self._scalar(offset), elements=self._scalar(elements))
+            case Instruct(otherwise=otherwise):
+                yield replace(rebuilt_instruct(stmt, self._scalar), otherwise=self.block(otherwise))
             case Prefetch(offset=offset):
                 yield replace(stmt, offset=self._scalar(offset))
             case If(condition, then, otherwise):

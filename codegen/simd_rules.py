@@ -26,6 +26,7 @@ from dojoir.codegen.lir import (
     For,
     Function,
     If,
+    Instruct,
     Let,
     Load,
     Parallel,
@@ -42,7 +43,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import rebuilt
+from dojoir.codegen.lir_walk import rebuilt, rebuilt_instruct
 from dojoir.codegen.simd_pieces import rebuilt_store
 from dojoir.dtypes import BOOL, DTYPES, DType
 
@@ -98,6 +99,8 @@ class Rules:
                 return replace(stmt, stop=self.value(stop), prologue=blocks[0], body=blocks[1], epilogue=blocks[2])
             case Stream(offset=offset, elements=elements):
                 return replace(stmt, offset=self.value(offset), elements=self.value(elements))
+            case Instruct(otherwise=otherwise):
+                return replace(rebuilt_instruct(stmt, self.value), otherwise=self.block(otherwise))
             case Prefetch(offset=offset):
                 return replace(stmt, offset=self.value(offset))
             case If(condition, then, otherwise):

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir import build, kernels, schedules
+    from dojoir import build, instructions, kernels, schedules
     from dojoir.chaining import chain
     from dojoir.codegen import TARGETS, emit
     from dojoir.costs import cost
@@ -89,6 +89,7 @@ _HOME = {
     "ToolchainError": "dojoir.errors",
     "load": "dojoir.grammar",
     "parse": "dojoir.grammar",
+    "instructions": "dojoir.instructions",
     "interpret": "dojoir.interpreter",
     "Kernel": "dojoir.ir",
     "kernels": "dojoir.kernels",
@@ -173,6 +174,7 @@ __all__ = [
     "emit",
     "find",
     "format_seconds",
+    "instructions",
     "interpret",
     "kernels",
     "load",

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from dojoir.affine import Affine
 from dojoir.errors import Diagnostic
-from dojoir.hints import LARGEST_DISTANCE, Hint, Prefetch
-from dojoir.ir import Access, Kernel, Node, Path, Scope, Statement, expr_accesses, format_path
+from dojoir.hints import LARGEST_DISTANCE, Hint, Prefetch, Use
+from dojoir.ir import Access, Kernel, Node, Path, Scope, accesses_in, format_path
 from dojoir.locate import place
+from dojoir.recognition import Misfit, recognise
 
 
 def hint_error(kernel: Kernel, path: Path, scope: Scope) -> Diagnostic | None:
     """What is wrong with the hints of the scope at `path`, or None."""
     for number, hint in enumerate(scope.hints):
-        found = _repeated(hint, scope.hints[:number]) or _prefetch_error(kernel, hint, path, scope)
+        match hint:
+            case Prefetch():
+                wrong = _prefetch_error(kernel, hint, path, scope)
+            case Use():
+                wrong = _use_error(kernel, hint, path, scope)
+        found = _repeated(hint, scope.hints[:number]) or wrong
         if found is not None:
             source, span = place(kernel, path, hint)
             return Diagnostic(*found, span, source)
@@ -47,14 +51,15 @@ def buffers_in(nodes: tuple[Node, ...]) -> set[str]:
     return {access.buffer for access in accesses_in(nodes)}
 
 
-def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
-    """Every access that some nodes make, in the order of the text."""
-    for node in nodes:
-        if isinstance(node, Statement):
-            yield from expr_accesses(node.value)
-            yield from node.target.accesses()
-        else:
-            yield from accesses_in(node.body)
+def _use_error(kernel: Kernel, hint: Use, path: Path, scope: Scope) -> tuple[str, str] | None:
+    where, cure = format_path(path), f"take it off with {hint.removal(format_path(path))}"
+    others = [other for other in scope.hints if other != hint]
+    if others:
+        return "lost-hint", f"{others[0]} is on a scope that is an instruction: put it on the scope around, or {cure}"
+    fit = recognise(kernel, path, hint.instruction)
+    if isinstance(fit, Misfit):
+        return "not-this-instruction", f"the scope at {where} is not {hint.instruction.name}: {fit.reason}; {cure}"
+    return None
 
 
 def moves_along(access: Access, depth: int) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from dojoir.errors import Span
+from dojoir.instruction import Instruction
 
 LARGEST_DISTANCE = 2**20
 
@@ -26,11 +28,39 @@ class Prefetch:
         """The move that takes the hint off the scope at a place."""
         return f"unprefetch({place}, {self.buffer})"
 
+    def renamed(self, names: Mapping[str, str]) -> Prefetch:
+        """The hint with buffers renamed."""
+        return replace(self, buffer=names.get(self.buffer, self.buffer))
+
     def __str__(self) -> str:
         return f"prefetch({self.buffer}, {self.distance})"
 
 
-Hint = Prefetch
+@dataclass(frozen=True)
+class Use:
+    """This scope is an instruction: a target that has it spells it so, any other lowers the scope as usual."""
+
+    instruction: Instruction
+    loc: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def about(self) -> str:
+        """What the hint is about: a scope has no two about the same."""
+        return "use"
+
+    def removal(self, place: str) -> str:
+        """The move that takes the hint off the scope at a place."""
+        return f"unuse_instr({place})"
+
+    def renamed(self, names: Mapping[str, str]) -> Use:
+        """The hint with buffers renamed: it names none."""
+        return self
+
+    def __str__(self) -> str:
+        return f"use({self.instruction.name})"
+
+
+Hint = Prefetch | Use
 
 
 def in_order(hints: tuple[Hint, ...]) -> tuple[Hint, ...]:

@@ -562,6 +562,16 @@ def expr_accesses(expr: Expr) -> Iterator[Access]:
             return
 
 
+def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
+    """Every access that some nodes make, in the order of the text."""
+    for node in nodes:
+        if isinstance(node, Statement):
+            yield from expr_accesses(node.value)
+            yield from node.target.accesses()
+        else:
+            yield from accesses_in(node.body)
+
+
 def holds(condition: Condition, sizes: Mapping[str, int], iterators: tuple[int, ...]) -> bool:
     """Whether the condition holds for concrete sizes and iterators."""
     left = condition.left.evaluate(sizes, iterators)

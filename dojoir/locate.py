@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dojoir.errors import Source, Span
-from dojoir.hints import Prefetch
+from dojoir.hints import Prefetch, Use
 from dojoir.ir import (
     Access,
     Buffer,
@@ -32,7 +32,7 @@ from dojoir.printer import (
     to_text,
 )
 
-Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Prefetch
+Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Prefetch | Use
 """What may be pointed at: a node, a declaration, or a piece of one."""
 
 
@@ -72,7 +72,7 @@ def _columns(kernel: Kernel, path: Path, part: Part | None, line: str) -> tuple[
             return _find(kernel.name, line, 0) or whole
         case Scope() | Guard() | Statement():
             return whole
-        case Prefetch():
+        case Prefetch() | Use():
             return _find(str(part), line, begin) or whole
         case Size():
             return _find(part.name, line, line.index("(")) or whole

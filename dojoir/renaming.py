@@ -38,7 +38,7 @@ def renamed(kernel: Kernel, names: Mapping[str, str], labels: Mapping[str, str] 
                 return replace(old, target=_access(target, names), value=_expr(value, names))
             case Scope(label=label):
                 body = tuple(map(node, old.body))
-                hints = tuple(replace(hint, buffer=names.get(hint.buffer, hint.buffer)) for hint in old.hints)
+                hints = tuple(hint.renamed(names) for hint in old.hints)
                 new = (labels or {}).get(label, label) if label is not None else None
                 return replace(old, body=body, label=new, hints=hints)
             case Guard():

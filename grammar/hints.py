@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dojoir.errors import Note, Span, did_you_mean
+from dojoir.errors import ArgumentError, Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import integer
+from dojoir.grammar.instructions import find_instruction
 from dojoir.grammar.names import Names, short
-from dojoir.hints import LARGEST_DISTANCE, Hint, Prefetch
+from dojoir.hints import LARGEST_DISTANCE, Hint, Prefetch, Use
 
-HINTS = {"prefetch": "prefetch(x, 8)"}
+HINTS = {"prefetch": "prefetch(x, 8)", "use": "use(avx512_fmadd_ps)"}
 """The words that begin a hint, each with an example."""
 
 
@@ -30,6 +31,8 @@ def _hint(hint: syntax.Hint, names: Names) -> Hint:
     match hint.word.text:
         case "prefetch":
             return _prefetch(hint, names)
+        case "use":
+            return _use(hint, names)
         case word:
             known = f": write one of {', '.join(HINTS.values())}"
             message = f"there is no hint '{short(word)}'{did_you_mean(word, HINTS) or known}"
@@ -46,3 +49,12 @@ def _prefetch(hint: syntax.Hint, names: Names) -> Prefetch:
         message = f"a prefetch is 1 to {LARGEST_DISTANCE} iterations ahead, not {distance}"
         raise names.error("bad-hint", message, hint.number.span)
     return Prefetch(buffer.name, distance, hint.span)
+
+
+def _use(hint: syntax.Hint, names: Names) -> Use:
+    if hint.number is not None:
+        raise names.error("bad-hint", "use takes the name of an instruction alone", hint.number.span)
+    try:
+        return Use(find_instruction(hint.name.text), hint.span)
+    except ArgumentError as error:
+        raise names.error(error.diagnostic.code, error.diagnostic.message, hint.name.span) from None

@@ -9,9 +9,9 @@ from typing import ClassVar
 from dojoir.affine import Affine
 from dojoir.attributes import stream_error
 from dojoir.dataflow import identity
-from dojoir.fitting import accesses_in, hint_error, moves_along
+from dojoir.fitting import hint_error, moves_along
 from dojoir.hints import Prefetch as Hint
-from dojoir.ir import Kernel, Path, Scope, expr_accesses
+from dojoir.ir import Kernel, Path, Scope, accesses_in, expr_accesses
 from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, place_of, scope_at, scopes
 
 LINES_AHEAD = (8, 32)

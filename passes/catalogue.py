@@ -16,6 +16,7 @@ from dojoir.passes.fma import FromFma, ToFma
 from dojoir.passes.guards import AddGuard, RemoveGuard
 from dojoir.passes.hardware import Parallelize, Unmark, Unroll, Vectorize
 from dojoir.passes.inlining import Extract, Inline
+from dojoir.passes.instructions import UnuseInstr, UseInstr
 from dojoir.passes.labels import Label, Unlabel
 from dojoir.passes.layout import PadDims, ReorderDims
 from dojoir.passes.move import BufferName, Formula, Move, Place, Quoted, Word
@@ -89,6 +90,8 @@ MOVES: tuple[type[Move], ...] = (
     Unprefetch,
     Stream,
     Unstream,
+    UseInstr,
+    UnuseInstr,
     Label,
     Unlabel,
 )

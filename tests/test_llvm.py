@@ -572,7 +572,9 @@ def test_what_machines_have() -> None:
     assert llvm_target("x86_64", frozenset(avx512)) == Target("llvm", 512, "mask", frozenset({"f16"}), 32, "x86_64")
     assert llvm_target("x86_64", frozenset({"avx2", "f16c"})).vector_bits == 256
     assert llvm_target("x86_64", frozenset({"avx2", "avx512f"})).tail == "scalar"
-    assert llvm_target("x86_64", frozenset({"sse2"})) == Target("llvm", 128, "scalar", frozenset(), 16, "x86_64")
+    assert llvm_target("x86_64", frozenset({"sse2"})) == Target(
+        "llvm", 128, "scalar", frozenset(), 16, True, "x86_64", frozenset({"sse2"})
+    )
     assert llvm_target("aarch64", frozenset({"neon"})).registers == 32
 
 

@@ -18,7 +18,7 @@ from dojoir.codegen.target import C, Target
 from dojoir.errors import ToolchainError
 from dojoir.runtime import c_toolchain
 
-WIDE, NARROW = Target("llvm", 512, "mask", frozenset(), 32, "x86_64"), Target("llvm", 128, "scalar")
+WIDE, NARROW = Target("llvm", 512, "mask", frozenset(), 32, architecture="x86_64"), Target("llvm", 128, "scalar")
 
 DOUBLE = """kernel double(N, M)
 in  x: f32[N, M]

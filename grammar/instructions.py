@@ -1,0 +1,206 @@
+"""Files of instructions: lines that say who has it and how it is spelled, then a kernel that says what it does.
+
+    # d[i] = a[i] * b[i] + d[i], rounded once, in 16 lanes
+    needs    avx512f
+    include  immintrin.h
+    c        _mm512_storeu_ps({d}, _mm512_fmadd_ps(…))
+    llvm     {d} = <16 x float> @llvm.fma.v16f32(<16 x float> {a}, <16 x float> {b}, <16 x float> {d})
+
+    kernel avx512_fmadd_ps()
+    …
+
+A line that begins with a space goes on with the one before. An instruction is found by its name, which is that of
+its kernel and of its file, in this package and in the directories that the variable DOJOIR_INSTRUCTIONS lists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+
+from dojoir.affine import Affine
+from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
+from dojoir.instruction import Instruction, LlvmCall, operands_in
+from dojoir.ir import Access, Kernel, Node, Scope, Statement, expr_accesses
+
+VARIABLE = "DOJOIR_INSTRUCTIONS"
+"""The environment variable with the directories of a user's own instructions, as in PATH."""
+
+_WORDS = ("needs", "when", "include", "c", "llvm")
+_CALL = re.compile(r"\{(\w+)\}\s*=\s*((?:(?:reassoc|nsz|nnan|ninf|contract|fast)\s+)*)(.+?)\s*@([\w.]+)\((.*)\)")
+
+
+def instruction_names() -> list[str]:
+    """The names of all instructions that can be found here, in alphabetical order."""
+    return sorted({path.stem for folder in _folders() for path in folder.glob("*.dojo")})
+
+
+def find_instruction(name: str) -> Instruction:
+    """The instruction of that name. Raises ArgumentError if there is none, and as `read_instruction`."""
+    for folder in _folders():
+        path = folder / f"{name}.dojo"
+        if path.is_file():
+            return load_instruction(path)
+    known = instruction_names()
+    cure = f"dojoir.instructions.names() lists them, and directories in {VARIABLE} add to them"
+    raise ArgumentError(
+        f"there is no instruction '{name}'{did_you_mean(name, known) or f'; {cure}'}", "unknown-instruction"
+    )
+
+
+def load_instruction(path: str | os.PathLike[str]) -> Instruction:
+    """The instruction in a file. Raises ArgumentError if it cannot be read, and as `read_instruction`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ArgumentError(f"cannot read '{path}': {reason}; check the path", "unreadable-file") from None
+    instruction = read_instruction(text, os.fspath(path))
+    if instruction.name != Path(path).stem:
+        message = f"the kernel in '{path}' is called {instruction.name}: an instruction has the name of its file"
+        raise ArgumentError(message, "misnamed-instruction")
+    return instruction
+
+
+def _folders() -> list[Path]:
+    own = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    return [Path(str(files("dojoir").joinpath("instructions"))), *own]
+
+
+@lru_cache(maxsize=512)
+def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
+    """The instruction that a text holds. Raises ParseError or KernelError with the place of what is wrong."""
+    from dojoir.grammar.parser import parse
+
+    source = Source(name, text)
+    lines = text.split("\n")
+    start = next((n for n, line in enumerate(lines) if line.startswith("kernel")), None)
+    if start is None:
+        message = "an instruction ends with a kernel that says what it does: kernel NAME()"
+        raise ParseError(Diagnostic("no-kernel", message, Span(len(lines), 1, 2), source))
+    said = _header(lines[:start], source)
+    body = parse("\n" * start + "\n".join(lines[start:]), name)
+    _check_body(body, source, start + 1)
+    c, llvm = said.get("c"), said.get("llvm")
+    for template, line in filter(None, (c, llvm)):
+        _check_operands(template, line, body, source)
+    if c is None and llvm is None:
+        raise ParseError(_at("no-spelling", "a line `c` or `llvm` says how it is spelled", start + 1, source))
+    needs = frozenset(said.get("needs", ("", 0))[0].split())
+    when = said.get("when", (" && ".join(f"defined(__{f.upper()}__)" for f in sorted(needs)) or "1", 0))[0]
+    return Instruction(
+        body,
+        needs,
+        when,
+        tuple(said.get("include", ("", 0))[0].split()),
+        c[0] if c else None,
+        _call(*llvm, source) if llvm else None,
+    )
+
+
+def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
+    """What each line says, with its number, by its first word."""
+    said: dict[str, tuple[str, int]] = {}
+    last = ""
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line[0] in " \t" and last:
+            text, first = said[last]
+            said[last] = f"{text} {line.strip()}", first
+            continue
+        word, _, rest = line.partition(" ")
+        if word not in _WORDS:
+            hint = did_you_mean(word, _WORDS) or f": write one of {', '.join(_WORDS)}"
+            raise ParseError(_at("unknown-line", f"there is no line '{word}' here{hint}", number, source))
+        if word in said:
+            raise ParseError(_at("duplicate-line", f"the line '{word}' stands here twice", number, source))
+        last = word
+        said[word] = rest.strip(), number
+    return said
+
+
+def _at(code: str, message: str, line: int, source: Source) -> Diagnostic:
+    return Diagnostic(code, message, Span(line, 1, max(2, len(source.line(line)) + 1)), source)
+
+
+def _check_operands(template: str, line: int, body: Kernel, source: Source) -> None:
+    known, used = {buffer.name for buffer in body.buffers}, operands_in(template)
+    for name in sorted(used - known):
+        message = (
+            f"{{{name}}} is no operand{did_you_mean(name, known)}; the operands are {', '.join(sorted(known))}"
+        )
+        raise ParseError(_at("unknown-operand", message, line, source))
+    for name in sorted(known - used):
+        raise ParseError(_at("unused-operand", f"the operand {{{name}}} is not in this line", line, source))
+
+
+def _call(text: str, line: int, source: Source) -> LlvmCall:
+    found = _CALL.fullmatch(text)
+    form = "{d} = <16 x float> @llvm.fma.v16f32(<16 x float> {a}, …)"
+    if found is None:
+        raise ParseError(_at("bad-llvm", f"an LLVM call is written {form}", line, source))
+    arguments: list[tuple[str, str, bool]] = []
+    for argument in re.split(r",\s*(?![^<]*>)", found[5]):
+        kind, _, value = argument.strip().rpartition(" ")
+        if not kind:
+            raise ParseError(_at("bad-llvm", f"'{argument}' needs a type: an LLVM call is {form}", line, source))
+        is_operand = value.startswith("{")
+        arguments.append((kind, value.strip("{}"), is_operand))
+    return LlvmCall(found[1], found[3], found[2], found[4], tuple(arguments))
+
+
+# -- the body ----------------------------------------------------------------------------------------------
+def _check_body(body: Kernel, source: Source, line: int) -> None:
+    wrong = _body_error(body)
+    if wrong is not None:
+        raise KernelError(_at("bad-instruction", wrong, line, source))
+
+
+def _body_error(body: Kernel) -> str | None:
+    if len(body.body) != 1 or not isinstance(body.body[0], Scope):
+        return "the kernel of an instruction is one scope"
+    if body.runtime_sizes or body.facts:
+        return "the sizes of an instruction are fixed"
+    for buffer in body.buffers:
+        if buffer.role == "tmp":
+            return f"`{buffer.name}` is a tmp: an instruction has only operands"
+        if buffer.order or buffer.pad or buffer.stream:
+            return f"`{buffer.name}` is an operand, and lies in memory as it is written"
+    return _node_error(body.body[0]) or _cover_error(body)
+
+
+def _node_error(node: Node) -> str | None:
+    match node:
+        case Statement():
+            gathers = any(isinstance(i, Access) for a in expr_accesses(node.value) for i in a.indices)
+            return "an instruction does not gather" if gathers else None
+        case Scope(extent, body, marks, hints=hints):
+            if extent.constant is None or extent.constant < 1:
+                return "the scopes of an instruction have constant extents"
+            if marks or hints:
+                return "the scopes of an instruction have no marks and no hints"
+            return next((wrong for wrong in map(_node_error, body) if wrong is not None), None)
+    return "an instruction has no guards"
+
+
+def _cover_error(body: Kernel) -> str | None:
+    """An instruction may touch all of its operands, so its body must: what it leaves out may not be there."""
+    touched: dict[str, set[tuple[int, ...]]] = {buffer.name: set() for buffer in body.buffers}
+    for site in body.sites:
+        runs: list[tuple[int, ...]] = [()]
+        for scope in site.scopes:
+            runs = [(*run, i) for run in runs for i in range(scope.extent.constant or 0)]
+        for access in (*expr_accesses(site.statement.value), site.statement.target):
+            indices = [index for index in access.indices if isinstance(index, Affine)]
+            touched[access.buffer] |= {tuple(index.evaluate({}, run) for index in indices) for run in runs}
+    for buffer in body.buffers:
+        elements = 1
+        for dim in buffer.dims:
+            elements *= dim.extent.offset
+        if len(touched[buffer.name]) != elements:
+            return f"the body does not use all elements of `{buffer.name}`, and the instruction may"
+    return None

@@ -1,0 +1,134 @@
+"""Moves that say which instruction a scope is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from dojoir.dataflow import identity
+from dojoir.errors import DojoError
+from dojoir.fitting import hint_error
+from dojoir.grammar.instructions import find_instruction, instruction_names
+from dojoir.hints import Use
+from dojoir.instruction import Instruction
+from dojoir.ir import Kernel, Path, Scope
+from dojoir.passes.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
+from dojoir.recognition import Fit, recognise
+
+
+@dataclass(frozen=True)
+class UseInstr(Move):
+    """Has a scope spelled as an instruction (hint `use`) by targets that have it; `dojoir.instructions.names()`
+    lists them. Legal where the scope does just what the text of the instruction does: the same statements on the
+    same types, as often, on elements as far apart, and nothing that is written is used twice. The text of the scope
+    stays, so that its meaning is in view.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in    x: f32[N, 16]
+    ... in    w: f32[16]
+    ... inout y: f32[N, 16]
+    ... N
+    ... | 16
+    ... | | y[{0}, {1}] = fma(x[{0}, {1}], w[{1}], y[{0}, {1}])
+    ... ''')
+    >>> print(dojoir.apply(k, "use_instr(0.0, avx512_fmadd_ps)"))
+    kernel f(N)
+    in  x: f32[N, 16]
+    in  w: f32[16]
+    inout y: f32[N, 16]
+    <BLANKLINE>
+    N
+    | 16 : use(avx512_fmadd_ps)
+    | | y[{0}, {1}] = fma(x[{0}, {1}], w[{1}], y[{0}, {1}])
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "use_instr"
+    scope: Place
+    instruction: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        try:
+            hint = Use(find_instruction(self.instruction))
+        except DojoError as error:
+            raise Refusal(error.diagnostic.code, error.diagnostic.message, path) from None
+        if any(isinstance(other, Use) for other in scope.hints):
+            raise Refusal(
+                "no-change", f"{self.scope} is an instruction already", path, f"unuse_instr({self.scope})"
+            )
+        used = replace(scope, hints=(*scope.hints, hint))
+        after = kernel.replace_node(path, used)
+        wrong = hint_error(after, path, used)
+        if wrong is not None:
+            raise Refusal(wrong.code, wrong.message.rpartition("; take it off")[0] or wrong.message, path)
+        return Rewrite(after, identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return UnuseInstr(place_of(before.path(self.scope)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if not scope.hints and scope.extent.constant is not None:
+                for instruction in _library():
+                    if _looks_like(scope, instruction) and isinstance(recognise(kernel, path, instruction), Fit):
+                        yield cls(place_of(path), Word(instruction.name))
+
+
+def _library() -> Iterator[Instruction]:
+    """The instructions that are found; a file that is wrong is told of when it is used."""
+    for name in instruction_names():
+        try:
+            yield find_instruction(name)
+        except DojoError:
+            continue
+
+
+def _looks_like(scope: Scope, instruction: Instruction) -> bool:
+    """Whether a scope runs as often as that of the instruction, and has as many children."""
+    other = instruction.scope
+    return scope.extent == other.extent and len(scope.body) == len(other.body)
+
+
+@dataclass(frozen=True)
+class UnuseInstr(Move):
+    """Has a scope lowered as any other again. The inverse of `use_instr`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f()
+    ... in    x: f32[16]
+    ... inout s: f32
+    ... 16 : use(avx512_reduce_add_ps)
+    ... | s += x[{0}]
+    ... ''')
+    >>> dojoir.apply(k, "unuse_instr(0)").at("0").hints
+    ()
+    """
+
+    name: ClassVar[str] = "unuse_instr"
+    scope: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        hint = self._hint(path, scope)
+        hints = tuple(other for other in scope.hints if other != hint)
+        return Rewrite(kernel.replace_node(path, replace(scope, hints=hints)), identity(kernel))
+
+    def _hint(self, path: Path, scope: Scope) -> Use:
+        for hint in scope.hints:
+            if isinstance(hint, Use):
+                return hint
+        raise Refusal("no-hint", f"{self.scope} is no instruction", path)
+
+    def inverse(self, before: Kernel) -> Move:
+        path, scope = scope_at(before, self.scope)
+        return UseInstr(place_of(path), Word(self._hint(path, scope).instruction.name))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if any(isinstance(hint, Use) for hint in scope.hints):
+                yield cls(place_of(path))
