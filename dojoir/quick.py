@@ -9,6 +9,7 @@ from dojoir.change import Change, change_of
 from dojoir.flow import dependences
 from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
+from dojoir.partial import has_partial_results
 from dojoir.renumbered import is_renumbered
 from dojoir.reorder import keeps_conflicts
 from dojoir.sets import KernelSets, sets_of
@@ -30,7 +31,7 @@ def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
         return False
     if before.buffers == after.buffers:
         return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
-    return works_on_copy(before, after, instances, change)
+    return works_on_copy(before, after, instances, change) or has_partial_results(before, after, instances, change)
 
 
 def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

@@ -9,19 +9,23 @@ from dojoir.flow import flow_of
 from dojoir.instances import InstanceMap, accesses, same_statement, stand_for
 from dojoir.ir import Kernel
 from dojoir.sets import KernelSets, iterators, sets_of
+from dojoir.staged import reads_unwritten
 
 
 def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether a value of the kernel before is surely not what it was: with the same buffers and statements, a read
-    would run before a write that it gets its value from.
+    """Whether the kernel after surely does not mean what the one before means, or is not well-formed: with the same
+    buffers and statements, a read would run before a write that it gets its value from; or a copy would be filled
+    from elements that have no value.
 
     Raises isl.Error where the step limit of the context is reached.
     """
-    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+    if instances.inlined or instances.extracted:
         return False
     change = change_of(before, after, instances)
     if change is None:
         return False
+    if before.buffers != after.buffers:
+        return reads_unwritten(before, after, change)
     origins = instances.origins[change.are.start : change.are.stop]
     if {o.site for o in origins if o is not None} != set(change.were):
         return False

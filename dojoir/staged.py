@@ -26,7 +26,7 @@ from dojoir.instances import InstanceMap, Origin, accesses, identity
 from dojoir.ir import Access, Buffer, Condition, Extent, Kernel, Node, Scope, Statement
 from dojoir.rename import map_accesses
 from dojoir.sets import KernelSets, sets_of
-from dojoir.written import comes_and_goes, prove_written
+from dojoir.written import comes_and_goes, is_written
 
 ZERO = Affine.constant(0)
 
@@ -158,5 +158,14 @@ def _has_values(after: Kernel, change: Change, found: _Staging) -> bool:
         return comes_and_goes(after, found.copy)
     if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):
         return False
-    given = found.array.role in {"in", "inout"}
-    return given or prove_written(after, [found.array]) is None
+    return is_written(after, found.array)
+
+
+def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:
+    """Whether the change surely is a node that now works on a copy, filled from elements that have no value."""
+    for filled, drained in ((True, True), (True, False)):
+        if len(change.new) == 1 + filled + drained:
+            found = _staging(before, after, change, filled, drained)
+            if found is not None and prove_bounds(after, [change.are[0]]) is None:
+                return not is_written(after, found.array)
+    return False

@@ -7,7 +7,7 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -19,6 +19,7 @@ from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
 from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
 from dojoir.locate import place
+from dojoir.memo import Memo
 from dojoir.printer import format_access
 from dojoir.sets import Read, sets_of
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
@@ -45,24 +46,61 @@ class _Use:
         return self.name.startswith("t")
 
 
-def prove_written(kernel: Kernel, buffers: Iterable[Buffer] | None = None) -> Diagnostic | None:
-    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned; of all
-    buffers, or of some.
+def prove_written(kernel: Kernel) -> Diagnostic | None:
+    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned.
 
     Every index must be in bounds. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
-    for buffer in kernel.buffers if buffers is None else buffers:
+    for buffer in kernel.buffers:
         if buffer.role in {"in", "inout"}:
             continue
-        writers = [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
-        plain = [kernel.sites[k] for k in writers]
-        open_uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
-        found = _unwritten_read(kernel, buffer, open_uses, writers) if open_uses else None
-        if found is None and buffer.role == "out" and not any(_covers(buffer, w, None) for w in plain):
+        wrong = _find_unwritten(kernel, buffer)
+        if wrong is not None:
+            return _refuse_read(kernel, buffer, *wrong)
+        writers = _assigning(kernel, buffer)
+        if buffer.role == "out" and not any(_covers(buffer, kernel.sites[w], None) for w in writers):
             found = _unwritten_output(kernel, buffer, writers)
-        if found is not None:
-            return found
+            if found is not None:
+                return found
     return None
+
+
+def is_written(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether every read of a buffer is of an element that the caller gave, or that was assigned before.
+
+    Every index must be in bounds. Raises isl.Error past the limit of `dojoir.limits.limited`.
+    """
+    if buffer.role in {"in", "inout"}:
+        return True
+    key = (kernel, buffer.name)
+    found = _known.get(key)
+    return found if found is not None else _known.put(key, _find_unwritten(kernel, buffer) is None)
+
+
+_known: Memo[tuple[Kernel, str], bool] = Memo(2048)
+
+
+def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] | None:
+    """The first use of an element that nothing has assigned yet, and when it happens."""
+    writers = _assigning(kernel, buffer)
+    plain = [kernel.sites[k] for k in writers]
+    uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+    if not uses:
+        return None
+    sets = sets_of(kernel)
+    reads = sets.map(*(use.text for use in uses))
+    writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
+    read_at = sets.map(*(use.time for use in uses)).intersect_domain(reads.domain())
+    written_at = sets.map(*map(sets.schedule_text, writers)).intersect_domain(writes.domain())
+    before = read_at.lex_gt_union_map(written_at)
+    covered = reads.apply_range(writes.reverse()).intersect(before).domain()
+    found = ((use, sets.map(use.text).subtract_domain(covered)) for use in uses)
+    return next(((use, wrong) for use, wrong in found if not wrong.is_empty()), None)
+
+
+def _assigning(kernel: Kernel, buffer: Buffer) -> list[int]:
+    """The numbers of the statements that assign an element of a buffer, whatever it was."""
+    return [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
 
 
 def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
@@ -178,26 +216,8 @@ def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool
 
 
 # -- exactly -------------------------------------------------------------------------------------------------
-def _unwritten_read(
-    kernel: Kernel, buffer: Buffer, uses: Sequence[_Use], writers: Sequence[int]
-) -> Diagnostic | None:
-    sets = sets_of(kernel)
-    reads = sets.map(*(use.text for use in uses))
-    writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
-    read_at = sets.map(*(use.time for use in uses)).intersect_domain(reads.domain())
-    written_at = sets.map(*map(sets.schedule_text, writers)).intersect_domain(writes.domain())
-    before = read_at.lex_gt_union_map(written_at)
-    covered = reads.apply_range(writes.reverse()).intersect(before).domain()
-    for use in uses:
-        wrong = sets.map(use.text).subtract_domain(covered)
-        if not wrong.is_empty():
-            return _refuse_read(kernel, buffer, use, writers, wrong)
-    return None
-
-
-def _refuse_read(
-    kernel: Kernel, buffer: Buffer, use: _Use, writers: Sequence[int], wrong: isl.UnionMap
-) -> Diagnostic:
+def _refuse_read(kernel: Kernel, buffer: Buffer, use: _Use, wrong: isl.UnionMap) -> Diagnostic:
+    writers = _assigning(kernel, buffer)
     found = example(wrong, kernel)
     assert found is not None
     name = spelling(kernel, use.site.scopes)

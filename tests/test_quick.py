@@ -39,7 +39,8 @@ def is_seen(before: Kernel, after: Kernel, instances: InstanceMap | None = None)
     "move",
     [
         "split(0, 4)", "split(0.0, 16)", "cut(0, N - 1)", "cut(0.0, 1)", "peel(0)", "shift(0, 3)",
-        "shift(0.0, {0})", "skew(0, 1)", "tile(0, 0.0, 8, 16)", "swap_scopes(0)", "stage(0, x, t, in)", "stage(0, y, t, out)",
+        "shift(0.0, {0})", "skew(0, 1)", "tile(0, 0.0, 8, 16)", "swap_scopes(0)", "stage(0, x, t, in)",
+        "stage(0, y, t, out)",
         "stage(0.0, x, t, in)", "stage(0.0, y, t, out)",
     ],
 )  # fmt: skip
