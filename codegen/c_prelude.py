@@ -44,9 +44,10 @@ def prelude(code: str) -> str:
 def headers(code: str) -> Iterator[str]:
     """The standard headers that `code` needs, in order."""
     used = frozenset(words(code))
-    for header, wanted in _HEADERS.items():
-        if any(re.fullmatch(wanted, word) for word in used):
-            yield header
+    found = [header for header, wanted in _HEADERS.items() if any(re.fullmatch(wanted, word) for word in used)]
+    if "size_t" in used and not {"stdlib.h", "string.h"} & {*found}:  # which declare it as well
+        found = sorted([*found, "stddef.h"])
+    yield from found
 
 
 _HEADERS = {

@@ -732,3 +732,11 @@ def test_a_kernel_may_have_the_name_of_a_library_function() -> None:
     kernel = dojoir.parse("kernel sqrt(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = sqrt(x[{0}])\n")
     results = dojoir.compile(kernel, target="c").run({"x": np.array([4, 9], np.float32)})
     assert results["y"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("hint", ["prefetch(x, 8)", "prefetch(y, 8)"])
+def test_a_hint_alone_needs_no_other_header(hint: str) -> None:
+    compiler()
+    kernel = dojoir.parse(f"kernel f(N)\nin x: f32[N]\nout y: f32[N]\n\nN : {hint}\n| y[{{0}}] = x[{{0}}]\n")
+    results = dojoir.compile(kernel, target="c").run({"x": np.array([4, 9], np.float32)})
+    assert results["y"].tolist() == [4, 9]
