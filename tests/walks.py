@@ -6,6 +6,7 @@ Also here: quick answers of the checker held against the full comparison, and ca
 
 from __future__ import annotations
 
+import json
 import tempfile
 import traceback
 from collections import Counter
@@ -74,7 +75,7 @@ GROWING = frozenset(
 """The moves that nearly always can be made, and make kernels larger: large kernels are spared them."""
 
 
-TOO_LONG = 2500
+TOO_LONG = 1800
 """A kernel whose text has more characters is not walked on from: nests of quotients take isl very long."""
 
 
@@ -144,7 +145,7 @@ def disagreement(kernel: Kernel, calls: Sequence[Run], exact: bool) -> str | Non
 # -- moves ---------------------------------------------------------------------------------------------------
 def draw_moves(kernel: Kernel, random: Random, count: int) -> Iterator[Move]:
     """Some candidates, each family as likely as another, and some with parameters that are not listed."""
-    large = len(kernel.sites) > 8 or max((len(site.scopes) for site in kernel.sites), default=0) > 3
+    large = len(kernel.sites) > 6 or max((len(site.scopes) for site in kernel.sites), default=0) > 3
     grows = 0.02 if large else 0.2
     weights = {kind: 0.3 if kind.name in PLAIN else grows if kind.name in GROWING else 1.0 for kind in MOVES}
     listed: dict[type[Move], list[Move]] = {}
@@ -383,16 +384,23 @@ class Walk:
         self.counts["moves certified"] += len(self.trace.moves)
         if not verdict:
             self.fail(f"not certified: {verdict.status}: {verdict}")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "trace.json")
-            self.trace.save(path)
-            if dojoir.Trace.load(path).kernel != kernel:
-                self.fail("the trace replays to another kernel")
+        again = dojoir.Trace.from_json(json.loads(json.dumps(self.trace.to_json())), "<string>")
+        if again.kernel != kernel:
+            self.fail("the trace replays to another kernel")
+        if self.random.random() < self.depth:
+            self._save_and_load()
         for target in self.targets:
             self.counts[f"run by {target}"] += 1
             wrong = self._compiled(target)
             if wrong is not None:
                 self.fail(f"{target}: {wrong}")
+
+    def _save_and_load(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "trace.json")
+            self.trace.save(path)
+            if dojoir.Trace.load(path).kernel != self.trace.kernel:
+                self.fail("the trace that was saved gives another kernel")
 
     def _compiled(self, target: str) -> str | None:
         kernel = self.trace.kernel
