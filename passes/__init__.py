@@ -8,8 +8,8 @@ from dojoir.passes.combinators import Pass, attempt, each, every, first, moves_n
 from dojoir.passes.engine import apply, candidates, check, moves
 from dojoir.passes.loading import load_passes
 from dojoir.passes.move import Move
-from dojoir.passes.places import find, one
 from dojoir.passes.pipeline import COMBINATORS, PASSES, parse_pipeline
+from dojoir.passes.places import find, one
 from dojoir.passes.suggestions import suggest
 from dojoir.passes.trace import Step, Trace, certify
 

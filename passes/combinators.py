@@ -192,8 +192,8 @@ def first(find: Find) -> Callable[[Trace], None]:
 
 def each(query: Query | str, step: Callable[[str], Step]) -> Callable[[Trace], None]:
     """A step for each place that a query matches: `step` gives it for the path of the place. The last place in the
-    text comes first, so that what is done at one leaves the paths of the others as they are. Raises QueryError where
-    nothing matches.
+    text comes first, so that what is done at one leaves the paths of the others as they are. Raises QueryError
+    where nothing matches.
 
     >>> import dojoir
     >>> from dojoir.passes import Pass, each

@@ -142,9 +142,9 @@ def _lanes(trace: Trace, path: Path, machine: Machine) -> None:
         if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
-        if not _is_leaf(node) and _is_better_around(kernel, node, path):
-            if tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
-                return
+        better = not _is_leaf(node) and _is_better_around(kernel, node, path)
+        if better and tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
+            return
     for inner in _inside(node, path):
         _lanes(trace, inner, machine)
 
