@@ -116,11 +116,13 @@ class Analysis:
         reduction must hide its latency, fewer otherwise."""
         if self.target.vector_bits == 0:
             return 0
-        fixed = fixed_lanes(scope)
-        if fixed is not None:
-            return fixed
         widths = [bits for _, statement in self._statements(path) for bits in _bits(statement)]
         bits = max(widths, default=32)
+        fixed = fixed_lanes(scope)
+        if fixed is not None:
+            # 48 lanes are three registers of 16: a vector of 48 would take four
+            part = fixed & -fixed
+            return part if part * bits >= self.target.vector_bits else fixed
         wide = self.target.registers >= 32
         registers = 4 if reduces else 2 if wide else 1
         return min(MOST_LANES, registers * max(1, self.target.vector_bits // bits))

@@ -126,7 +126,7 @@ class Values:
         spelled, dtype = text.spelled(kind), kind.dtype
         match op:
             case "min" | "max" if dtype.is_float:
-                # nsz: which of two zeros comes out is left open. Then one instruction and a test for NaN are enough.
+                # nsz: which of two zeros comes out is left open. One instruction and a test for NaN do then.
                 name = f"llvm.{op}imum.{text.mangled(kind)}"
                 return self.code.call(name, spelled, [(spelled, a), (spelled, b)], "nsz ")
             case "min_fast" | "max_fast" if dtype.is_float:

@@ -172,10 +172,10 @@ class Accesses:
         last, extent = place.layout.stored[-1]
         start = known(self.state.iterators[lanes.depth])
         return (
-            start == 0
+            start is not None
             and access.indices[last] == Affine.iterator(lanes.depth)
             and extent.is_constant
-            and extent.offset >= lanes.count
+            and extent.offset >= start + lanes.count
             and not any(
                 lanes.depth in index.iterators if isinstance(index, Affine) else True
                 for d, index in enumerate(access.indices)

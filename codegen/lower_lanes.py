@@ -52,6 +52,7 @@ class _Runner:
         self.scopes, self.path, self.scope, self.state, self.plan = scopes, path, scope, state, plan
         self.unit = scopes.unit
         self.comment = self.unit.lines[path]
+        self.extent = fixed_lanes(scope) or 0
 
     def run(self, stop: Value, block: Block) -> None:
         """The iterations below `stop`, of which there is at least one."""
@@ -59,7 +60,7 @@ class _Runner:
             self.simd_loop(stop, block)
         elif self.plan.lanes == 1:
             self.one_by_one(integer(0), stop, block)
-        elif fixed_lanes(self.scope) is not None:
+        elif self.extent:
             self.one_vector(stop, block)
         else:
             self.chunks(stop, block)
@@ -159,25 +160,34 @@ class _Runner:
         )
 
     def one_vector(self, stop: Value, block: Block) -> None:
-        """All iterations at once, fewer where `stop` is less than the lanes."""
-        count = self.plan.lanes
+        """All iterations at once, fewer where `stop` is less than the lanes: in one vector, or in a few beside each
+        other if the number of lanes is not one that registers have."""
+        count, size = self.extent, self.plan.lanes
         if self.unit.target.tail == "vl" and known(stop) != count:
             self.strips(stop, block)
             return
 
         def whole(state: State, block: Block) -> None:
-            block.statements.extend(self._body(state, integer(0), self._lanes(count, None)))
+            for start in range(0, count, size):
+                block.statements.extend(self._body(state, integer(start), self._lanes(size, None)))
 
         def first(state: State, block: Block) -> None:
-            mask = self._mask(stop, count, block)
-            block.statements.extend(self._body(state, integer(0), self._lanes(count, mask)))
+            for start in range(0, count, size):
+                inner = Block()
+                active = stop if size == count else smaller(sub(stop, integer(start)), integer(size))
+                mask = self._mask(active, size, inner)
+                inner.statements.extend(self._body(state, integer(start), self._lanes(size, mask)))
+                if start:
+                    block.emit(lir.If(compare("gt", stop, integer(start)), inner.body))
+                else:
+                    block.statements.extend(inner.statements)
 
         full, part = Block(), Block()
         if self.path not in self.state.cut:
-            self._reducing(count, whole, full)
+            self._reducing(size, whole, full)
         if known(stop) != count:
             if self.unit.target.tail == "mask":
-                self._reducing(count, first, part)
+                self._reducing(size, first, part)
             else:
                 self.one_by_one(integer(0), stop, part)
         block.emit(lir.Comment(self.comment))

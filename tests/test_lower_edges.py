@@ -88,3 +88,26 @@ def test_large_nests_are_lowered_once() -> None:
     first = "| | | | t[{2}, {3}] = 0"
     text = TILES.replace(first, "\n".join([first, *[first.replace("=", "+=")] * 300]))
     assert len(loops_over_k(lower(dojoir.parse(text), WIDE))) == 1
+
+
+@pytest.mark.parametrize(("lanes", "vectors"), [(32, 1), (48, 3), (24, 1), (16, 1)])
+def test_a_number_of_lanes_that_no_registers_have_is_in_parts(lanes: int, vectors: int) -> None:
+    """A vector of 48 lanes of f32 would take as many registers as one of 64."""
+    text = TILES.replace("16", str(lanes)).replace("15", str(lanes - 1))
+    stores = [
+        s for s in statements(lower(dojoir.parse(text), WIDE).body) if isinstance(s, Store) and s.buffer == "y"
+    ]
+    full = [s for s in stores if s.mask is None]
+    assert len(full) == 2 * vectors
+    assert {s.value.type.lanes for s in full} == {lanes // vectors}
+    tile = [s for s in statements(lower(dojoir.parse(text), WIDE).body) if isinstance(s, Store) and s.buffer == "t"]
+    assert all(s.mask is None for s in tile)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (4, 48, 3), (5, 47, 2), (4, 49, 2), (7, 17, 5), (3, 33, 1)])
+def test_edges_in_parts_run(sizes: tuple[int, int, int]) -> None:
+    n, m, k = sizes
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((n, k), (k, m)))
+    kernel = dojoir.parse(TILES.replace("16", "48").replace("15", "47"))
+    np.testing.assert_array_equal(dojoir.compile(kernel).run({"x": x, "w": w})["y"], x @ w)
