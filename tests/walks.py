@@ -417,9 +417,13 @@ class Walk:
 
 
 MARK_CODES = frozenset(
-    {"carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent", "lane-extent"}
-)
-"""The refusals that are about marks, of which the quick answer says nothing."""
+    {
+        "carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent", "lane-extent",
+        "dependent-extent", "bad-hint", "duplicate-hint", "idle-hint", "lost-hint", "unused-hint",
+        "not-this-instruction",
+    }
+)  # fmt: skip
+"""The refusals that are about marks and hints, of which the quick answer says nothing."""
 
 BEYOND_FULL = frozenset({"stray-value"})
 """The refusals of copies that the full comparison cannot take out, their chain not being affine; what works on a
