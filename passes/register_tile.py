@@ -21,6 +21,7 @@ from dojoir.passes.strides import depends, step_of
 from dojoir.passes.trace import Trace
 from dojoir.sets import sets_of
 
+
 @dataclass(frozen=True)
 class Product:
     """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
