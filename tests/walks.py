@@ -418,8 +418,8 @@ class Walk:
 
 MARK_CODES = frozenset(
     {
-        "carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent", "lane-extent",
-        "dependent-extent", "bad-hint", "duplicate-hint", "idle-hint", "lost-hint", "unused-hint",
+        "carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent",
+        "lane-extent", "dependent-extent", "bad-hint", "duplicate-hint", "idle-hint", "lost-hint", "unused-hint",
         "not-this-instruction",
     }
 )  # fmt: skip
