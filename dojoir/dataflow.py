@@ -41,7 +41,7 @@ from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
 from dojoir.witness import accuse
-from dojoir.written import prove_collapsed, prove_written
+from dojoir.written import keeps_elements_apart, prove_collapsed, prove_written
 
 __all__ = [
     "LEGAL",
@@ -113,9 +113,11 @@ def _is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
         with limited(step_limit):
             if not _first(_form(before, after, instances)):
                 return False
+            if _is_same_tree(before, after, instances):
+                return bool(_first(_refusals(before, after, instances)))
             if is_plain(before, after, instances):
-                return _first([_marks(after)]).status == "legal"
-            return not is_refuted(before, after, instances) and bool(_first(_refusals(before, after, instances)))
+                return bool(_first([_marks(after)]))
+            return not is_refuted(before, after, instances) and bool(_first(_full(before, after, instances)))
     except StepLimitReached:
         return False
 
@@ -128,14 +130,25 @@ def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator
         yield rule_refusal(before, after, instances.rule)
         return
     yield from _form(before, after, instances)
-    strict = before.fp == "strict"
-    if instances == identity(before) and _unmarked(before.body) == _unmarked(after.body):
+    if _is_same_tree(before, after, instances):
         if before.buffers != after.buffers:
-            yield _storage(before, after, instances, strict)
+            yield _storage(before, after, instances, before.fp == "strict")
         yield _marks(after, before if before.buffers == after.buffers else None)
         return
-    if not (is_plain(before, after, instances) or keeps_order(before, after, instances)):
-        yield Correspondence(before, after, instances, strict).refusal()
+    if is_plain(before, after, instances):
+        yield _marks(after)
+    else:
+        yield from _full(before, after, instances)
+
+
+def _is_same_tree(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether the trees of the two differ in nothing but marks and hints."""
+    return instances == identity(before) and _unmarked(before.body) == _unmarked(after.body)
+
+
+def _full(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
+    if not keeps_order(before, after, instances):
+        yield Correspondence(before, after, instances, before.fp == "strict").refusal()
         yield _well_formed(before, after, instances)
     yield _marks(after)
 
@@ -204,7 +217,12 @@ def _storage(before: Kernel, after: Kernel, instances: InstanceMap, strict: bool
         return _well_formed(before, after, instances) if found is None else found
     old, new = sets_of(before), sets_of(after)
     stored = [b.name for b, c in zip(before.buffers, after.buffers, strict=True) if b.dims != c.dims]
-    same = all(_same_flow(flow_of(old, name, strict), flow_of(new, name, strict)) for name in stored)
+    # The kernel before is well-formed: there, every read gets what was written to its element.
+    same = all(
+        keeps_elements_apart(after, after.buffer(name))
+        or _same_flow(flow_of(old, name, strict), flow_of(new, name, strict))
+        for name in stored
+    )
     return None if same else Correspondence(before, after, instances, strict).refusal()
 
 

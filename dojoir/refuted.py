@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import islpy as isl
 
+from dojoir.bounds import prove_bounds
 from dojoir.change import Change, change_of
 from dojoir.flow import flow_of
 from dojoir.instances import InstanceMap, accesses, same_statement, stand_for
 from dojoir.ir import Kernel
 from dojoir.sets import KernelSets, iterators, sets_of
 from dojoir.staged import reads_unwritten
+from dojoir.written import is_written
 
 
 def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """Whether the kernel after surely does not mean what the one before means, or is not well-formed: with the same
-    buffers and statements, a read would run before a write that it gets its value from; or a copy would be filled
-    from elements that have no value.
+    buffers and statements, a read would run before a write that it gets its value from; or an element would be read
+    that has no value.
 
     Raises isl.Error where the step limit of the context is reached.
     """
@@ -26,6 +28,9 @@ def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
         return False
     if before.buffers != after.buffers:
         return reads_unwritten(before, after, change)
+    written = {before.sites[k].statement.target.buffer for k in change.were}
+    if prove_bounds(after, change.are) is None and not all(is_written(after, after.buffer(b)) for b in written):
+        return True
     origins = instances.origins[change.are.start : change.are.stop]
     if {o.site for o in origins if o is not None} != set(change.were):
         return False

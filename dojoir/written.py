@@ -109,13 +109,19 @@ def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
     Every read must be of a written element. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
     for buffer in kernel.buffers:
-        if any(dim.collapsed for dim in buffer.dims):
-            uses = [use for use in _uses(kernel, buffer) if not use.own]
-            if not _one_at_a_time(kernel, buffer, uses):
-                found = _mixed_up(kernel, buffer, uses)
-                if found is not None:
-                    return found
+        if not keeps_elements_apart(kernel, buffer):
+            found = _mixed_up(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
+            if found is not None:
+                return found
     return None
+
+
+def keeps_elements_apart(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether it is seen that every read of a buffer gets what was written to that very element, though elements
+    share storage. Every read must be of a written element."""
+    if not any(dim.collapsed for dim in buffer.dims):
+        return True
+    return _one_at_a_time(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
 
 
 def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
