@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir import build, instructions, kernels, schedules
+    from dojoir import build, instructions, kernels, rules, schedules
     from dojoir.chaining import chain
     from dojoir.codegen import TARGETS, emit
     from dojoir.costs import cost
@@ -93,6 +93,7 @@ _HOME = {
     "interpret": "dojoir.interpreter",
     "Kernel": "dojoir.ir",
     "kernels": "dojoir.kernels",
+    "rules": "dojoir.rules",
     "schedules": "dojoir.schedules",
     "optimize": "dojoir.schedules",
     "COMBINATORS": "dojoir.passes",
@@ -191,6 +192,7 @@ __all__ = [
     "prove",
     "random_inputs",
     "ratio_of",
+    "rules",
     "schedules",
     "suggest",
     "to_text",

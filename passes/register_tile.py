@@ -43,7 +43,7 @@ def products(kernel: Kernel) -> Iterator[Product]:
 
 def _product(kernel: Kernel, site: Site) -> Product | None:
     depth = len(site.scopes)
-    if depth < 3 or len(site.ancestors) != depth or site.statement.op != "+=":
+    if depth < 3 or len(site.ancestors) != depth or site.statement.accumulation != "+=":
         return None
     row, column, inner = depth - 3, depth - 2, depth - 1
     i, j, k = site.scopes[row:]

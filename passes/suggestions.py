@@ -14,7 +14,6 @@ from typing import NamedTuple
 from dojoir.errors import DojoError
 from dojoir.instances import accesses
 from dojoir.ir import Kernel, Node, Path, Scope, Statement, format_path
-from dojoir.operations import ACCUMULATIONS
 from dojoir.passes.catalogue import parse_move
 from dojoir.passes.dead import DeleteTemporary
 from dojoir.passes.engine import check, rewrite
@@ -282,7 +281,7 @@ def _with_partial_results(kernel: Kernel, path: Path) -> Iterator[Alternative]:
     sums = dict.fromkeys(
         site.statement.target.buffer
         for site in kernel.sites
-        if site.path[: len(path)] == path and site.statement.op in ACCUMULATIONS
+        if site.path[: len(path)] == path and site.statement.accumulation is not None
     )
     for name in sums:
         part = fresh_name(kernel, f"{name}_part")
