@@ -22,6 +22,7 @@ from dojoir.passes.move import (
     scope_at,
     scopes,
     siblings,
+    unhinted,
 )
 from dojoir.printer import format_extent
 
@@ -66,6 +67,7 @@ class RemoveScope(Move):
             raise Refusal(
                 "marked", f"it is marked `{scope.marks[-1]}`", path, f"unmark({self.scope}, {scope.marks[-1]})"
             )
+        unhinted(path, scope)
         depth = kernel.depth_of(path)
 
         def new(atom: SizeVar | Iter) -> Affine:
