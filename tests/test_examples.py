@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,12 @@ def test_example_06_chain(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture(scope="module", params=names())
 def example(request: pytest.FixtureRequest) -> Example:
     return Example(request.param)
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)(?:\.py)?` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted([*names(), *(path.stem for path in EXAMPLES.glob("*.py"))])
 
 
 def test_each_text_has_its_moves() -> None:
