@@ -23,6 +23,7 @@ from dojoir.ir import (
     Kernel,
     Node,
     Op,
+    Path,
     Scope,
     Statement,
     format_path,
@@ -107,6 +108,9 @@ class Stage(Move):
             part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
             for part, whole, both in copied(buffer, staged, bases)
         ]
+        if buffer.role == "tmp":  # what is not used of it may not be there
+            used = (_used_extent(kernel, path, buffer.name, d, base) for d, base in enumerate(bases))
+            extents = [own or extent for own, extent in zip(used, extents, strict=True)]
         fill = _copy_nest(buffer, staged, bases, extents, depth, back=False)
         drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
         new = [*([fill] if self.direction != "out" else []), renamed, *([drain] if self.direction != "in" else [])]
@@ -265,6 +269,24 @@ def _uses(name: str, node: Node) -> bool:
     if isinstance(node, Statement):
         return any(a.buffer == name for a in accesses(node))
     return any(_uses(name, child) for child in node.body)
+
+
+def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) -> Extent | None:
+    """How far a node uses a buffer in a dimension from `base` on, where scopes of one extent say it."""
+    depth = kernel.depth_of(path)
+    found: set[Extent | None] = set()
+    for site in kernel.sites:
+        if site.path[: len(path)] == path:
+            for access in accesses(site.statement):
+                if access.buffer == name:
+                    local = access.indices[dim]
+                    assert isinstance(local, Affine)
+                    found.add(next((scope.extent for d, scope in enumerate(site.scopes)
+                                    if d >= depth and local - base == Affine.iterator(d)), None))  # fmt: skip
+    extent = found.pop() if len(found) == 1 else None
+    if extent is None or any(d >= depth for bound in extent.bounds for d in bound.iterators):
+        return None
+    return extent
 
 
 def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dojoir
+from dojoir.ir import Scope, format_path
 
 Array = NDArray[np.float32]
 
@@ -73,3 +74,11 @@ N @i
     assert "c_tile" in str(trace.kernel)
     report = dojoir.verify(trace.kernel, kernel, sizes=[{"N": 9, "M": 33, "K": 5}], seeds=(0,))
     assert report.ok, str(report)
+
+
+def test_a_tile_that_is_cut_at_the_edge_is_copied_as_far_as_it_is_there() -> None:
+    kernel = blocked("matmul").kernel
+    path = next(p for p, node in kernel.walk() if isinstance(node, Scope) and node.label == "k_in")
+    moved = dojoir.apply(kernel, f"stage({format_path(path)}, c_tile, copy, inout)")
+    assert "copy[{5}, {6}] = c_tile[{5}, {6}]" in str(moved)
+    assert "min(4, N - 8*{2} - 4*{4})" in str(moved)
