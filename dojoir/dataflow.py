@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from dojoir.algebra import rule_refusal
 from dojoir.correspondence import Correspondence
@@ -46,10 +47,12 @@ from dojoir.written import keeps_elements_apart, prove_collapsed, prove_written
 __all__ = [
     "LEGAL",
     "STEP_LIMIT",
+    "Answer",
     "InstanceMap",
     "Origin",
     "Substitution",
     "Verdict",
+    "answer",
     "compare",
     "identity",
     "is_exact",
@@ -98,31 +101,47 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
     return LEGAL
 
 
+class Answer(NamedTuple):
+    """Whether a rewrite is legal, and whether that follows from what changed, what is around it, and the buffers
+    used there (their declarations, and whether anything else uses them) alone."""
+
+    legal: bool
+    local: bool
+
+
 def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
-    """Whether `compare` would say `legal`. What was found is kept."""
+    """Whether `compare` would say `legal`."""
+    return answer(before, after, instances, step_limit).legal
+
+
+def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
+    """As `compare`, without a reason: a refusal may be found in a shorter way. What was found is kept."""
     key = (before, after, instances, step_limit)
     found = _answers.get(key)
-    return found if found is not None else _answers.put(key, _is_legal(*key))
+    return found if found is not None else _answers.put(key, _answer(*key))
 
 
-def _is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> bool:
-    """As `compare`, without a reason: a refusal may be found in a shorter way."""
+_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], Answer] = Memo(8192)
+
+
+def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
     if instances.backward or instances.rule is not None:
-        return bool(compare(before, after, instances, step_limit))
+        return Answer(bool(compare(before, after, instances, step_limit)), False)
     try:
         with limited(step_limit):
             if not _first(_form(before, after, instances)):
-                return False
+                return Answer(False, False)
             if _is_same_tree(before, after, instances):
-                return bool(_first(_refusals(before, after, instances)))
+                return Answer(bool(_first(_refusals(before, after, instances))), before.buffers == after.buffers)
             if is_plain(before, after, instances):
-                return bool(_first([_marks(after)]))
-            return not is_refuted(before, after, instances) and bool(_first(_full(before, after, instances)))
+                return Answer(bool(_first([_marks(after)])), True)
+            if is_refuted(before, after, instances):
+                return Answer(False, False)
+            if keeps_order(before, after, instances):
+                return Answer(bool(_first([_marks(after)])), True)
+            return Answer(bool(_first(_in_full(before, after, instances))), False)
     except StepLimitReached:
-        return False
-
-
-_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], bool] = Memo(8192)
+        return Answer(False, False)
 
 
 def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
@@ -135,10 +154,10 @@ def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator
             yield _storage(before, after, instances, before.fp == "strict")
         yield _marks(after, before if before.buffers == after.buffers else None)
         return
-    if is_plain(before, after, instances):
+    if is_plain(before, after, instances) or keeps_order(before, after, instances):
         yield _marks(after)
     else:
-        yield from _full(before, after, instances)
+        yield from _in_full(before, after, instances)
 
 
 def _is_same_tree(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -146,10 +165,9 @@ def _is_same_tree(before: Kernel, after: Kernel, instances: InstanceMap) -> bool
     return instances == identity(before) and _unmarked(before.body) == _unmarked(after.body)
 
 
-def _full(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
-    if not keeps_order(before, after, instances):
-        yield Correspondence(before, after, instances, before.fp == "strict").refusal()
-        yield _well_formed(before, after, instances)
+def _in_full(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
+    yield Correspondence(before, after, instances, before.fp == "strict").refusal()
+    yield _well_formed(before, after, instances)
     yield _marks(after)
 
 

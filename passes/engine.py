@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, is_legal
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, answer, compare
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.ir import Kernel
 from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
+from dojoir.passes.locality import Neighbourhood, neighbourhood
 from dojoir.passes.move import Move, Refusal, Rewrite
 from dojoir.passes.places import located
 from dojoir.passes.refusals import compared, refused
@@ -19,6 +20,10 @@ _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(8192)
 
 _sound: Memo[Kernel, bool] = Memo(8192)
 """Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
+
+
+_local: Memo[tuple[Neighbourhood, int], bool] = Memo(32768)
+"""What was found of moves that look at nothing but their neighbourhood."""
 
 
 def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
@@ -102,14 +107,21 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     if _known(kernel, move, step_limit) is not None:
         return True
     _prove(kernel)
+    place = neighbourhood(kernel, move)
+    found = _local.get((place, step_limit)) if place is not None else None
+    if found is not None:
+        return found
     try:
         done = move.rewrite(kernel)
     except (Refusal, ArgumentError):
-        return False
-    if not is_legal(kernel, done.kernel, done.instances, step_limit):
-        return False
-    _keep(kernel, move, step_limit, done)
-    return True
+        legal, local = False, True
+    else:
+        legal, local = answer(kernel, done.kernel, done.instances, step_limit)
+        if legal:
+            _keep(kernel, move, step_limit, done)
+    if place is not None and local:
+        _local.put((place, step_limit), legal)
+    return legal
 
 
 # -- what is known already -----------------------------------------------------------------------------------

@@ -1,0 +1,105 @@
+"""What an answer about a move follows from, for moves that look at nothing but the node at their place.
+
+A list of moves asks the same of every part of a kernel that the last move left alone. There, the answer is known,
+and the move need not be made to find it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from dojoir.errors import ArgumentError
+from dojoir.instances import accesses
+from dojoir.ir import Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
+from dojoir.memo import Memo
+from dojoir.passes.move import Move
+from dojoir.passes.staging import Stage
+from dojoir.sets import sets_of
+
+LOCAL = frozenset(
+    {
+        "split", "cut", "peel", "shift", "skew", "collapse", "tile", "swap_scopes", "split_scopes", "vectorize",
+        "parallelize", "unroll", "unmark",
+    }
+)  # fmt: skip
+"""The moves that rewrite the node at their first place, wherever it is, by what is in it and the scopes around."""
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """All that an answer of the checker about a local move follows from, if it is `local` (`dataflow.Answer`)."""
+
+    name: str
+    arguments: tuple[Hashable, ...]
+    header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
+    around: tuple[Extent | tuple[Condition, ...], ...]
+    node: Node
+    buffers: tuple[tuple[Buffer, bool, bool], ...]
+    """Those used in the node; whether they are used elsewhere, and whether several operators accumulate there."""
+
+
+def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
+    """What the answer about a move follows from, or None where that may be all of the kernel."""
+    places = move.places() if move.name in LOCAL or _copies_what_is_there(kernel, move) else []
+    if not places:
+        return None
+    try:
+        path = kernel.path(places[0])
+    except ArgumentError:
+        return None
+    around: list[Extent | tuple[Condition, ...]] = []
+    nodes = kernel.body
+    for child in path[:-1]:
+        node = nodes[child]
+        if isinstance(node, Statement) or (isinstance(node, Scope) and (node.marks or node.hints)):
+            return None  # its mark or hint is about all that it runs
+        around.append(node.conditions if isinstance(node, Guard) else node.extent)
+        nodes = node.body
+    node = nodes[path[-1]]
+    inside, everywhere = _uses((node,)), _uses(kernel.body)
+    mixed = sets_of(kernel).mixed
+    return Neighbourhood(
+        move.name,
+        (len(places), *_others(move)),
+        (kernel.sizes, kernel.facts, kernel.fp),
+        tuple(around),
+        node,
+        tuple((kernel.buffer(b), everywhere[b] > inside[b], b in mixed) for b in sorted(inside)),
+    )
+
+
+def _copies_what_is_there(kernel: Kernel, move: Move) -> bool:
+    """Whether a node is to work on a copy that nothing else gives values to: they come from the caller, or from
+    the node itself."""
+    if not isinstance(move, Stage) or move.buffer not in {buffer.name for buffer in kernel.buffers}:
+        return False
+    return move.direction == "out" or kernel.buffer(move.buffer).role in {"in", "inout"}
+
+
+def _others(move: Move) -> list[Hashable]:
+    """The arguments that are no places. (Several places of a local move are a nest, below the first.)"""
+    places: list[object] = list(move.places())
+    return [value for value in move.arguments() if value not in places and not _are(value, places)]
+
+
+def _are(value: object, places: list[object]) -> bool:
+    return isinstance(value, tuple) and bool(value) and all(part in places for part in value)
+
+
+_counted: Memo[tuple[Node, ...], Counter[str]] = Memo(4096)
+
+
+def _uses(nodes: tuple[Node, ...]) -> Counter[str]:
+    """How many statements use each buffer."""
+    found = _counted.get(nodes)
+    if found is None:
+        found = Counter()
+        for node in nodes:
+            if isinstance(node, Statement):
+                found.update({access.buffer for access in accesses(node)})
+            else:
+                found.update(_uses(node.body))
+        _counted.put(nodes, found)
+    return found
