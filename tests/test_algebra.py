@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 import symbolic
 import sympy
+from embedded import ROOM, embedded
 from test_inverses import taken_back
 
 import dojoir
@@ -19,7 +21,7 @@ from dojoir import rules
 from dojoir.affine import Affine
 from dojoir.dataflow import compare, is_exact
 from dojoir.errors import ArgumentError
-from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement, expr_accesses
+from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement, expr_accesses, format_path
 from dojoir.match import Rule, RuleUse
 from dojoir.printer import to_text
 
@@ -164,6 +166,26 @@ def test_a_rule_on_a_kernel_of_the_library(name: str) -> None:
     assert dojoir.certify(trace)
     report = dojoir.verify(trace.kernel, start, seeds=(0,))
     assert report.ok, str(report)
+
+
+@all_rules
+def test_a_rule_inside_random_kernels(rule: Rule) -> None:
+    for seed in range(3 if rule.scratch else 10):
+        random = Random(f"{rule.name} {seed}")
+        kernel, path = embedded(rule, random)
+        dojoir.prove(kernel)
+        assert dojoir.parse(to_text(kernel)) == kernel
+        move = next(
+            m for m in dojoir.candidates(kernel) if str(m).startswith(f"use_rule({format_path(path)}, {rule.name}")
+        )
+        verdict = dojoir.check(kernel, move)
+        assert verdict, f"{kernel}\n{verdict}"
+        assert taken_back(kernel, move) == "use_rule"
+        values = np.random.default_rng(seed)
+        given = {b.name: values.uniform(0.5, 2.0, [ROOM] * len(b.dims)) for b in kernel.arguments}
+        old, new = (dojoir.interpret(k, given) for k in (kernel, dojoir.apply(kernel, move)))
+        for name, value in old.items():
+            assert np.allclose(value, new[name], rtol=1e-10, atol=1e-12), f"{kernel}\n{move}\n{name}"
 
 
 HEAD = """kernel f(N, M)
