@@ -62,22 +62,22 @@ def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
         images = [a for a in reads if depends(a, column) and not depends(a, channel) and a.buffer != target.buffer]
         if len(filters) == 1 and images and all(step_of(kernel, a, column) == 1 for a in images):
             dims = [d for d, i in enumerate(filters[0].indices) if isinstance(i, Access) or channel in i.iterators]
-            paths = [_path_of(site, depth) for depth in (channel, column)]
+            paths = [path_of(site, depth) for depth in (channel, column)]
             plain = len(dims) == 1 and filters[0].indices[dims[0]] == Affine.iterator(channel)
-            if plain and _is_box(site, channel) and _is_perfect(kernel, *paths):
+            if plain and is_box(site, channel) and _is_perfect(kernel, *paths):
                 return Convolution(paths[0], paths[1], site, filters[0].buffer, dims[0])
     return None
 
 
-def _path_of(site: Site, depth: int) -> Path:
+def path_of(site: Site, depth: int) -> Path:
     """The path of the scope of a depth around a statement."""
     scopes = [n for n, node in enumerate(site.ancestors) if isinstance(node, Scope)]
     return site.path[: scopes[depth] + 1]
 
 
-def _is_box(site: Site, channel: int) -> bool:
-    """Whether no extent depends on the channel or on what is inside it."""
-    return not any(d >= channel for s in site.scopes for bound in s.extent.bounds for d in bound.iterators)
+def is_box(site: Site, depth: int) -> bool:
+    """Whether no extent around a statement depends on the iterator of `depth` or on one inside it."""
+    return not any(d >= depth for s in site.scopes for bound in s.extent.bounds for d in bound.iterators)
 
 
 def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
@@ -102,8 +102,8 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> N
     make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
     make(trace, f"place({tile}, reg)")
     _sum_over_tile(trace, alone(trace, block))
-    _take_trivial_away(trace, block)
-    _mark(trace, block, channels)
+    take_trivial_away(trace, block)
+    mark_tile(trace, block, channels)
     tried(trace, lambda t: _pack(t, convolution, channels))
 
 
@@ -111,30 +111,37 @@ def _sum_over_tile(trace: Trace, nest: Path) -> None:
     """Brings the two scopes of a tile inside of the sum: `c > p > q > o > w` instead of `o > w > c > p > q`."""
     lanes = (*nest, 0)
     depth = trace.kernel.depth_of(lanes)
-    levels = 0
-    node: Node = trace.kernel.at((*lanes, 0))
-    while _goes_outside(node, depth):
-        levels += 1
-        assert not isinstance(node, Statement)
-        if len(node.body) > 1:
-            break
-        node = node.body[0]
+    levels = levels_outside(trace.kernel, lanes, frozenset({depth - 1, depth}))
     make(trace, f"sink_scope({format_path(lanes)}, {levels})")
     make(trace, f"sink_scope({format_path(nest)}, {levels})")
 
 
-def _goes_outside(node: Node, lanes: int) -> bool:
-    """Whether a node runs alike for all elements of a tile: of its scopes, the inner one has the depth `lanes`."""
+def goes_outside(node: Node, tile: frozenset[int]) -> bool:
+    """Whether a node runs alike for all elements of a tile, the scopes of which have the depths in `tile`."""
     match node:
         case Scope():
             return True
         case Guard(conditions):
             sides = [side for condition in conditions for side in (condition.left, condition.right)]
-            return not any(d in {lanes - 1, lanes} for side in sides for d in side.iterators)
+            return not any(tile & side.iterators for side in sides)
     return False
 
 
-def _take_trivial_away(trace: Trace, block: Path) -> None:
+def levels_outside(kernel: Kernel, path: Path, tile: frozenset[int]) -> int:
+    """How many scopes and guards, each the only child of the one before, run alike for all elements of a tile: from
+    the only child of the scope at `path` on."""
+    levels = 0
+    node: Node = kernel.at((*path, 0))
+    while goes_outside(node, tile):
+        levels += 1
+        assert not isinstance(node, Statement)
+        if len(node.body) > 1:
+            break
+        node = node.body[0]
+    return levels
+
+
+def take_trivial_away(trace: Trace, block: Path) -> None:
     """Removes the scopes of extent 1 in a block: those of the copy of a tile."""
     while True:
         trivial = (
@@ -147,7 +154,7 @@ def _take_trivial_away(trace: Trace, block: Path) -> None:
             return
 
 
-def _mark(trace: Trace, block: Path, channels: int) -> None:
+def mark_tile(trace: Trace, block: Path, channels: int) -> None:
     """Runs the innermost scopes of a block in lanes, and writes out those around them as short as a tile."""
     scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
     inside = [(path, node) for path, node in scopes if path[: len(block)] == block != path]

@@ -18,6 +18,7 @@ from dojoir.passes.simplify import delete_dead, join_all
 from dojoir.passes.storage import PlaceBuffer, ReuseDims
 from dojoir.passes.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.trace import Trace
+from dojoir.passes.windows import tile_window, windows
 from dojoir.sets import sets_of
 
 CHUNK = 4096
@@ -37,7 +38,8 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     """Makes a decent kernel for a CPU of any input, by these rules in this order, each where it is legal:
 
     1. delete dead temporaries, fuse adjacent scopes;
-    2. give products of matrices and convolutions a register tile, with the shared panel or the filters packed;
+    2. give products of matrices, convolutions and windows a register tile, with the shared panel or the filters
+       packed, and let sums of rows go through the rows as they lie in memory;
     3. collapse what needs no storage, put small temporaries into registers;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another;
@@ -78,6 +80,9 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
         tried(trace, partial(tile_registers, product=product, machine=machine))
     for convolution in reversed(list(convolutions(trace.kernel))):
         tried(trace, partial(tile_channels, convolution=convolution, machine=machine))
+    for window in reversed(list(windows(trace.kernel))):
+        tried(trace, partial(tile_window, window=window, machine=machine))
+    delete_dead(trace)
     every(_collapsible)(trace)
     every(_scalars)(trace)
     for i in range(len(trace.kernel.body)):

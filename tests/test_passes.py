@@ -177,8 +177,26 @@ def test_convolutions_get_a_tile(name: str) -> None:
 def test_windows_of_a_pooling_are_read_from_lanes() -> None:
     k = dojoir.kernels.load("maxpool2d")
     trace = scheduled(k)
-    assert dojoir.one(trace.kernel, "marked v").node == dojoir.one(trace.kernel, "marked v has @p").node
+    assert dojoir.one(trace.kernel, '"y_tile[...] max= ..." in (marked v in @q)')
     assert runs_right(k, trace, {"N": 1, "C": 2, "H": 5, "W": 71, "KH": 2, "KW": 3})
+
+
+@pytest.mark.parametrize(("name", "sizes"), [
+    ("avgpool2d", {"N": 1, "C": 2, "H": 6, "W": 41, "KH": 3, "KW": 2}),
+    ("depthwise_conv2d", {"N": 1, "C": 2, "H": 6, "W": 21, "KH": 2, "KW": 3}),
+])  # fmt: skip
+def test_windows_get_a_vector_of_results(name: str, sizes: dict[str, int]) -> None:
+    k = dojoir.kernels.load(name)
+    trace = scheduled(k)
+    assert any(b.storage == "reg" and b.name.endswith("_tile") for b in trace.kernel.buffers)
+    assert runs_right(k, trace, sizes)
+
+
+def test_sums_of_rows_go_through_the_rows() -> None:
+    k = dojoir.kernels.load("reduce_mean_0")
+    trace = scheduled(k)
+    assert dojoir.one(trace.kernel, "marked v in @i").text.startswith("min(4096")
+    assert runs_right(k, trace, {"N": 5, "M": 4100})
 
 
 def test_a_scope_that_runs_too_seldom_is_not_shared_out() -> None:
