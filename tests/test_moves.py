@@ -107,94 +107,6 @@ N : p
     ("text", "move", "code"),
     [
         pytest.param(
-            """kernel f(N, M)
-where N >= 2, M >= 2
-in x: f32[N]
-in z: f32[M]
-out y: f32[N]
-out w: f32[M]
-N
-| y[{0}] = x[{0}]
-M
-| w[{0}] = z[{0}]
-""",
-            "join_scopes(0, 1)",
-            {"lost-instance", "extra-instance"},
-            id="fusing loops whose ranges differ",
-        ),
-        pytest.param(
-            """kernel f(N)
-in x: f32[N]
-out y: f32[N]
-tmp t: f32[N]
-N
-| t[{0}] = x[{0}]
-N
-| y[{0}] = t[N - 1 - {0}]
-""",
-            "join_scopes(0, 1)",
-            {"wrong-value", "lost-value"},
-            id="fusing with a consumer that reads in reverse",
-        ),
-        pytest.param(
-            """kernel f(N)
-in x: f32[N]
-out y: f32[N]
-tmp t: f32[N]
-N
-| t[{0}] = x[{0}]
-N
-| y[{0}] = t[N - 1 - {0}]
-""",
-            "reuse_dims(t, 0)",
-            {"wrong-value"},
-            id="folding a buffer that a reversed consumer reads",
-        ),
-        pytest.param(
-            """kernel f(N, M)
-inout x: f32[N, M]
-N - 1
-| M
-| | x[{0} + 1, {1}] = x[{0}, {1}] + 1
-""",
-            "parallelize(0)",
-            {"shared-element"},
-            id="a carried dependence run in parallel",
-        ),
-        pytest.param(
-            """kernel f(N)
-inout x: f32[N]
-N - 1
-| x[{0} + 1] = x[{0}] + 1
-""",
-            "vectorize(0)",
-            {"shared-element"},
-            id="a carried dependence run in lanes",
-        ),
-        pytest.param(
-            """kernel f(N, M)
-in x: f32[N, M]
-inout y: f32[M]
-N
-| M
-| | y[{1}] = 0.5 * y[{1}] + x[{0}, {1}]
-""",
-            "parallelize(0)",
-            {"shared-element"},
-            id="an outer loop whose nested loop updates in place",
-        ),
-        pytest.param(
-            """kernel f(N, M)
-inout a: f32[N, M]
-N - 1
-| M - 1
-| | a[{0} + 1, {1}] = a[{0}, {1} + 1]
-""",
-            "swap_scopes(0)",
-            {"wrong-value", "lost-value"},
-            id="interchange of a skewed dependence",
-        ),
-        pytest.param(
             """kernel f(N)
 in x: f32[N, N]
 out y: f32[N, N]
@@ -221,22 +133,6 @@ N
             "parallelize(1)",
             {"shared-element"},
             id="a sum into one element on several cores",
-        ),
-        pytest.param(
-            """kernel f(N, M)
-in x: f32[N, M]
-out y: f32[N]
-out z: f32[N]
-tmp t: f32[N]
-N
-| t[{0}] = x[{0}, 0]
-| y[{0}] = t[{0}]
-N
-| z[{0}] = t[{0}]
-""",
-            "reuse_dims(t, 0)",
-            {"wrong-value"},
-            id="folding a temporary that is live out of the first loop",
         ),
         pytest.param(
             """kernel f(N)
@@ -315,16 +211,6 @@ N
         ),
         pytest.param(
             """kernel f(N, M)
-inout a: f32[N, M]
-N - 1
-| M - 1
-| | a[{0} + 1, {1} + 1] = a[{0}, {1}]
-""",
-            "swap_scopes(0)",
-            id="interchange of a diagonal dependence",
-        ),
-        pytest.param(
-            """kernel f(N, M)
 where N == M
 in x: f32[N]
 out y: f32[N]
@@ -336,18 +222,6 @@ M
 """,
             "set_extent(1, N)",
             id="an extent that a fact makes equal",
-        ),
-        pytest.param(
-            """kernel f(N)
-in x: f32[N]
-out y: f32[N]
-tmp t: f32[N~]
-N
-| t[{0}] = x[{0}]
-| y[{0}] = t[{0}]
-""",
-            "parallelize(0)",
-            id="a temporary that is each iteration's own",
         ),
     ],
 )

@@ -181,23 +181,6 @@ def test_a_new_statement_with_an_effect_is_refused() -> None:
     assert verdict.code == "stray-value"
 
 
-def test_inlining_past_a_later_write_is_refused() -> None:
-    k = dojoir.parse("""kernel f(N)
-inout x: f32[N]
-out y: f32[N]
-tmp t: f32[N]
-N
-| t[{0}] = x[{0}] * 2
-N
-| x[{0}] = 0
-N
-| y[{0}] = t[{0}]
-""")
-    verdict = dojoir.check(k, "inline(2.0, t)")
-    assert verdict.status == "illegal"
-    assert "`x[{0}] = 0`" in verdict.reason
-
-
 def test_inlining_keeps_the_rounding() -> None:
     k = dojoir.parse("""kernel f(N)
 in  x: f32[N]
