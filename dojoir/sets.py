@@ -32,10 +32,15 @@ from dojoir.ir import (
     Site,
     Statement,
     expr_accesses,
+    holds,
 )
 
 if TYPE_CHECKING:
     from dojoir.flow import Flow
+
+
+SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
+"""The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
 
 
 class Workspace:
@@ -46,6 +51,7 @@ class Workspace:
         self._maps: OrderedDict[str, isl.UnionMap] = OrderedDict()
         self._kernels: OrderedDict[Kernel, KernelSets] = OrderedDict()
         self._empty: OrderedDict[tuple[str, str], bool] = OrderedDict()
+        self._sizes: dict[str, isl.Set] = {}
 
     def union_map(self, pieces: Iterable[str]) -> isl.UnionMap:
         """The union of maps given as text. Each piece is parsed once."""
@@ -63,11 +69,20 @@ class Workspace:
     def set(self, text: str) -> isl.Set:
         return isl.Set.read_from_str(self.context, text)
 
+    def sizes(self, text: str) -> isl.Set:
+        """The set of sizes that a text gives. Each is parsed once."""
+        found = self._sizes.get(text)
+        if found is None:
+            if len(self._sizes) > 256:
+                self._sizes.clear()
+            found = self._sizes[text] = self.set(text)
+        return found
+
     def is_empty(self, sizes: str, piece: str) -> bool:
         """Whether a map given as text is empty for all sizes in a set given as text. Each is asked once."""
         found = self._empty.get((sizes, piece))
         if found is None:
-            found = self.union_map([piece]).intersect_params(self.set(sizes)).is_empty()
+            found = self.union_map([piece]).intersect_params(self.sizes(sizes)).is_empty()
             self._empty[sizes, piece] = found
             if len(self._empty) > 20_000:
                 self._empty.popitem(last=False)
@@ -172,7 +187,7 @@ class KernelSets:
     @cached_property
     def parameters(self) -> isl.Set:
         """The sizes that a call may have: each at least 1, and the facts of the kernel."""
-        return self.workspace.set(self.sizes)
+        return self.workspace.sizes(self.sizes)
 
     def is_empty(self, piece: str) -> bool:
         """Whether a map given as text without parameters is empty for all sizes that a call may have."""
@@ -189,8 +204,26 @@ class KernelSets:
             scopes = [node for node in around if isinstance(node, Scope)]
             if is_nonnegative(slack[condition.relation], scopes):
                 return True
+        if any(self._fails(around, condition, sizes) for sizes in self.some_sizes):
+            return False
         dims = f"[{iterators(sum(isinstance(node, Scope) for node in around))}]"
         return self.is_empty(f"{dims} -> [] : {self.constraints(around)} and not ({isl_condition(condition)})")
+
+    @cached_property
+    def some_sizes(self) -> list[dict[str, int]]:
+        """Sizes that a call may have, all equal."""
+        found = [dict.fromkeys(self.kernel.runtime_sizes, value) for value in SOME_SIZES]
+        return [sizes for sizes in found if all(holds(fact, sizes, ()) for fact in self.kernel.facts)]
+
+    def _fails(self, around: Sequence[Scope | Guard], condition: Condition, sizes: Mapping[str, int]) -> bool:
+        """Whether the first iteration of everything in `around` runs, and the condition does not hold there."""
+        first = (0,) * sum(isinstance(node, Scope) for node in around)
+        return not holds(condition, sizes, first) and all(
+            all(holds(c, sizes, first) for c in node.conditions)
+            if isinstance(node, Guard)
+            else all(bound.evaluate(sizes, first) > 0 for bound in node.extent.bounds)
+            for node in around
+        )
 
     def holds_around(self, path: Path, conditions: Sequence[Condition]) -> bool:
         """Whether conditions on the sizes and the iterators around the node at `path` hold whenever it runs."""

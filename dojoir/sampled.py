@@ -1,0 +1,104 @@
+"""Refusals that one iteration at small sizes shows: no isl.
+
+Sizes are tried that are all equal, and the first iteration of the scopes around. What is said to go wrong there
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dojoir.change import Change
+from dojoir.instances import InstanceMap, identity
+from dojoir.ir import Access, Extent, Guard, Kernel, Node, Scope, Site, holds
+from dojoir.sets import sets_of
+from dojoir.written import comes_and_goes
+
+Sizes = Mapping[str, int]
+
+
+def runs_otherwise(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether a scope that got another extent, and nothing else, runs another number of iterations somewhere."""
+    match change.old, change.new:
+        case (Scope() as old,), (Scope() as new,) if old.body == new.body and instances == identity(before):
+            sites = [before.sites[k] for k in change.were]
+            return any(_differs(old, new, change, sites, sizes) for sizes in sets_of(before).some_sizes)
+    return False
+
+
+def _differs(old: Scope, new: Scope, change: Change, sites: Sequence[Site], sizes: Sizes) -> bool:
+    at = (0,) * change.depth
+    if not _run(change.around, sizes, at):
+        return False
+    counts = _count(old.extent, sizes, at), _count(new.extent, sizes, at)
+    inside = len(change.around) + 1
+    return counts[0] != counts[1] and any(_run(site.ancestors, sizes, (*at, min(counts)), inside) for site in sites)
+
+
+def loses_its_value(before: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether a scope was distributed, and the first of its iterations would read what the second one wrote: an
+    element of a buffer without the iterator of the scope, written in the first part alone."""
+    match change.old, change.new:
+        case (Scope() as old,), (Scope() as first, Scope() as second):
+            if first.body + second.body != old.body or {first.extent, second.extent} != {old.extent}:
+                return False
+        case _:
+            return False
+    if instances != identity(before):
+        return False
+    level = len(change.around)
+    early = [k for k in change.were if before.sites[k].path[level + 1] < len(first.body)]
+    late = [k for k in change.were if k not in early]
+    return any(
+        _is_overwritten(before, change, before.sites[w], before.sites[r], read.access)
+        for w in early
+        for r in late
+        for read in sets_of(before).reads[r]
+        if read.access.buffer == before.sites[w].statement.target.buffer
+    )
+
+
+def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, read: Access) -> bool:
+    """Whether the first iteration reads what the writer, the only one, wrote in it; which the second one's
+    overwrites."""
+    name, depth, level = read.buffer, change.depth, len(change.around) + 1
+    writers = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == name]
+    extents = [node.extent for node in writer.ancestors[level:] if isinstance(node, Scope)]
+    varies = any(depth in _iterators(a) for a in (read, writer.statement.target)) or any(
+        depth in bound.iterators for extent in extents for bound in extent.bounds
+    )
+    plain = writer.statement.accumulation is None and len(writers) == 1
+    if varies or not plain or any(isinstance(node, Guard) for node in writer.ancestors[level:]):
+        return False
+    return comes_and_goes(kernel, kernel.buffer(name)) and any(
+        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        and _count(reader.scopes[depth].extent, sizes, (0,) * depth) > 1
+        for sizes in sets_of(kernel).some_sizes
+    )
+
+
+def _iterators(access: Access) -> set[int]:
+    found: set[int] = set()
+    for index in access.indices:
+        found |= _iterators(index) if isinstance(index, Access) else index.iterators
+    return found
+
+
+def _count(extent: Extent, sizes: Sizes, at: tuple[int, ...]) -> int:
+    return max(0, min(bound.evaluate(sizes, at) for bound in extent.bounds))
+
+
+def _run(around: Sequence[Node], sizes: Sizes, at: tuple[int, ...], start: int = 0) -> bool:
+    """Whether the iteration `at` of some scopes runs, the rest of its iterators being 0; those before `start` are
+    known to."""
+    depth = sum(isinstance(node, Scope) for node in around[:start])
+    iteration = at + (0,) * sum(isinstance(node, Scope) for node in around)
+    for node in around[start:]:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, iteration) for condition in node.conditions):
+                return False
+        elif isinstance(node, Scope):
+            if _count(node.extent, sizes, iteration) <= iteration[depth]:
+                return False
+            depth += 1
+    return True
