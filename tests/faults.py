@@ -304,6 +304,6 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
 def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
     try:
         with limited(2_000_000):
-            return Correspondence(kernel, wrong.kernel, wrong.instances, True).refusal() is None
+            return Correspondence(*wrong.instances.forth(kernel, wrong.kernel), True).refusal() is None
     except StepLimitReached:
         return False
