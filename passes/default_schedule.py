@@ -10,9 +10,9 @@ from dojoir.instances import accesses
 from dojoir.ir import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.machine import Machine, machine_named
 from dojoir.marks import constant_bound
-from dojoir.passes.combinators import every, tried
+from dojoir.passes.combinators import every, make, tried
 from dojoir.passes.convolution import convolutions, tile_channels
-from dojoir.passes.move import BufferName, Move, Word
+from dojoir.passes.move import BufferName, Move, Word, fresh_name
 from dojoir.passes.register_tile import products, tile_registers
 from dojoir.passes.simplify import delete_dead, join_all
 from dojoir.passes.storage import PlaceBuffer, ReuseDims
@@ -42,7 +42,7 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
        packed, and let sums of rows go through the rows as they lie in memory;
     3. collapse what needs no storage, put small temporaries into registers;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
-       that read along one dimension and write along another;
+       that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up;
     6. share the outermost scope that allows it, and runs often enough, out over the cores.
@@ -86,7 +86,7 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     every(_collapsible)(trace)
     every(_scalars)(trace)
     for i in range(len(trace.kernel.body)):
-        _order(trace, (i,))
+        _order(trace, (i,), machine)
     for i in range(len(trace.kernel.body)):
         _lanes(trace, (i,), machine)
     if machine.cores != 1:
@@ -113,13 +113,13 @@ def _scalars(kernel: Kernel) -> Iterator[Move]:
 
 
 # -- order -------------------------------------------------------------------------------------------------
-def _order(trace: Trace, path: Path) -> None:
+def _order(trace: Trace, path: Path, machine: Machine) -> None:
     """Rule 4, below a node and at it."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or _is_marked(node):
         return
     for inner in _inside(node, path):
-        _order(trace, inner)
+        _order(trace, inner, machine)
     if (
         isinstance(node, Scope)
         and len(node.body) == 1
@@ -130,10 +130,32 @@ def _order(trace: Trace, path: Path) -> None:
         if any(site.statement.accumulation for site in sites_in(kernel, path)):
             return
         here, there = strided(kernel, path), strided(kernel, inner)
+        across = here and there and streamed(kernel, path) and streamed(kernel, inner)
         if there > here:
             tried(trace, f"swap_scopes({format_path(path)})")
-        elif here and there and streamed(kernel, path) and streamed(kernel, inner):
+        elif across and not tried(trace, partial(_transpose, path=path, machine=machine)):
             tried(trace, f"tile({format_path(path)}, {format_path(inner)}, {TRANSPOSED}, {TRANSPOSED})")
+
+
+def _transpose(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles two scopes, of which reads go along the inner one and writes along the outer one, in squares of one
+    vector, which is one line of a cache: what a square reads is copied as it lies in memory, and the result is
+    written so. Raises IllegalMove where a move of it is refused."""
+    kernel, depth = trace.kernel, trace.kernel.depth_of(path)
+    found = [access for site in sites_in(kernel, path) for access in accesses(site.statement)]
+    size = max(kernel.buffer(access.buffer).dtype.itemsize for access in found)
+    side = max(machine.vector_bytes // size, 1)
+    place = format_path(path)
+    make(trace, f"tile({place}, {place}.0, {side}, {side})")
+    across = [a.buffer for a in found if step_of(kernel, a, depth + 1) == 1 and step_of(kernel, a, depth) is None]
+    nest = (*path, 0, 0)
+    for name in dict.fromkeys(across):
+        square = fresh_name(trace.kernel, f"{name}_tile")
+        make(trace, f"stage({format_path(nest)}, {name}, {square}, in)")
+        make(trace, f"place({square}, stack)")
+        nest = (*nest[:-1], nest[-1] + 1)
+    make(trace, f"swap_scopes({format_path(nest)})")
+    make(trace, f"vectorize({format_path((*nest, 0))})")
 
 
 # -- lanes -------------------------------------------------------------------------------------------------

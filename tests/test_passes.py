@@ -192,6 +192,14 @@ def test_windows_get_a_vector_of_results(name: str, sizes: dict[str, int]) -> No
     assert runs_right(k, trace, sizes)
 
 
+def test_transposes_go_through_squares() -> None:
+    k = dojoir.kernels.load("transpose")
+    trace = scheduled(k)
+    assert trace.kernel.buffer("x_tile").storage == "stack"
+    assert len(dojoir.find(trace.kernel, "innermost marked v")) == 2
+    assert runs_right(k, trace, {"N": 19, "M": 37})
+
+
 def test_sums_of_rows_go_through_the_rows() -> None:
     k = dojoir.kernels.load("reduce_mean_0")
     trace = scheduled(k)
