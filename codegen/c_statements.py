@@ -147,6 +147,8 @@ class Statements:
             if isinstance(operand, Element):
                 place = self.values.place(operand.buffer, operand.offset)
                 spelled[name] = f"&{place}" if stmt.instruction.operands[name].dims else str(place)
+            elif stmt.instruction.operands[name].dims:
+                spelled[name] = f"&{self.values.text(operand)}"
             else:
                 spelled[name] = self.values.text(operand).within(Level.PRIMARY)
         yield f"#if {stmt.instruction.when}"

@@ -290,9 +290,9 @@ class Element:
 
 @dataclass(frozen=True)
 class Instruct:
-    """An instruction on operands, by name: the element with which an array begins, the value of a scalar, or for a
-    scalar that it writes, its element or variable. `otherwise` does the same in other words: for a C compiler that
-    may not have the instruction."""
+    """An instruction on operands, by name: the element with which an array begins, or the vector variable that is
+    all of it; the value of a scalar, or for one that it writes, its element or variable. `otherwise` does the same
+    in other words: for a C compiler that may not have the instruction."""
 
     instruction: Instruction
     operands: tuple[tuple[str, Element | Value], ...]

@@ -81,14 +81,15 @@ def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
 
 
 def rebuilt_instruct(stmt: Instruct, change: Callable[[Value], Value]) -> Instruct:
-    """An instruction with the values of its operands changed, but not those that it assigns."""
+    """An instruction with the values of its operands changed; a variable that it assigns stays one."""
     operands: list[tuple[str, Element | Value]] = []
     for name, operand in stmt.operands:
         if isinstance(operand, Element):
             operands.append((name, Element(operand.buffer, change(operand.offset))))
         else:
-            written = stmt.instruction.operands[name].role != "in"
-            operands.append((name, operand if written else change(operand)))
+            new = change(operand)
+            by_value = stmt.instruction.operands[name].role == "in" and not stmt.instruction.operands[name].dims
+            operands.append((name, new if by_value or isinstance(new, Var) else operand))
     return replace(stmt, operands=tuple(operands))
 
 

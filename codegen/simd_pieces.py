@@ -269,6 +269,8 @@ def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
             return replace(stmt, offset=change(offset), elements=change(elements))
         case Prefetch(offset=offset):
             return replace(stmt, offset=change(offset))
+        case Instruct():
+            return rebuilt_instruct(stmt, change)
         case For(start=start, stop=stop):
             return replace(stmt, start=change(start), stop=change(stop))
         case Parallel(stop=stop):

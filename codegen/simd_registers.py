@@ -17,8 +17,10 @@ from dojoir.codegen.lir import (
     Comment,
     Const,
     Declare,
+    Element,
     For,
     If,
+    Instruct,
     Let,
     Load,
     Parallel,
@@ -32,6 +34,7 @@ from dojoir.codegen.lir import (
 )
 from dojoir.codegen.lir_walk import buffers, parts, rebuilt, statements, values
 from dojoir.codegen.simd_pieces import mapped
+from dojoir.ir import Buffer
 
 MOST_VARIABLES = 64
 """How many variables an array may become."""
@@ -65,6 +68,8 @@ def _inside(stmt: Stmt) -> Stmt:
             return replace(stmt, prologue=_block(prologue), body=_block(body))
         case If(then=then, otherwise=otherwise):
             return replace(stmt, then=_block(then), otherwise=_block(otherwise))
+        case Instruct(otherwise=otherwise):
+            return replace(stmt, otherwise=_block(otherwise))
     return stmt
 
 
@@ -99,10 +104,22 @@ def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
     """How a statement itself uses an array: type, offset, and whether in a row and without a mask."""
     if isinstance(stmt, Store) and stmt.buffer == array:
         yield stmt.value.type, stmt.offset, _is_plain(stmt)
+    if isinstance(stmt, Instruct):
+        for name, operand in stmt.operands:
+            if isinstance(operand, Element) and operand.buffer == array:
+                yield _whole(stmt.instruction.operands[name]), operand.offset, True
     for value in values(stmt):
         for part in parts(value):
             if isinstance(part, Load) and part.buffer == array:
                 yield part.type, part.offset, _is_plain(part)
+
+
+def _whole(operand: Buffer) -> Type:
+    """All elements of an operand of an instruction as one vector."""
+    lanes = 1
+    for dim in operand.dims:
+        lanes *= dim.extent.offset
+    return Type(operand.dtype, lanes)
 
 
 def _is_plain(access: Load | Store) -> bool:
@@ -124,16 +141,24 @@ def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Va
                 for n in range(first, last, step):
                     given = {**known_vars, var.name: integer(n), **_renamed(inner, n, known_vars)}
                     yield from (new for new in _written_out(inner, array, given) if not isinstance(new, Comment))
-            case For(body=inner):
-                yield replace(_with(stmt, known_vars), body=tuple(_written_out(inner, array, known_vars)))
-            case If(then=then, otherwise=otherwise):
-                yield replace(
-                    _with(stmt, known_vars),
-                    then=tuple(_written_out(then, array, known_vars)),
-                    otherwise=tuple(_written_out(otherwise, array, known_vars)),
-                )
+            case For() | If() | Instruct():
+                yield _inside_written_out(_with(stmt, known_vars), array, known_vars)
             case _:
                 yield _with(stmt, known_vars)
+
+
+def _inside_written_out(stmt: Stmt, array: str, known_vars: Mapping[str, Value]) -> Stmt:
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(_written_out(body, array, known_vars))
+
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=block(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(stmt, then=block(then), otherwise=block(otherwise))
+        case Instruct(otherwise=otherwise):
+            return replace(stmt, otherwise=block(otherwise))
+    return stmt
 
 
 def _uses(body: tuple[Stmt, ...], array: str) -> bool:
@@ -205,8 +230,15 @@ class _Names:
                     yield replace(new, body=tuple(self.block(inner)))
                 case If(then=then, otherwise=otherwise):
                     yield replace(new, then=tuple(self.block(then)), otherwise=tuple(self.block(otherwise)))
+                case Instruct(operands=given, otherwise=otherwise):
+                    operands = tuple((name, self._operand(operand)) for name, operand in given)
+                    yield replace(new, operands=operands, otherwise=tuple(self.block(otherwise)))
                 case _:
                     yield new
+
+    def _operand(self, operand: Element | Value) -> Element | Value:
+        inside = isinstance(operand, Element) and operand.buffer == self.array
+        return self._at(operand.offset) if inside and isinstance(operand, Element) else operand
 
     def value(self, value: Value) -> Value:
         if isinstance(value, Load) and value.buffer == self.array:

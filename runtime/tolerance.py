@@ -41,6 +41,10 @@ FUNCTION_ROUNDINGS = 4
 """Roundings that a call of exp, log and the like counts for. The implementations are within 2 ulp, which are up
 to 4 units of roundoff."""
 
+FLUSHED = 2.0**-126
+"""Under `fp fast`, smaller numbers of f32 and bf16 may be taken for zero, as some instructions do with operands and
+sums."""
+
 _MATH = frozenset({"exp", "exp2", "log", "log2", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow"})
 _ASSIGNMENT = {None: "=", "add": "+=", "mul": "*=", "max": "max=", "min": "min="}
 _ZERO, _ONE, _INFINITE = Const(0.0), Const(1.0), Const(math.inf)
@@ -179,6 +183,8 @@ class _Lines:
             case "add":
                 if bound is not None:
                     self.lines.append(Statement(error, "+=", bound))
+                if self._flushes(typed.dtype):
+                    self.lines.append(Statement(error, "+=", Const(FLUSHED)))
                 self.lines.append(own)
                 if total is not None:
                     self.lines.append(Statement(total, "+=", _abs(value)))
@@ -231,11 +237,18 @@ class _Lines:
     def _keep(self, bound: Bound) -> Bound:
         return None if bound is None else self.keep(bound, F64)
 
+    def _flushes(self, dtype: DType) -> bool:
+        """Whether small numbers of a type may be taken for zero."""
+        return self.names.kernel.fp == "fast" and dtype.name in ("f32", "bf16")
+
     def _load(self, access: Access) -> Bound:
         """The error of an element; it may be any, where it was rounding that chose the element."""
         error = self.names.errors.get(access.buffer)
         own = None if error is None else Access(error, access.indices)
         bound: Bound = own
+        if self._flushes(self.names.kernel.buffer(access.buffer).dtype):
+            small = _op("lt", _abs(access), Const(FLUSHED))
+            bound = _total(bound, _op("select", small, _abs(access), _ZERO))
         for index in access.indices:
             if isinstance(index, Access):
                 off = self._load(index)
