@@ -38,6 +38,7 @@ from dojoir.marks import mark_error
 from dojoir.memo import Memo
 from dojoir.quick import is_plain, keeps_order
 from dojoir.refuted import is_refuted
+from dojoir.sampled import shares_too_much
 from dojoir.sets import sets_of
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
@@ -132,6 +133,8 @@ def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
             if not _first(_form(before, after, instances)):
                 return Answer(False, False)
             if _is_same_tree(before, after, instances):
+                if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
+                    return Answer(False, False)
                 return Answer(bool(_first(_refusals(before, after, instances))), before.buffers == after.buffers)
             if is_plain(before, after, instances):
                 return Answer(bool(_first([_marks(after)])), True)

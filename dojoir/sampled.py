@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dojoir.affine import Affine
 from dojoir.change import Change
 from dojoir.instances import InstanceMap, identity
 from dojoir.ir import Access, Extent, Guard, Kernel, Node, Scope, Site, holds
@@ -73,6 +74,43 @@ def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, 
     return comes_and_goes(kernel, kernel.buffer(name)) and any(
         _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
         and _count(reader.scopes[depth].extent, sizes, (0,) * depth) > 1
+        for sizes in sets_of(kernel).some_sizes
+    )
+
+
+def shares_too_much(before: Kernel, after: Kernel) -> bool:
+    """Whether a dimension that got collapsed is written from end to end before its first element is read: by the
+    only writer, in scopes of its own."""
+    for old, new in zip(before.buffers, after.buffers, strict=True):
+        writers = [site for site in before.sites if site.statement.target.buffer == old.name]
+        same = (old.name, len(old.dims)) == (new.name, len(new.dims))
+        if not same or old.dims == new.dims or len(writers) != 1 or not comes_and_goes(before, old):
+            continue
+        for dim in range(len(old.dims)):
+            if new.dims[dim].collapsed and not old.dims[dim].collapsed:
+                reads = ((before.sites[k], r.access) for k, own in enumerate(sets_of(before).reads) for r in own)
+                mine = [(site, access) for site, access in reads if access.buffer == old.name]
+                if any(_reads_too_late(before, dim, writers[0], *read) for read in mine):
+                    return True
+    return False
+
+
+def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: Access) -> bool:
+    """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one."""
+    level = next(n for n, pair in enumerate(zip(writer.path, reader.path, strict=False)) if len(set(pair)) > 1)
+    mine = writer.ancestors[level:]
+    depth = sum(isinstance(node, Scope) for node in writer.ancestors[:level])
+    index, wanted = writer.statement.target.indices[dim], read.indices[dim]
+    own = [n for n in range(depth, len(writer.scopes)) if index == Affine.iterator(n)]
+    square = not any(
+        d >= depth for scope in writer.scopes[depth:] for b in scope.extent.bounds for d in b.iterators
+    )
+    if not own or not square or any(isinstance(node, Guard) for node in mine) or isinstance(wanted, Access):
+        return False
+    return any(
+        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        and wanted.evaluate(sizes, (0,) * len(reader.scopes)) == 0
+        and _count(writer.scopes[own[0]].extent, sizes, (0,) * own[0]) > 1
         for sizes in sets_of(kernel).some_sizes
     )
 
