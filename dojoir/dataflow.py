@@ -122,7 +122,7 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
     return found if found is not None else _answers.put(key, _answer(*key))
 
 
-_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], Answer] = Memo(8192)
+_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], Answer] = Memo(2048)
 
 
 def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:

@@ -77,7 +77,7 @@ def is_written(kernel: Kernel, buffer: Buffer) -> bool:
     return found if found is not None else _known.put(key, _find_unwritten(kernel, buffer) is None)
 
 
-_known: Memo[tuple[Kernel, str], bool] = Memo(2048)
+_known: Memo[tuple[Kernel, str], bool] = Memo(512)
 
 
 def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] | None:

@@ -15,14 +15,14 @@ from dojoir.passes.places import located
 from dojoir.passes.refusals import compared, refused
 from dojoir.wellformed import prove
 
-_made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(8192)
+_made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
 """Legal moves on kernels, each with the kernel object (an equal one may have other labels) and what came of it."""
 
-_sound: Memo[Kernel, bool] = Memo(8192)
+_sound: Memo[Kernel, bool] = Memo(2048)
 """Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
 
 
-_local: Memo[tuple[Neighbourhood, int], bool] = Memo(32768)
+_local: Memo[tuple[Neighbourhood, int], bool] = Memo(16384)
 """What was found of moves that look at nothing but their neighbourhood."""
 
 
