@@ -167,8 +167,10 @@ class Accesses:
         """Whether an access, by its form, is to neighbours in an array on the stack that has elements for all
         lanes, masked or not: without a mask, a compiler can keep them in a register."""
         lanes = self.state.lanes
-        if lanes is None or self.unit.arrays[place.array].lives != "stack" or place.copies != 1:
+        if lanes is None or self.unit.arrays[place.array].lives != "stack":
             return False
+        if place.copies != 1:
+            return place.copies == lanes.count
         last, extent = place.layout.stored[-1]
         start = known(self.state.iterators[lanes.depth])
         return (

@@ -111,3 +111,17 @@ def test_edges_in_parts_run(sizes: tuple[int, int, int]) -> None:
     x, w = (rng.integers(-9, 9, shape).astype(np.float32) for shape in ((n, k), (k, m)))
     kernel = dojoir.parse(TILES.replace("16", "48").replace("15", "47"))
     np.testing.assert_array_equal(dojoir.compile(kernel).run({"x": x, "w": w})["y"], x @ w)
+
+
+def test_what_each_lane_has_of_its_own_is_chosen_not_masked() -> None:
+    kernel = dojoir.parse(
+        "kernel k(N, M)\nin x: f32[N, M]\nout y: f32[M]\ntmp p: f32[2] reg\n"
+        "(M + 31) // 32\n| min(32, M - 32*{0}) : v\n| | 2 : u\n| | | p[{2}] = 0\n"
+        "| | N\n| | | p[{2} % 2] += x[{2}, 32*{0} + {1}]\n| | y[32*{0} + {1}] = p[0] + p[1]\n"
+    )
+    own = [s for s in statements(lower(kernel, WIDE).body) if isinstance(s, Store) and s.buffer == "p"]
+    assert own and all(s.mask is None for s in own)
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (3, 31), (4, 32), (5, 45)):
+        x = rng.integers(-9, 9, (n, m)).astype(np.float32)
+        np.testing.assert_array_equal(dojoir.compile(kernel).run({"x": x})["y"], x.sum(0))
