@@ -71,11 +71,12 @@ class UseInstr(Move):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            if not scope.hints and scope.extent.constant is not None:
-                for instruction in _library():
-                    if _looks_like(scope, instruction) and isinstance(recognise(kernel, path, instruction), Fit):
-                        yield cls(place_of(path), Word(instruction.name))
+        closed = [(path, scope) for path, scope in scopes(kernel) if not scope.hints and scope.extent.constant]
+        library = list(_library()) if closed else []
+        for path, scope in closed:
+            for instruction in library:
+                if _looks_like(scope, instruction) and isinstance(recognise(kernel, path, instruction), Fit):
+                    yield cls(place_of(path), Word(instruction.name))
 
 
 def _library() -> Iterator[Instruction]:

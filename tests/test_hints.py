@@ -190,3 +190,51 @@ def test_a_cpu_runs_the_scopes_of_a_gpu_one_iteration_after_the_other(target: st
         for k in (kernel("", "64"), kernel(" : gx", "64 : bx"))
     )
     assert [line.partition("  //")[0] for line in plain] == [line.partition("  //")[0] for line in marked]
+
+
+HINTED = [
+    """kernel f(N)
+in    x: f32[N, 32]
+in    w: f32[N, 32]
+inout y: f32[N, 32] stream
+tmp   t: f32[N, 32]
+
+N : prefetch(x, 2)
+| 32
+| | t[{0}, {1}] = x[{0}, {1}] + w[{0}, {1}]
+N
+| 2
+| | 16 : use(avx512_fmadd_ps)
+| | | y[{0}, 16*{1} + {2}] = fma(t[{0}, 16*{1} + {2}], w[{0}, 16*{1} + {2}], y[{0}, 16*{1} + {2}])
+""",
+    """kernel g(N, K)
+where N % 4 == 0
+in    a: i8[N, K, 2]
+in    b: i8[K, 16, 2]
+inout c: i32[N, 16]
+
+N : p
+| K : prefetch(b, 4)
+| | 16 : v, use(avx512_dpwssd1_i8)
+| | | 2
+| | | | c[{0}, {2}] += i32(a[{0}, {1}, {3}]) * i32(b[{1}, {2}, {3}])
+""",
+]
+
+
+@pytest.mark.parametrize("text", HINTED, ids=["fma", "int8"])
+def test_every_legal_move_leaves_hints_that_fit_and_is_taken_back(text: str) -> None:
+    before = dojoir.parse(text)
+    dojoir.prove(before)
+    listed = set(map(str, dojoir.moves(before)))
+    kinds: set[str] = set()
+    for move in dojoir.candidates(before):
+        verdict = dojoir.check(before, move)
+        assert bool(verdict) == (str(move) in listed), str(verdict)
+        if not verdict:
+            continue
+        after = dojoir.apply(before, move)
+        dojoir.prove(dojoir.parse(str(after)))
+        assert dojoir.apply(after, move.inverse(before)) == before, str(move)
+        kinds.add(move.name)
+    assert len(kinds) >= 8

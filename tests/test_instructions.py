@@ -91,14 +91,16 @@ def magnitude(kernel: Kernel, inputs: dict[str, np.ndarray]) -> dict[str, np.nda
     return dojoir.interpret(wide, made)
 
 
-@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("target", ["llvm", "c", "avx512"])
 @pytest.mark.parametrize("name", NAMES)
 def test_an_instruction_does_what_its_body_says(name: str, target: str) -> None:
     """Bit for bit under `fp strict`. Else the error is a share of the sum of the absolute values: a unit in the
     last place for each addition; under `fp fast` each operand and result may also be flushed to zero."""
     instruction = instructions.load(name)
-    if target == "c":
+    if target != "llvm":
         toolchain()
+    if target == "avx512" and not all(map(host().has, ("avx512f", "avx512vl", "avx512bw", "avx512dq"))):
+        pytest.skip("this machine has no AVX-512")
     if not machine_has(instruction):
         pytest.skip(f"this machine has no {' '.join(sorted(instruction.needs))}")
     kernel = used(instruction)
