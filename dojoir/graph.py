@@ -21,7 +21,7 @@ import islpy as isl
 
 from dojoir.affine import Affine
 from dojoir.contraction import contracted
-from dojoir.flow import whole_flow
+from dojoir.flow import Flow, whole_flow
 from dojoir.instances import Substitution
 from dojoir.ir import (
     Access,
@@ -75,14 +75,18 @@ class Graph:
         ]
 
     @cached_property
+    def _flow(self) -> Flow:
+        return whole_flow(self.sets, self.strict)
+
+    @cached_property
     def sources(self) -> isl.UnionMap:
         """Each write to the reads that get a value from it."""
-        return whole_flow(self.sets, self.strict).sources
+        return self._flow.sources
 
     @cached_property
     def initial(self) -> isl.UnionMap:
         """Each read to the elements whose first value it may get."""
-        return whole_flow(self.sets, self.strict).initial
+        return self._flow.initial
 
     def tuple_text(self, site: int, slot: Slot | None = None, name: str = "s") -> str:
         """`s3[i0, i1]`, or the tuple of one of its reads."""
