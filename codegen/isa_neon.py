@@ -131,6 +131,5 @@ NEON = Isa(
     header="arm_neon.h",
     options=(),
     architecture="aarch64",
-    cross_options=("-target", "aarch64-linux-musl"),
     helpers={f"bytes_{n}": _bytes(n) for n in (2, 4)} | {f"keep_{n}": _keep(n) for n in (2, 4)},
 )

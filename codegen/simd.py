@@ -130,7 +130,9 @@ class SimdDialect(Dialect):
         return (self.isa.header,)
 
     def helpers(self) -> Sequence[str]:
-        return tuple(self.needed.values())
+        code = "\n".join(self.needed.values())
+        own = [text for name, text in self.isa.helpers.items() if name in code]
+        return tuple(dict.fromkeys([*own, *self.needed.values()]))
 
     def parameters(self, function: Function) -> Sequence[str]:
         vectors = any(var.type.lanes > 1 for var in function.params)

@@ -24,6 +24,7 @@ from dojoir.codegen.lir import (
     Let,
     Load,
     Parallel,
+    Prefetch,
     Program,
     Stmt,
     Store,
@@ -82,7 +83,7 @@ def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
         return None
     kinds: set[Type] = set()
     for stmt in statements(unrolled):
-        if isinstance(stmt, Stream) and array.name in buffers(stmt):
+        if isinstance(stmt, Stream | Prefetch) and array.name in buffers(stmt):
             return None
         for kind, offset, plain in _accesses(stmt, array.name):
             place = known(offset)

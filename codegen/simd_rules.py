@@ -388,24 +388,25 @@ class Rules:
         """Truncation that saturates, from one that does not."""
         source, dtype = arg.type, to.dtype
         low, high = (0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))), 1 << (dtype.bits - (dtype.kind == "i"))
-        if dtype.bits < source.dtype.bits and not self.isa.has("truncate", to, source):
+        ways = ("truncate", "whole_floor")
+        if dtype.bits < source.dtype.bits and not any(self.isa.has(way, to, source) for way in ways):
             middle = to.with_dtype(DTYPES[f"i{source.dtype.bits}"])
 
             def clamped(_: Body, a: Expr) -> Expr:
                 whole = a.convert(middle.dtype)
                 return select(whole < low, low, select(whole > high - 1, high - 1, whole)).convert(dtype)
 
-            if not self.isa.has("truncate", middle, source) and not self.isa.has("convert", middle, source):
+            if not any(self.isa.has(way, middle, source) for way in (*ways, "convert")):
                 return Convert(to, arg)
             write: Callable[..., Expr] = clamped
-        elif self.isa.has("truncate", to, source):
+        elif any(self.isa.has(way, to, source) for way in ways):
 
             def saturated(_: Body, a: Expr) -> Expr:
-                whole = Expr(Unary(Type(dtype, to.lanes), "truncate", a.value))
+                whole = self._truncated(to, a)
                 if dtype.kind == "u":
                     inside = select(a > -1.0, whole, 0)
                 else:
-                    inside = select(a >= float(low), whole, select(a.ne(a), whole.constant(0), low))
+                    inside = select(a > float(low), whole, select(a.ne(a), whole.constant(0), low))
                 return select(a >= float(high), high - 1, inside)
 
             write = saturated
@@ -413,6 +414,13 @@ class Rules:
             return Convert(to, arg)
         name = f"{dtype}_from_{self.isa.label(source)}"
         return self._call(name, to, write, "a truncated, the nearest number where it does not fit, 0 for NaN", arg)
+
+    def _truncated(self, to: Type, a: Expr) -> Expr:
+        """The integer part of what fits, whatever else gives."""
+        if self.isa.has("truncate", to, a.type):
+            return Expr(Unary(to, "truncate", a.value))
+        whole = Expr(Unary(to, "whole_floor", a.abs().value))
+        return whole if to.dtype.kind == "u" else select(a < 0.0, -whole, whole)
 
     # -- memory, across lanes --------------------------------------------------------------------------------
     def _load(self, load: Load) -> Value:

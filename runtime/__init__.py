@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.runtime.compiled import Compiled
     from dojoir.runtime.compiler import compile
+    from dojoir.runtime.diagnosis import Doctor, doctor
     from dojoir.runtime.library import Library, write_library
     from dojoir.runtime.measurement import (
         Contestant,
@@ -29,6 +30,7 @@ _HOME = {
     "Ceilings": "roofline",
     "Compiled": "compiled",
     "Contestant": "measurement",
+    "Doctor": "diagnosis",
     "Library": "library",
     "Measurement": "measurement",
     "PythonCode": "subject",
@@ -37,6 +39,7 @@ _HOME = {
     "Together": "measurement",
     "ceilings": "roofline",
     "compile": "compiler",
+    "doctor": "diagnosis",
     "format_seconds": "measurement",
     "measure": "measurement",
     "measure_together": "measurement",
@@ -51,6 +54,7 @@ __all__ = [
     "Ceilings",
     "Compiled",
     "Contestant",
+    "Doctor",
     "Library",
     "Measurement",
     "PythonCode",
@@ -59,6 +63,7 @@ __all__ = [
     "Together",
     "ceilings",
     "compile",
+    "doctor",
     "format_seconds",
     "measure",
     "measure_together",

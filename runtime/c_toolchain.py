@@ -171,13 +171,27 @@ def build_program(
         for file, source in zip(files, sources, strict=True):
             file.write_text(source, encoding="utf-8")
         program = Path(folder, "program")
-        command = (*toolchain.command, *toolchain.options, "-o", str(program), *map(str, files), "-lm")
+        command = (*toolchain.command, *toolchain.options, "-o", str(program), *map(str, files))
         done = _run(command, limit)
         if done.returncode != 0 or not program.exists():
             raise _failed(
                 command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines"
             )
         os.replace(program, out)
+
+
+def all_lines(command: tuple[str, ...], limit: float) -> list[str]:
+    """What a command prints; nothing where it fails or takes longer than `limit` seconds."""
+    try:
+        done = _run(command, limit)
+    except ToolchainError:
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def first_line(command: tuple[str, ...], limit: float) -> str:
+    """The first line that a command prints, if any."""
+    return next(iter(all_lines(command, limit)), "")
 
 
 def _run(command: tuple[str, ...], limit: float) -> subprocess.CompletedProcess[str]:

@@ -15,10 +15,12 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+from dojoir.codegen.c import declaration
 from dojoir.codegen.c_names import symbol
 from dojoir.codegen.c_prelude import C_TYPES
 from dojoir.codegen.isa import Isa
@@ -33,60 +35,10 @@ TIME_LIMIT = 120.0
 """Seconds that one run of an emulated program may take."""
 
 BUILD_LIMIT = 600.0
-"""Seconds that a cross compilation may take: the first one compiles the C library, too."""
+"""Seconds that a cross compilation may take."""
 
 VLEN = "DOJOIR_VLEN"
 """The variable that says how many bits the vectors of an emulated RISC-V processor have."""
-
-_MAIN = """\
-// Runs calls that stand in a file: for each the number of the kernel and of its arguments, then every argument as
-// a number of bytes and that many bytes. The status of each call takes the place of the kernel's number.
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-int32_t call(int64_t kernel, void **a);
-
-static int64_t number(FILE *file)
-{
-    int64_t value;
-    if (fread(&value, sizeof value, 1, file) != 1)
-        exit(101);
-    return value;
-}
-
-int main(int argc, char **argv)
-{
-    (void)argc;
-    FILE *file = fopen(argv[1], "r+b");
-    if (file == NULL)
-        return 102;
-    for (int64_t calls = number(file); calls > 0; calls--) {
-        const long start = ftell(file);
-        const int64_t kernel = number(file), count = number(file);
-        void *a[64];
-        int64_t bytes[64];
-        for (int64_t n = 0; n < count; n++) {
-            bytes[n] = number(file);
-            a[n] = aligned_alloc(64, (size_t)(bytes[n] + 64) / 64 * 64);
-            if (a[n] == NULL || fread(a[n], 1, (size_t)bytes[n], file) != (size_t)bytes[n])
-                return 103;
-        }
-        const long end = ftell(file);
-        const int64_t status = call(kernel, a);
-        fseek(file, start, SEEK_SET);
-        fwrite(&status, sizeof status, 1, file);
-        fseek(file, (long)sizeof(int64_t), SEEK_CUR);
-        for (int64_t n = 0; n < count; n++) {
-            fseek(file, (long)sizeof(int64_t), SEEK_CUR);
-            fwrite(a[n], 1, (size_t)bytes[n], file);
-            free(a[n]);
-        }
-        fseek(file, end, SEEK_SET);
-    }
-    return fclose(file) == 0 ? 0 : 104;
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -155,9 +107,8 @@ def _unpacked(data: bytes, calls: Sequence[Call]) -> list[Done]:
 def program_sources(kernels: Sequence[tuple[Program, str]]) -> list[str]:
     """The sources of a program that runs calls of lowered kernels, each given with its C. Their names differ."""
     declared, cases = [], []
-    for number, (program, source) in enumerate(kernels):
-        head = next(line for line in _joined(source) if f" {symbol(program.name)}(" in line)
-        declared.append(f"{head};")
+    for number, (program, _) in enumerate(kernels):
+        declared.append(declaration(program))
         by_value = {var.name: C_TYPES[var.type.dtype.name] for var in program.by_value}
         values = [
             f"*({by_value[array.name]} *)a[{n}]" if array.name in by_value else f"a[{n}]"
@@ -168,19 +119,9 @@ def program_sources(kernels: Sequence[tuple[Program, str]]) -> list[str]:
         cases.append(f"    case {number}: return {symbol(program.name)}({', '.join(values)});")
     switch = "\n".join(["    switch (kernel) {", *cases, "    }"])
     calls = f"\nint32_t call(int64_t kernel, void **a)\n{{\n    (void)a;\n{switch}\n    return -1;\n}}\n"
-    headers = "#include <stdbool.h>\n"
-    return [*(source for _, source in kernels), headers + _MAIN + "\n".join(["", *declared]) + calls]
-
-
-def _joined(source: str) -> list[str]:
-    """The lines of a source, those of a broken declaration joined."""
-    lines: list[str] = []
-    for line in source.splitlines():
-        if lines and lines[-1].startswith("int32_t ") and not lines[-1].endswith(")"):
-            lines[-1] += f" {line.strip()}"
-        else:
-            lines.append(line)
-    return [line for line in lines if line.startswith("int32_t ")]
+    main = files("dojoir.runtime").joinpath("emulated_main.c").read_text(encoding="utf-8")
+    calling = "\n".join(["#include <stdbool.h>", "#include <stdint.h>", "", *declared, calls])
+    return [*(source for _, source in kernels), calling, main]
 
 
 @dataclass(frozen=True)
@@ -235,14 +176,21 @@ def find(isa: Isa) -> Machine:
 
 def cross_compiler(isa: Isa) -> Toolchain:
     """The compiler of the package ziglang, for an instruction set."""
-    if find_spec("ziglang") is None:
+    spec = find_spec("ziglang")
+    if spec is None or spec.origin is None:
         message = (
             f"target {isa.name} needs a cross compiler here, and the package ziglang, which has one, is not "
             f"installed: pip install 'dojoir[cross]'; --emit {isa.name} writes the source without it"
         )
         raise ToolchainError(message, "no-compiler")
     command = (sys.executable, "-m", "ziglang", "cc")
-    options = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-w", *isa.cross_options, "-static")
+    headers = Path(spec.origin).parent / "lib" / "libc" / "include"
+    target = f"{isa.architecture}-linux-musl"
+    options = (
+        *("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-w", "-target", target, *isa.cross_options),
+        *("-static", "-nostdlib", "-fno-stack-protector"),
+        *("-isystem", str(headers / target), "-isystem", str(headers / "generic-musl")),
+    )
     return Toolchain(command, f"ziglang {_version()}", options, isa.name)
 
 

@@ -48,9 +48,9 @@ def build(target: str, kernels: Sequence[Kernel], folder: Path) -> Path:
         program = lower(named, target)
         parts.append((program, print_simd(program, isa)))
     out = folder / f"{target}.program"
-    *sources, main = emulation.program_sources(parts)
+    *sources, calls, main = emulation.program_sources(parts)
     half = len(sources) // 2
-    machine(target).build([merged(sources[:half]), merged(sources[half:]), main], out)
+    machine(target).build([merged(sources[:half]), merged(sources[half:]), calls, main], out)
     return out
 
 
@@ -65,8 +65,9 @@ def merged(sources: Sequence[str]) -> str:
                 headers[line] = None
                 continue
             lines.append(line)
-            if line in ("}", "#endif"):
-                pieces["\n".join(lines).strip()] = None
+            piece = "\n".join(lines).strip()
+            if line == "}" or (line == "#endif" and piece.startswith("#if")):
+                pieces[piece] = None
                 lines = []
     return "\n\n".join(["\n".join(headers), *pieces]) + "\n"
 

@@ -11,6 +11,9 @@ from dojoir.cli.options import Options
 
 def listing(options: Options) -> str | None:
     """The list that the options ask for, or None if they ask for none. Raises ArgumentError."""
+    if options.doctor:
+        found = dojoir.doctor()
+        return json.dumps(found.to_json(), indent=1) + "\n" if options.json else f"{found}\n"
     if options.help_pass is not None:
         return _help(options.help_pass, passes(options))
     if options.list_passes:

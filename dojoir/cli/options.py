@@ -62,6 +62,7 @@ class Options:
     list_passes: bool
     list_targets: bool
     list_kernels: bool
+    doctor: bool
     help_pass: str | None
     moves: bool
     explain: str | None
@@ -176,6 +177,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--help-pass", metavar="NAME", help="what a pass or move does, with an example")
     add("--list-targets", action="store_true", help="the targets")
     add("--list-kernels", action="store_true", help="the kernels of the library; load one with library:NAME")
+    add("--doctor", action="store_true",
+        help="what there is here to compile and run kernels with, and what this machine reaches")  # fmt: skip
 
     group = parser.add_argument_group("code")
     add = group.add_argument
@@ -242,6 +245,7 @@ def parse_options(arguments: list[str]) -> Options:
         list_passes=given.list_passes,
         list_targets=given.list_targets,
         list_kernels=given.list_kernels,
+        doctor=given.doctor,
         help_pass=given.help_pass,
         moves=given.moves,
         explain=given.explain,

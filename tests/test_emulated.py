@@ -1,0 +1,121 @@
+"""NEON and RVV in an emulator: every library kernel as it is and scheduled, after random legal moves, and random
+kernels, in one program each; RVV with vectors of three lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from differential import is_bitwise
+from emulated import Trial, build, machine, run
+from runnable import agree, random_arguments, runnable_kernel, small_sizes
+
+import dojoir
+from dojoir import Kernel, kernels
+from dojoir.runtime import emulation
+
+LENGTHS = {"neon": (128,), "rvv": (128, 256, 512)}
+RANDOM_KERNELS, STEPS, CALLS = 24, 4, 2
+
+
+@pytest.fixture(scope="session")
+def zig_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of the cross compiler for these tests alone."""
+    folder = tmp_path_factory.mktemp("zig")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZIG_GLOBAL_CACHE_DIR", str(folder))
+        patch.setenv("ZIG_LOCAL_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(params=LENGTHS)
+def target(request: pytest.FixtureRequest, zig_cache: Path) -> str:
+    """A target of another processor, where it can be built and run."""
+    name = str(request.param)
+    try:
+        machine(name)
+    except dojoir.ToolchainError as error:
+        pytest.skip(error.diagnostic.message)
+    return name
+
+
+def walked(kernel: Kernel, random: Random) -> Kernel:
+    """The kernel after some legal moves."""
+    trace = dojoir.Trace(kernel)
+    for _ in range(STEPS):
+        candidates = list(dojoir.candidates(trace.kernel))
+        for move in random.sample(candidates, min(8, len(candidates))):
+            if dojoir.check(trace.kernel, move):
+                trace.apply(move)
+                break
+    return trace.kernel
+
+
+def subjects(random: Random) -> Iterator[tuple[Kernel, bool]]:
+    """Kernels, each with whether every target must give the same bits."""
+    for name in kernels.names():
+        kernel = kernels.load(name)
+        scheduled = dojoir.PASSES["default_schedule"].on(kernel).kernel
+        yield scheduled, False
+        yield walked(scheduled if random.random() < 0.5 else kernel, random), False
+    for _ in range(RANDOM_KERNELS):
+        exact = random.random() < 0.5
+        kernel = runnable_kernel(random, exact)
+        yield kernel, exact or is_bitwise(kernel)
+
+
+def test_kernels(target: str, tmp_path: Path) -> None:
+    random = Random(len(target))
+    found = list(subjects(random))
+    program = build(target, [kernel for kernel, _ in found], tmp_path)
+    trials: list[tuple[int, Trial]] = []
+    for number, (kernel, _) in enumerate(found):
+        for _ in range(CALLS):
+            sizes = small_sizes(kernel, random)
+            inputs = random_arguments(kernel, sizes, random)
+            trials.append((number, Trial(kernel, inputs, sizes, dojoir.interpret(kernel, inputs, **sizes))))
+    for length in LENGTHS[target]:
+        for (number, trial), results in zip(trials, run(target, program, trials, length), strict=True):
+            wrong = agree(trial.kernel, trial.expected, results, found[number][1])
+            assert wrong is None, f"{target}, {length} bits, {dict(trial.sizes)}: {wrong}\n{trial.kernel}"
+
+
+def test_compile_verify_and_measure(target: str) -> None:
+    kernel = dojoir.PASSES["default_schedule"].on(kernels.load("softmax")).kernel
+    compiled = dojoir.compile(kernel, target)
+    assert (compiled.target, compiled.threads) == (target, 1)
+    report = dojoir.verify(kernel, target=target, seeds=1, sizes={"N": 3, "M": 37}, distributions=["normal"])
+    assert report.ok, str(report)
+
+
+FAULTY = """\
+#include <stdint.h>
+int32_t call(int64_t kernel, void **a)
+{
+    if (kernel == 0)
+        *(volatile int *)a[0] = *(volatile int *)1;
+    for (volatile int n = 0;; n++) {
+    }
+}
+"""
+
+
+def test_a_crash_and_a_hang_in_the_emulator_are_errors(target: str, tmp_path: Path) -> None:
+    out = tmp_path / "faulty"
+    machine(target).build([FAULTY, emulation.program_sources([])[-1]], out)
+    with pytest.raises(dojoir.RunError, match="the emulated program ended with status"):
+        machine(target).run(out, [emulation.Call(0, (b"1234",))])
+    with pytest.raises(dojoir.RunError, match="hung"):
+        machine(target).run(out, [emulation.Call(1, (b"1234",))], limit=0.3)
+
+
+def test_the_index_check_of_a_gather(target: str) -> None:
+    compiled = dojoir.compile(kernels.load("embedding"), target)
+    inputs = {"ids": np.array([0, 99], np.int64), "w": np.ones((3, 4), np.float32)}
+    with pytest.raises(dojoir.RunError, match="out of range"):
+        compiled.run(inputs)
+    inputs["ids"][1] = 2
+    assert compiled.run(inputs)["y"].tolist() == [[1.0] * 4] * 2
