@@ -22,7 +22,7 @@ class UseInstr(Move):
     """Has a scope spelled as an instruction (hint `use`) by targets that have it; `dojoir.instructions.names()`
     lists them. Legal where the scope does just what the text of the instruction does: the same statements on the
     same types, as often, on elements as far apart, and nothing that is written is used twice. The text of the scope
-    stays, so that its meaning is in view.
+    stays, so that its meaning is in view. The inverse is `unuse_instr`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -105,8 +105,14 @@ class UnuseInstr(Move):
     ... 16 : use(avx512_reduce_add_ps)
     ... | s += x[{0}]
     ... ''')
-    >>> dojoir.apply(k, "unuse_instr(0)").at("0").hints
-    ()
+    >>> print(dojoir.apply(k, "unuse_instr(0)"))
+    kernel f()
+    in  x: f32[16]
+    inout s: f32
+    <BLANKLINE>
+    16
+    | s += x[{0}]
+    <BLANKLINE>
     """
 
     name: ClassVar[str] = "unuse_instr"
