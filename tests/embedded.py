@@ -10,7 +10,7 @@ from dojoir.dtypes import DTYPES
 from dojoir.ir import Access, Buffer, Const, Dim, Expr, Extent, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.match import Match, Rule
 
-ROOM = 24
+ROOM = 8
 """The extent of every dimension. Indices stay below it, whatever the scopes."""
 
 
@@ -55,8 +55,8 @@ class _Maker:
         return Extent(bounds if reach else bounds[:1])
 
     def _index(self, iterator: Affine) -> Affine:
-        """An index that tells the values of an iterator apart, which are below 5."""
-        return self.random.choice((iterator, iterator + 1, iterator * 2, iterator * -1 + (ROOM - 1), iterator * 5))
+        """An index that tells the values of an iterator apart, which are below 4."""
+        return self.random.choice((iterator, iterator + 1, iterator * 2, iterator * -1 + (ROOM - 1)))
 
     def _buffer(self, name: str, role: str, rank: int) -> None:
         dims = tuple(Dim(Affine.constant(ROOM)) for _ in range(rank))
