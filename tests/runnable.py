@@ -116,7 +116,7 @@ class _Maker(Expressions):
             fixed = (1, 4, 6) if self.small else (1, 4, 6, 16, 17)
             self.sizes.append(Size(name, random.choice((None, None, None, None, *fixed))))
         self.bounds = self._bounds()
-        for number in range(random.choice((1, 2) if self.small else (1, 2, 3))):
+        for number in range(random.choice((1, 1, 2) if self.small else (1, 2, 3))):
             self._declare(f"x{number}", "in", self._dims(), readable=True)
         for number in range(random.choice((0, 0, 1))):
             self._declare(f"io{number}", "inout", self._dims(), readable=True)
@@ -126,7 +126,7 @@ class _Maker(Expressions):
             ids = random.choice([t for t in INTEGERS if t.bits > 8])
             self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
         nests: list[Node] = []
-        for number in range(random.choice((1, 2, 2) if self.small else (1, 1, 2, 3, 4))):
+        for number in range(random.choice((1, 1, 2) if self.small else (1, 1, 2, 3, 4))):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")

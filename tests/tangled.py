@@ -82,7 +82,7 @@ class _Tangle:
         out = self._declare("y", random.choice(("inout", "out")), random.choice((0, 1, 1, 2)))
         if out.role == "out":
             body.append(self._fill(out))
-        nests = random.choice((1, 2, 2) if self.small else (1, 2, 2, 3))
+        nests = random.choice((1, 1, 2) if self.small else (1, 2, 2, 3))
         body += [self._nest((), random.choice((1, 2) if self.small else (1, 2, 2, 3))) for _ in range(nests)]
         return Kernel("tangled", self.sizes, tuple(self.buffers), tuple(body), (), self.fp)
 

@@ -436,10 +436,13 @@ def start_kernel(random: Random, small: float = 0.0) -> tuple[Kernel, bool]:
     is one with few statements."""
     is_small = random.random() < small
     match random.random():
-        case kind if kind < (0.15 if is_small else 0.25):
+        case kind if kind < 0.03:
+            kernel = instruction_kernel(random)
+            return kernel, _stays_exact(kernel)
+        case kind if kind < 0.25:
             kernel = library_kernel(random, is_small)
             return kernel, _stays_exact(kernel)
-        case kind if kind < 0.45:
+        case kind if kind < (0.4 if is_small else 0.5):
             exact = random.random() < 0.6
             kernel = runnable_kernel(random, exact, random.random() < 0.5, is_small)
             return kernel, exact and kernel.fp != "fast" and (kernel.fp == "strict" or not adds_products(kernel))
@@ -455,6 +458,12 @@ def library_kernel(random: Random, quick: bool) -> Kernel:
         kernel = kernel if sizes is None else kernel.specialize(**sizes)
     mode = random.choice(("reassoc", "reassoc", "strict", "fast", "fast"))
     return replace(kernel, fp=mode)
+
+
+def instruction_kernel(random: Random) -> Kernel:
+    """The body of an instruction by itself, so that `use_instr` finds it."""
+    names = [name for name in dojoir.instructions.names() if "reduce" not in name]
+    return dojoir.instructions.load(random.choice(names)).body.with_fp(random.choice(("reassoc", "strict")))
 
 
 def _stays_exact(kernel: Kernel) -> bool:
