@@ -2,8 +2,8 @@
 
 What moves do to hints: a scope keeps them as long as its iterations are what they were, wherever it goes
 (`swap_scopes`, `shift`, `peel`, both parts of `cut` and of `split_scopes`), and scopes with different hints do not
-fuse. A move that makes other iterations of a scope (`split`, `collapse`, `tile`, their inverses), or takes it away, is
-refused, and says how to take the hint off. After any move, each hint must still fit what its scope runs
+fuse. A move that makes other iterations of a scope (`split`, `collapse`, `tile`, their inverses), or takes it
+away, is refused, and says how to take the hint off. After any move, each hint must still fit what its scope runs
 (`dojoir.fitting`); else the move is refused. So no move drops a hint but those made for that, `unprefetch` and
 `unuse_instr`.
 """
