@@ -117,7 +117,7 @@ def main() -> None:
         return
     lines = [HEAD, *(row.row for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
-    print(f"{given.threads} thread{'' if given.threads == 1 else 's'}, f32, medians of runs in turn")
+    print(f"{given.threads} thread{'' if given.threads == 1 else 's'}, medians of runs in turn")
     for line in lines:
         cells = (
             cell.ljust(width) if i < 2 else cell.rjust(width)
