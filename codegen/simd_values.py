@@ -213,9 +213,9 @@ class VectorValues(Values):
             return None
         match left, right:
             case Iota(), Splat(_, Convert(_, count)) if count.type == INDEX:
-                return self.operation("first", mask, self.text(count), names="n")
+                return self.operation("first", mask, self.text(count, True), names="n")
             case Binary(_, "add", Iota(), Const(_, skipped)), Splat(_, Convert(_, count)) if count.type == INDEX:
-                return self.operation("later", mask, self.text(count), Text(str(skipped)), names="na")
+                return self.operation("later", mask, self.text(count, True), Text(str(skipped)), names="na")
         return None
 
     def _fma(self, type: Type, a: Value, b: Value, c: Value) -> Text:

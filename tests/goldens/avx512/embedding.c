@@ -1,0 +1,48 @@
+// kernel embedding(N, V, D)
+// in  ids: i64[N]
+// in  w: f32[V, D]
+// out y: f32[N, D]
+//
+// Returns 0 when done, 2 when an index of w[ids[{0}], {1}] was out of bounds.
+// Compile with: cc -std=c11 -O3 -mavx2 -mavx512bw -mavx512dq -mavx512f -mavx512vl -mbmi2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+int32_t embedding(const int64_t *restrict ids, const float *restrict w, float *restrict y,
+                  int64_t N, int64_t V, int64_t D)
+{
+    int32_t status = 0;
+
+    #pragma omp parallel for schedule(static) reduction(max : status)
+    for (int64_t i = 0; i < N; i++) {  // N : p @i
+        const int64_t rest = D - D % 32;
+        for (int64_t d = 0; d < rest; d += 32) {  // D : v @d
+            const int64_t ids_index = ids[i];
+            const bool ids_outside = ids_index < 0 || ids_index >= V;
+            if (ids_outside) status = 2;
+            _mm512_storeu_ps(&y[i * D + d],
+                             _mm512_loadu_ps(&w[(ids_outside ? 0 : ids_index) * D + d]));
+            _mm512_storeu_ps(&y[i * D + d + 16],
+                             _mm512_loadu_ps(&w[(ids_outside ? 0 : ids_index) * D + d + 16]));
+        }
+        if (rest < D) {
+            const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, D - rest);
+            const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, D - rest) >> 16);
+            const int64_t ids_index2 = ids[i];
+            const bool ids_outside2 = ids_index2 < 0 || ids_index2 >= V;
+            if (ids_outside2) status = 2;
+            _mm512_mask_storeu_ps(&y[i * D + rest], active0,
+                                  _mm512_maskz_loadu_ps(active0,
+                                                        &w[(ids_outside2 ? 0 : ids_index2) * D
+                                                           + rest]));
+            _mm512_mask_storeu_ps(&y[i * D + rest + 16], active1,
+                                  _mm512_maskz_loadu_ps(active1,
+                                                        &w[(ids_outside2 ? 0 : ids_index2) * D
+                                                           + rest + 16]));
+        }
+    }
+
+    return status;
+}

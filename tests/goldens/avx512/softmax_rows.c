@@ -1,0 +1,220 @@
+// kernel softmax(N, M)
+// in  x: f32[N, M]
+// out y: f32[N, M]
+// tmp m: f32[N~]
+// tmp e: f32[N~, M]
+// tmp s: f32[N~]
+//
+// Returns 0 when done, 1 when memory ran out.
+// Compile with: cc -std=c11 -O3 -mavx2 -mavx512bw -mavx512dq -mavx512f -mavx512vl -mbmi2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#if !defined(__GNUC__) || defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+// the larger one, NaN if either is
+static inline float max_f32(float a, float b)
+{
+    return a != a ? a : a > b ? a : b;
+}
+
+// memory for so many elements of a size, to be freed with free(), or NULL
+static inline void *allocate(int64_t elements, size_t size, size_t align)
+{
+    size_t count = elements > 0 ? (size_t)elements : 1;
+    if (count > (SIZE_MAX / 2 - align) / size)
+        return NULL;
+    return aligned_alloc(align, (count * size + align - 1) / align * align);
+}
+
+// all lanes of a: max
+static inline float reduce_max_f32x4(__m128 a)
+{
+    float as[4];
+    _mm_storeu_ps(as, a);
+    for (int n = 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            as[i] = max_f32(as[i], as[i + n]);
+    return as[0];
+}
+
+// the larger one, NaN if either is
+static inline __m512 max_f32x16(__m512 a, __m512 b)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm512_max_ps(a, b), a);
+}
+
+// the larger one, NaN if either is
+static inline __m128 max_f32x4(__m128 a, __m128 b)
+{
+    return _mm_mask_blend_ps(_mm_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm_max_ps(a, b), a);
+}
+
+// all lanes of a: max
+static inline float reduce_max_f32x8(__m256 a)
+{
+    const __m128 low = _mm256_castps256_ps128(a);
+    const __m128 high = _mm256_extractf128_ps(a, 1);
+    return reduce_max_f32x4(max_f32x4(low, high));
+}
+
+// the larger one, NaN if either is
+static inline __m256 max_f32x8(__m256 a, __m256 b)
+{
+    return _mm256_mask_blend_ps(_mm256_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm256_max_ps(a, b), a);
+}
+
+// all lanes of a: max
+static inline float reduce_max_f32x16(__m512 a)
+{
+    const __m256 low = _mm512_castps512_ps256(a);
+    const __m256 high = _mm512_extractf32x8_ps(a, 1);
+    return reduce_max_f32x8(max_f32x8(low, high));
+}
+
+// exp x, within 0.9 ulp
+static inline __m512 exp_f32x16(__m512 x)
+{
+    const __m512 clamped =
+            _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-104.0f), x));
+    const __m512 t =
+            _mm512_fmadd_ps(clamped, _mm512_set1_ps(1.442695f), _mm512_set1_ps(12583166.0f));
+    const __m512 n = _mm512_sub_ps(t, _mm512_set1_ps(12583166.0f));
+    const __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-1.4286068e-6f),
+                                     _mm512_fmadd_ps(n, _mm512_set1_ps(-0.69314575f), clamped));
+    const __m512i k = _mm512_castps_si512(t);
+    __m512 p = _mm512_fmadd_ps(r, _mm512_set1_ps(0.0013814569f), _mm512_set1_ps(0.0083687445f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.04166839f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.16666521f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.49999994f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    const __m512 power = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    const __m512i first = _mm512_slli_epi32(_mm512_srli_epi32(k, 1), 23);
+    return _mm512_mul_ps(_mm512_mul_ps(power, _mm512_castsi512_ps(first)),
+                         _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_slli_epi32(k, 23), first)));
+}
+
+int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M)
+{
+    int32_t status = 0;
+
+    #pragma omp parallel reduction(max : status)
+    {
+        float *restrict e = allocate(M, sizeof(float), 64);
+        if (e == NULL) status = 1;
+        #pragma omp for schedule(static)
+        for (int64_t i0 = 0; i0 < N; i0++) {  // N : p @i0
+            if (e == NULL) continue;
+            float m = -INFINITY;
+            const int64_t rest = M - M % 64;
+            __m512 m_max0 = _mm512_set1_ps(-INFINITY);
+            __m512 m_max1 = _mm512_set1_ps(-INFINITY);
+            __m512 m_max2 = _mm512_set1_ps(-INFINITY);
+            __m512 m_max3 = _mm512_set1_ps(-INFINITY);
+            for (int64_t i1 = 0; i1 < rest; i1 += 64) {  // M : v @i1
+                const __m512 x0 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                m_max0 = max_f32x16(x0, m_max0);
+                const __m512 x1 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
+                m_max1 = max_f32x16(x1, m_max1);
+                const __m512 x2 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
+                m_max2 = max_f32x16(x2, m_max2);
+                const __m512 x3 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
+                m_max3 = max_f32x16(x3, m_max3);
+            }
+            if (rest < M) {
+                const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, M - rest);
+                const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 16);
+                const __mmask16 active2 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 32);
+                const __mmask16 active3 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 48);
+                const __m512 x4 = _mm512_maskz_loadu_ps(active0, &x[i0 * M + rest]);
+                m_max0 = _mm512_mask_blend_ps(active0, m_max0, max_f32x16(x4, m_max0));
+                const __m512 x5 = _mm512_maskz_loadu_ps(active1, &x[i0 * M + rest + 16]);
+                m_max1 = _mm512_mask_blend_ps(active1, m_max1, max_f32x16(x5, m_max1));
+                const __m512 x6 = _mm512_maskz_loadu_ps(active2, &x[i0 * M + rest + 32]);
+                m_max2 = _mm512_mask_blend_ps(active2, m_max2, max_f32x16(x6, m_max2));
+                const __m512 x7 = _mm512_maskz_loadu_ps(active3, &x[i0 * M + rest + 48]);
+                m_max3 = _mm512_mask_blend_ps(active3, m_max3, max_f32x16(x7, m_max3));
+            }
+            m = max_f32(m,
+                        reduce_max_f32x16(max_f32x16(max_f32x16(m_max0, m_max2),
+                                                     max_f32x16(m_max1, m_max3))));
+            float s = 0.0f;
+            const int64_t rest2 = M - M % 64;
+            __m512 s_sum0 = _mm512_set1_ps(-0.0f);
+            __m512 s_sum1 = _mm512_set1_ps(-0.0f);
+            __m512 s_sum2 = _mm512_set1_ps(-0.0f);
+            __m512 s_sum3 = _mm512_set1_ps(-0.0f);
+            for (int64_t i1 = 0; i1 < rest2; i1 += 64) {  // M : v @i1
+                const __m512 x8 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                _mm512_storeu_ps(&e[i1], exp_f32x16(_mm512_sub_ps(x8, _mm512_set1_ps(m))));
+                const __m512 x9 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
+                _mm512_storeu_ps(&e[i1 + 16], exp_f32x16(_mm512_sub_ps(x9, _mm512_set1_ps(m))));
+                const __m512 x10 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
+                _mm512_storeu_ps(&e[i1 + 32], exp_f32x16(_mm512_sub_ps(x10, _mm512_set1_ps(m))));
+                const __m512 x11 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
+                _mm512_storeu_ps(&e[i1 + 48], exp_f32x16(_mm512_sub_ps(x11, _mm512_set1_ps(m))));
+                const __m512 e0 = _mm512_loadu_ps(&e[i1]);
+                s_sum0 = _mm512_add_ps(s_sum0, e0);
+                const __m512 e1 = _mm512_loadu_ps(&e[i1 + 16]);
+                s_sum1 = _mm512_add_ps(s_sum1, e1);
+                const __m512 e2 = _mm512_loadu_ps(&e[i1 + 32]);
+                s_sum2 = _mm512_add_ps(s_sum2, e2);
+                const __m512 e3 = _mm512_loadu_ps(&e[i1 + 48]);
+                s_sum3 = _mm512_add_ps(s_sum3, e3);
+            }
+            if (rest2 < M) {
+                const __mmask16 active2_0 = (__mmask16)_bzhi_u32(0xffff, M - rest2);
+                const __mmask16 active2_1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 16);
+                const __mmask16 active2_2 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 32);
+                const __mmask16 active2_3 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 48);
+                const __m512 x12 = _mm512_maskz_loadu_ps(active2_0, &x[i0 * M + rest2]);
+                _mm512_mask_storeu_ps(&e[rest2], active2_0,
+                                      exp_f32x16(_mm512_sub_ps(x12, _mm512_set1_ps(m))));
+                const __m512 x13 = _mm512_maskz_loadu_ps(active2_1, &x[i0 * M + rest2 + 16]);
+                _mm512_mask_storeu_ps(&e[rest2 + 16], active2_1,
+                                      exp_f32x16(_mm512_sub_ps(x13, _mm512_set1_ps(m))));
+                const __m512 x14 = _mm512_maskz_loadu_ps(active2_2, &x[i0 * M + rest2 + 32]);
+                _mm512_mask_storeu_ps(&e[rest2 + 32], active2_2,
+                                      exp_f32x16(_mm512_sub_ps(x14, _mm512_set1_ps(m))));
+                const __m512 x15 = _mm512_maskz_loadu_ps(active2_3, &x[i0 * M + rest2 + 48]);
+                _mm512_mask_storeu_ps(&e[rest2 + 48], active2_3,
+                                      exp_f32x16(_mm512_sub_ps(x15, _mm512_set1_ps(m))));
+                const __m512 e4 = _mm512_maskz_loadu_ps(active2_0, &e[rest2]);
+                s_sum0 = _mm512_mask_blend_ps(active2_0, s_sum0, _mm512_add_ps(s_sum0, e4));
+                const __m512 e5 = _mm512_maskz_loadu_ps(active2_1, &e[rest2 + 16]);
+                s_sum1 = _mm512_mask_blend_ps(active2_1, s_sum1, _mm512_add_ps(s_sum1, e5));
+                const __m512 e6 = _mm512_maskz_loadu_ps(active2_2, &e[rest2 + 32]);
+                s_sum2 = _mm512_mask_blend_ps(active2_2, s_sum2, _mm512_add_ps(s_sum2, e6));
+                const __m512 e7 = _mm512_maskz_loadu_ps(active2_3, &e[rest2 + 48]);
+                s_sum3 = _mm512_mask_blend_ps(active2_3, s_sum3, _mm512_add_ps(s_sum3, e7));
+            }
+            s += _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s_sum0, s_sum2),
+                                                    _mm512_add_ps(s_sum1, s_sum3)));
+            const int64_t rest3 = M - M % 32;
+            for (int64_t i1 = 0; i1 < rest3; i1 += 32) {  // M : v @i1
+                const __m512 e8 = _mm512_loadu_ps(&e[i1]);
+                _mm512_storeu_ps(&y[i0 * M + i1], _mm512_div_ps(e8, _mm512_set1_ps(s)));
+                const __m512 e9 = _mm512_loadu_ps(&e[i1 + 16]);
+                _mm512_storeu_ps(&y[i0 * M + i1 + 16], _mm512_div_ps(e9, _mm512_set1_ps(s)));
+            }
+            if (rest3 < M) {
+                const __mmask16 active3_0 = (__mmask16)_bzhi_u32(0xffff, M - rest3);
+                const __mmask16 active3_1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest3) >> 16);
+                const __m512 e10 = _mm512_maskz_loadu_ps(active3_0, &e[rest3]);
+                _mm512_mask_storeu_ps(&y[i0 * M + rest3], active3_0,
+                                      _mm512_div_ps(e10, _mm512_set1_ps(s)));
+                const __m512 e11 = _mm512_maskz_loadu_ps(active3_1, &e[rest3 + 16]);
+                _mm512_mask_storeu_ps(&y[i0 * M + rest3 + 16], active3_1,
+                                      _mm512_div_ps(e11, _mm512_set1_ps(s)));
+            }
+        }
+        free(e);
+    }
+
+    return status;
+}
