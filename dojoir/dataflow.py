@@ -16,6 +16,7 @@ What cannot be decided within the step limit is `unknown`, which is not legal.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -138,8 +139,9 @@ def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
                 return Answer(bool(_first(_refusals(before, after, instances))), before.buffers == after.buffers)
             if is_plain(before, after, instances):
                 return Answer(bool(_first([_marks(after)])), True)
-            if is_refuted(before, after, instances):
-                return Answer(False, False)
+            with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
+                if is_refuted(before, after, instances):
+                    return Answer(False, False)
             if keeps_order(before, after, instances):
                 return Answer(bool(_first([_marks(after)])), True)
             return Answer(bool(_first(_in_full(before, after, instances))), False)

@@ -184,6 +184,24 @@ def test_quick_answers_are_those_of_the_full_comparison(block: int) -> None:
     assert seen > 5
 
 
+def test_a_flow_that_is_not_believed_refutes_nothing() -> None:
+    kernel = dojoir.parse("""kernel f(M)
+inout a: f32[M + 4]
+inout b: f32[M]
+28
+| {0} // 4 - {0} % 4
+| | if {0} // 4 >= 2*({0} % 4) and {0} // 4 < 2*({0} % 4) + 1
+| | | if {1} % 2 == 0
+| | | | if 2*({0} // 4) - 2*({0} % 4) >= 0 and 2*({0} // 4) - 2*({0} % 4) < M
+| | | | | b[2*({0} // 4) - 2*({0} % 4)] = a[{0} // 4 - {0} % 4 + 1]
+| | | | if {0} % 4 - {0} // 4 + 2 >= 0 and {0} % 4 - {0} // 4 + 2 < M
+| | | | | a[{1} + {0} // 4 - {0} % 4 - 1] = b[{0} % 4 - {0} // 4 + 2]
+""")
+    move = dojoir.parse_move("swap_siblings(0.0.0.0.0)")
+    done = move.rewrite(kernel)
+    assert is_legal(kernel, done.kernel, done.instances) == bool(dojoir.check(kernel, move))
+
+
 def fresh(kernel: Kernel) -> list[str]:
     """The legal moves by a thread of its own, which has kept no answers."""
     found: list[str] = []
