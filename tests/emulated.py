@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 from unittest.mock import patch
 
@@ -24,6 +25,9 @@ from dojoir.sizes import solve
 
 Arrays = Mapping[str, NDArray[Any]]
 
+STEPS = 4
+"""How many moves a random walk makes at most."""
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -33,6 +37,18 @@ class Trial:
     inputs: Arrays
     sizes: Mapping[str, int]
     expected: Arrays
+
+
+def walked(kernel: Kernel, random: Random) -> Kernel:
+    """The kernel after some legal moves."""
+    trace = dojoir.Trace(kernel)
+    for _ in range(STEPS):
+        candidates = list(dojoir.candidates(trace.kernel))
+        for move in random.sample(candidates, min(8, len(candidates))):
+            if dojoir.check(trace.kernel, move):
+                trace.apply(move)
+                break
+    return trace.kernel
 
 
 def machine(target: str) -> emulation.Machine:
@@ -117,4 +133,4 @@ def _sizes(trial: Trial) -> Mapping[str, int]:
     return solve(trial.kernel, {}, dict(trial.sizes))
 
 
-__all__ = ["Trial", "build", "dojoir", "machine", "run"]
+__all__ = ["Trial", "build", "machine", "run", "walked"]

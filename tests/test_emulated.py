@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 from differential import is_bitwise
-from emulated import Trial, build, machine, run
+from emulated import Trial, build, machine, run, walked
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
@@ -18,7 +18,7 @@ from dojoir import Kernel, kernels
 from dojoir.runtime import emulation
 
 LENGTHS = {"neon": (128,), "rvv": (128, 256, 512)}
-RANDOM_KERNELS, STEPS, CALLS = 24, 4, 2
+RANDOM_KERNELS, CALLS = 24, 2
 
 
 @pytest.fixture(scope="session")
@@ -40,18 +40,6 @@ def target(request: pytest.FixtureRequest, zig_cache: Path) -> str:
     except dojoir.ToolchainError as error:
         pytest.skip(error.diagnostic.message)
     return name
-
-
-def walked(kernel: Kernel, random: Random) -> Kernel:
-    """The kernel after some legal moves."""
-    trace = dojoir.Trace(kernel)
-    for _ in range(STEPS):
-        candidates = list(dojoir.candidates(trace.kernel))
-        for move in random.sample(candidates, min(8, len(candidates))):
-            if dojoir.check(trace.kernel, move):
-                trace.apply(move)
-                break
-    return trace.kernel
 
 
 def subjects(random: Random) -> Iterator[tuple[Kernel, bool]]:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from differential import examine
+from differential import differ, examine
+from emulated import walked
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir import Kernel, kernels
@@ -42,14 +43,15 @@ def scheduled(kernel: Kernel) -> Kernel:
 @pytest.mark.parametrize("name", kernels.names())
 def test_library_kernels(name: str, target: str) -> None:
     runs(target)
-    kernel = scheduled(kernels.load(name))
-    compiled = dojoir.compile(kernel, target=target, threads=2)
-    random = Random(3)
-    for _ in range(2):
-        sizes = small_sizes(kernel, random)
-        inputs = random_arguments(kernel, sizes, random)
-        expected = dojoir.interpret(kernel, inputs, **sizes)
-        assert agree(kernel, expected, compiled.run(inputs, **sizes), exact=False) is None, sizes
+    assert differ(scheduled(kernels.load(name)), Random(3), False, [target]) is None
+
+
+@pytest.mark.parametrize("name", kernels.names())
+def test_library_kernels_after_random_moves(name: str) -> None:
+    random = Random(name)
+    target = random.choice(NATIVE or ["avx512"])
+    runs(target)
+    assert differ(walked(scheduled(kernels.load(name)), random), random, False, [target]) is None
 
 
 @pytest.mark.parametrize("target", NATIVE)
