@@ -68,6 +68,18 @@ def test_example_06_chain(capsys: pytest.CaptureFixture[str]) -> None:
     assert "times as fast as one after the other" in out
 
 
+def test_example_07_beam_search(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["relu", "N=64", "--width", "1", "--depth", "1", "--tries", "2", "--store", str(tmp_path)]
+    out = run(capsys, "07_beam_search.py", arguments=arguments)
+    assert "relu on llvm: ok" in out
+    (stored,) = tmp_path.iterdir()
+    assert "# targets: llvm" in stored.read_text(encoding="utf-8")
+
+
+def test_the_beam_search_is_short() -> None:
+    assert len((EXAMPLES / "07_beam_search.py").read_text(encoding="utf-8").splitlines()) <= 100
+
+
 @pytest.fixture(scope="module", params=names())
 def example(request: pytest.FixtureRequest) -> Example:
     return Example(request.param)
