@@ -17,7 +17,8 @@ import dojoir
 
 SPEED = {
     "prefetch", "stream", "unstream", "vectorize", "parallelize", "unmark", "unroll", "split", "tile",
-    "swap_scopes", "join_scopes", "split_scopes", "split_reduction", "stage", "place", "to_fma", "inline", "reuse_dims",
+    "swap_scopes", "join_scopes", "split_scopes", "split_reduction", "stage", "place", "to_fma", "inline",
+    "reuse_dims",
 }  # fmt: skip
 """The families of moves that are tried: those that can make a kernel faster by themselves."""
 
