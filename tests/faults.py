@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from races import race
-from walks import disagreement, draw_moves, orders_count, runs, start_kernel
+from walks import disagreement, draw_moves, runs, start_kernel
 
 import dojoir
 from dojoir.affine import Affine
@@ -16,7 +16,8 @@ from dojoir.correspondence import Correspondence
 from dojoir.dataflow import InstanceMap, compare, identity, limited
 from dojoir.ir import RELATIONS, Access, Const, Expr, Guard, Index, Kernel, Op, Scope, Statement
 from dojoir.limits import StepLimitReached
-from dojoir.passes.move import Refusal, Rewrite
+from dojoir.passes import MOVES
+from dojoir.passes.move import Move, Refusal, Rewrite
 
 Fault = Callable[[Rewrite, Random], Rewrite | None]
 
@@ -225,6 +226,46 @@ def no_origin(done: Rewrite, random: Random) -> Rewrite | None:
     return Rewrite(done.kernel, replace(done.instances, origins=tuple(origins)))
 
 
+def another_substitution(done: Rewrite, random: Random) -> Rewrite | None:
+    """A map whose read that became an expression, or expression that became a read, is another one."""
+    for kind in ("inlined", "extracted"):
+        steps = list(getattr(done.instances, kind))
+        if not steps:
+            continue
+        number = random.randrange(len(steps))
+        step, sites = steps[number], len(done.kernel.sites)
+        changes = [
+            {"definition": random.randrange(sites)},
+            {"ordinal": step.ordinal + random.choice((1, -1))},
+            {"site": random.randrange(sites)},
+        ]
+        if step.iterators:
+            at = random.randrange(len(step.iterators))
+            nudged = _nudge(step.iterators[at], random)
+            changes += [{"iterators": (*step.iterators[:at], nudged, *step.iterators[at + 1 :])}] * 3
+        steps[number] = replace(step, **random.choice(changes))
+        kept = tuple(steps) if random.random() < 0.8 else ()
+        return Rewrite(done.kernel, replace(done.instances, **{kind: kept}))
+    return None
+
+
+def another_use(done: Rewrite, random: Random) -> Rewrite | None:
+    """A map that names another rule of algebra, another place, or other parts."""
+    use = done.instances.rule
+    if use is None:
+        return None
+    match random.randrange(3):
+        case 0:
+            use = replace(use, rule=random.choice(dojoir.rules.names()))
+        case 1:
+            use = replace(use, path=random.choice([path for path, _ in done.kernel.walk()]))
+        case 2:
+            swapped = [expr for _, expr in use.match.inputs][::-1]
+            inputs = tuple(zip((name for name, _ in use.match.inputs), swapped, strict=True))
+            use = replace(use, match=replace(use.match, inputs=inputs))
+    return Rewrite(done.kernel, replace(done.instances, rule=use))
+
+
 def another_collapse(done: Rewrite, random: Random) -> Rewrite | None:
     temporaries = [b for b in done.kernel.buffers if b.role == "tmp" and b.dims]
     if not temporaries:
@@ -249,7 +290,7 @@ def another_mark(done: Rewrite, random: Random) -> Rewrite | None:
 FAULTS: tuple[Fault, ...] = (
     drop_guard, another_condition, another_extent, another_index, another_index, swapped_operands, another_value,
     another_operator, another_buffer, lost_statement, doubled_statement, another_order, another_origin, no_origin,
-    another_collapse, another_mark,
+    another_substitution, another_use, another_collapse, another_mark,
 )  # fmt: skip
 
 
@@ -266,20 +307,45 @@ class Planted:
         return f"{dojoir.to_text(self.before)}\n# became\n{dojoir.to_text(self.after)}\n# by {self.instances}"
 
 
+def _with_a_map(kernel: Kernel, random: Random) -> list[Move]:
+    """Some moves whose maps say more than which statement stands for which, where there are any."""
+    kinds = [
+        kind for kind in MOVES if kind.name in {"inline", "extract", "recompute", "use_rule", "split_reduction"}
+    ]
+    listed = [list(kind.candidates(kernel)) for kind in kinds]
+    return [random.choice(moves) for moves in listed if moves]
+
+
+def _of_another(wrong: Rewrite | None, move: Move) -> Rewrite | None:
+    """What a move, and its map, make of a kernel with a fault: no rewrite of the kernel without it."""
+    if wrong is None:
+        return None
+    try:
+        return move.rewrite(wrong.kernel)
+    except (Refusal, dojoir.DojoError):
+        return None
+
+
 def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted]:
     """Faults in rewrites of one kernel; those that the checker accepts though they do harm."""
     kernel, exact = start_kernel(random)
     calls = runs(kernel, random, (1, 2, 6))
-    rewrites = [Rewrite(kernel, identity(kernel))]
-    for move in draw_moves(kernel, random, 4):
+    same = Rewrite(kernel, identity(kernel))
+    moves, rewrites = [], [same]
+    for move in [*draw_moves(kernel, random, 4), *_with_a_map(kernel, random)]:
         try:
             rewrites.append(move.rewrite(kernel))
         except (Refusal, dojoir.ArgumentError):
             continue
+        moves.append(move)
     found = []
     for _ in range(tries):
         fault = random.choice(FAULTS)
-        wrong = fault(random.choice(rewrites), random)
+        if moves and random.random() < 0.4:
+            wrong = _of_another(fault(same, random), random.choice(moves))
+            counts["planted before a move"] += wrong is not None
+        else:
+            wrong = fault(random.choice(rewrites), random)
         if wrong is None:
             continue
         counts["planted"] += 1
@@ -292,7 +358,7 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
         counts[f"planted, {verdict.status}"] += 1
         if not verdict:
             continue
-        ordered = exact or not orders_count(kernel) or _keeps_bits(kernel, wrong)
+        ordered = exact or _keeps_bits(kernel, wrong)
         harm = disagreement(wrong.kernel, calls, ordered) or next(
             filter(None, (race(wrong.kernel, call.sizes) for call in calls)), None
         )
@@ -302,6 +368,8 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
 
 
 def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
+    if wrong.instances.rule is not None:
+        return False
     try:
         with limited(2_000_000):
             return Correspondence(*wrong.instances.forth(kernel, wrong.kernel), True).refusal() is None
