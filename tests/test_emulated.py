@@ -102,8 +102,8 @@ def test_a_crash_and_a_hang_in_the_emulator_are_errors(target: str, tmp_path: Pa
 
 def test_the_index_check_of_a_gather(target: str) -> None:
     compiled = dojoir.compile(kernels.load("embedding"), target)
-    inputs = {"ids": np.array([0, 99], np.int64), "w": np.ones((3, 4), np.float32)}
+    ids, weights = np.array([0, 99], np.int64), np.ones((3, 4), np.float32)
     with pytest.raises(dojoir.RunError, match="out of range"):
-        compiled.run(inputs)
-    inputs["ids"][1] = 2
-    assert compiled.run(inputs)["y"].tolist() == [[1.0] * 4] * 2
+        compiled.run({"ids": ids, "w": weights})
+    ids[1] = 2
+    assert compiled.run({"ids": ids, "w": weights})["y"].tolist() == [[1.0] * 4] * 2

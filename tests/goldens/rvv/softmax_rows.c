@@ -57,15 +57,14 @@ static inline vfloat32m4_t exp_f32m4(vfloat32m4_t x, size_t vl)
     const vfloat32m4_t clamped = min_fast_f32m4(__riscv_vfmv_v_f_f32m4(89.0f, vl),
                                                 max_fast_f32m4(__riscv_vfmv_v_f_f32m4(-104.0f, vl),
                                                                x, vl), vl);
-    const vfloat32m4_t t = __riscv_vfmadd_vf_f32m4(clamped, 1.442695f,
-                                                   __riscv_vfmv_v_f_f32m4(12583166.0f, vl), vl);
+    const vfloat32m4_t t = __riscv_vfmacc_vf_f32m4(__riscv_vfmv_v_f_f32m4(12583166.0f, vl),
+                                                   1.442695f, clamped, vl);
     const vfloat32m4_t n = __riscv_vfsub_vf_f32m4(t, 12583166.0f, vl);
-    const vfloat32m4_t r = __riscv_vfmadd_vf_f32m4(n, -1.4286068e-6f,
-                                                   __riscv_vfmadd_vf_f32m4(n, -0.69314575f, clamped,
-            vl), vl);
+    const vfloat32m4_t r = __riscv_vfmacc_vf_f32m4(__riscv_vfmacc_vf_f32m4(clamped, -0.69314575f, n,
+            vl), -1.4286068e-6f, n, vl);
     const vuint32m4_t k = __riscv_vreinterpret_v_f32m4_u32m4(t);
-    vfloat32m4_t p = __riscv_vfmadd_vf_f32m4(r, 0.0013814569f,
-                                             __riscv_vfmv_v_f_f32m4(0.0083687445f, vl), vl);
+    vfloat32m4_t p = __riscv_vfmacc_vf_f32m4(__riscv_vfmv_v_f_f32m4(0.0083687445f, vl),
+                                             0.0013814569f, r, vl);
     p = __riscv_vfmadd_vv_f32m4(p, r, __riscv_vfmv_v_f_f32m4(0.04166839f, vl), vl);
     p = __riscv_vfmadd_vv_f32m4(p, r, __riscv_vfmv_v_f_f32m4(0.16666521f, vl), vl);
     p = __riscv_vfmadd_vv_f32m4(p, r, __riscv_vfmv_v_f_f32m4(0.49999994f, vl), vl);
