@@ -65,9 +65,9 @@ __all__ = [
 ]
 
 STEP_LIMIT = 2_000_000
-"""How many isl operations one check may take before the answer is `unknown`. What was kept from earlier checks costs
-none: a question near the limit may be answered after others and be `unknown` alone. No answer but that depends on
-what is kept."""
+"""How many isl operations one check may take before the answer is `unknown`. What was kept from earlier checks
+costs none: a question near the limit may be answered after others and be `unknown` alone. No answer but that
+depends on what is kept."""
 
 
 def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Verdict:

@@ -55,7 +55,8 @@ def _use_error(kernel: Kernel, hint: Use, path: Path, scope: Scope) -> tuple[str
     where, cure = format_path(path), f"take it off with {hint.removal(format_path(path))}"
     others = [other for other in scope.hints if other != hint]
     if others:
-        return "lost-hint", f"{others[0]} is on a scope that is an instruction: put it on the scope around, or {cure}"
+        where = "put it on the scope around"
+        return "lost-hint", f"{others[0]} is on a scope that is an instruction: {where}, or {cure}"
     fit = recognise(kernel, path, hint.instruction)
     if isinstance(fit, Misfit):
         return "not-this-instruction", f"the scope at {where} is not {hint.instruction.name}: {fit.reason}; {cure}"

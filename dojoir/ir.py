@@ -190,8 +190,9 @@ class Statement:
 
     def onto(self, target: Access) -> Statement:
         """The statement with another target, which a fused accumulation adds to as well."""
-        value = Op("fma", (*self.value.args[:2], target)) if self.fused and isinstance(self.value, Op) else self.value
-        return Statement(target, self.op, value)
+        if self.fused and isinstance(self.value, Op):
+            return Statement(target, self.op, Op("fma", (*self.value.args[:2], target)))
+        return Statement(target, self.op, self.value)
 
 
 @hash_once
@@ -441,10 +442,11 @@ class Kernel:
         )
 
     def with_fp(self, mode: str) -> Kernel:
-        """The kernel under `fp strict`, `reassoc` or `fast`: what rewrites may do to floating point is the user's to
-        say, so no move changes it. Raises ArgumentError for another mode."""
+        """The kernel under `fp strict`, `reassoc` or `fast`: what rewrites may do to floating point is the user's
+        to say, so no move changes it. Raises ArgumentError for another mode."""
         if mode not in FP_MODES:
-            raise ArgumentError(f"the fp mode is {', '.join(FP_MODES[:-1])} or {FP_MODES[-1]}, not '{mode}'", "bad-fp")
+            known = f"{', '.join(FP_MODES[:-1])} or {FP_MODES[-1]}"
+            raise ArgumentError(f"the fp mode is {known}, not '{mode}'", "bad-fp")
         return replace(self, fp=mode)
 
     def specialize(self, **sizes: int) -> Kernel:

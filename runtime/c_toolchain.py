@@ -149,9 +149,7 @@ def build_shared(source: str, out: Path, *, toolchain: Toolchain, limit: float =
         os.replace(library, out)
 
 
-def link_shared(
-    sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT
-) -> None:
+def link_shared(sources: Sequence[Path], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT) -> None:
     """Compiles C files into one shared library. Raises as `build_shared` does."""
     command = toolchain.compilation(out, *sources)
     done = _run(command, limit)
@@ -159,9 +157,7 @@ def link_shared(
         raise _failed(command, done.stderr, "this is a bug in dojoir, please send us the kernel and these lines")
 
 
-def build_program(
-    sources: Sequence[str], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT
-) -> None:
+def build_program(sources: Sequence[str], out: Path, *, toolchain: Toolchain, limit: float = COMPILE_LIMIT) -> None:
     """Compiles C `sources`, of which one has `main`, into the program `out`.
 
     `limit` is in seconds. Raises ToolchainError where the compiler refuses them or takes longer.
