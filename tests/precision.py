@@ -35,7 +35,7 @@ from walks import QUICK, Run, disagreement, draw_moves, some_sizes
 import dojoir
 from dojoir.affine import Affine
 from dojoir.dtypes import BOOL, I64
-from dojoir.ir import Access, Const, Expr, Index, Kernel, Op, Statement, expr_accesses, holds
+from dojoir.ir import Access, Const, Expr, Index, Kernel, Op, Path, Statement, expr_accesses, holds
 from dojoir.narrow import from_floats
 from dojoir.passes.move import Move
 
@@ -91,6 +91,7 @@ def exposed(kernel: Kernel) -> Kernel:
     def number() -> Const:
         return Const(2 * random.getrandbits(60) + 1)
 
+    values: list[tuple[Path, Statement]] = []
     for site in kernel.sites:
         value: Expr = number()
         for access in expr_accesses(site.statement.value):
@@ -99,12 +100,24 @@ def exposed(kernel: Kernel) -> Kernel:
         for depth in range(len(site.scopes)):
             term = Op("mul", (Index(Affine.iterator(depth)), Index(Affine.iterator(depth))))
             value = Op("add", (value, Op("mul", (Op("add", (term, number())), number()))))
-        op = "=" if site.statement.op == "=" else "+="
-        kernel = kernel.replace_node(site.path, Statement(site.statement.target, op, value))
+        target, op = site.statement.target, "=" if site.statement.op == "=" else "+="
+        if op == "+=" and is_ordered(kernel, site.statement):
+            op, value = "=", Op("add", (value, Op("mul", (target, number()))))
+        values.append((site.path, Statement(target, op, value)))
+    for path, statement in values:
+        kernel = kernel.replace_node(path, statement)
     for buffer in kernel.buffers:
         if buffer.name not in gathers:
             kernel = kernel.replace_buffer(replace(buffer, dtype=I64))
     return kernel
+
+
+def is_ordered(kernel: Kernel, statement: Statement) -> bool:
+    """Whether the order of the accumulations counts: they have several operators, or the kernel is strict."""
+    name = statement.target.buffer
+    operators = {site.statement.op for site in kernel.sites if site.statement.target.buffer == name} - {"="}
+    inexact = kernel.buffer(name).dtype.is_float and statement.op in {"+=", "*="}
+    return len(operators) > 1 or (kernel.fp == "strict" and inexact)
 
 
 def gathered(kernel: Kernel) -> frozenset[str]:
@@ -165,11 +178,15 @@ def observe(kernel: Kernel, run: Run) -> Seen:
 
 
 def kind_of(kernel: Kernel, move: Move, runs: Sequence[Run]) -> str:
-    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices."""
+    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices, or the
+    exposed kernel has another form."""
+    before = exposed(kernel)
+    try:
+        after = dojoir.apply(before, move, unsafe=True)
+    except dojoir.IllegalMove:
+        return "?"
     if gathered(kernel):
         return "?"
-    before = exposed(kernel)
-    after = dojoir.apply(before, move, unsafe=True)
     seen = [(observe(before, run), observe(after, run)) for run in runs]
     if any(old.returned != new.returned for old, new in seen):
         return "coincidence"
