@@ -31,6 +31,9 @@ N - 2 @i
 + a[{i} + 2, {j} + 1] + a[{i}, {j} + 1])
 """
 
+FAST = {"attention"}
+"""Kernels that may use algebra here, as their peers do."""
+
 _TEXTS = {"swiglu_gate": GATE, "jacobi2d_sweep": JACOBI}
 
 
@@ -51,7 +54,8 @@ class Row:
         """The kernel as written."""
         if self.kernel in _TEXTS:
             return dojoir.parse(_TEXTS[self.kernel])
-        return dojoir.kernels.load(self.kernel, **self.fixed)
+        kernel = dojoir.kernels.load(self.kernel, **self.fixed)
+        return kernel.with_fp("fast") if self.kernel in FAST else kernel
 
 
 def _matrix(kernel: str, *shapes: tuple[int, int]) -> list[Row]:

@@ -21,6 +21,8 @@ def kernel_of(name: str) -> dojoir.Kernel:
 def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str) -> None:
     kernel = kernel_of(name)
     schedule = next(s for s in schedules.schedules(kernel.name) if s.path == name)
+    kernel = kernel.with_fp(schedule.fp) if schedule.fp else kernel
+    assert schedule.fits(kernel, schedule.targets[0], {})
     assert set(schedule.targets) <= set(dojoir.TARGETS)
     trace = schedule.on(kernel)
     assert trace.moves and trace.is_safe

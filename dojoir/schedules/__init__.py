@@ -5,6 +5,7 @@ A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first co
     # kernel: softmax            a kernel of the library, or the hash of any other
     # targets: llvm c            the targets it was made for
     # when: M >= 64              sizes at which it is the better one; may be left out
+    # fp: fast                   the fp mode of the kernel, if it is not that of the library
 
 The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
 `softmax.short.moves`. What has a `when` is looked at first.
@@ -26,7 +27,7 @@ import dojoir
 VARIABLE = "DOJOIR_SCHEDULES"
 """Folders to search before those that come with dojoir, separated as in PATH."""
 
-_HEADER = re.compile(r"#\s*(kernel|targets|when):\s*(.*)")
+_HEADER = re.compile(r"#\s*(kernel|targets|when|fp):\s*(.*)")
 _CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
 _RELATIONS = {
     "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -36,13 +37,14 @@ _RELATIONS = {
 @dataclass(frozen=True)
 class Schedule:
     """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets, the
-    conditions on sizes as written, and the moves as text."""
+    conditions on sizes as written, the moves as text, and the fp mode if it is not that of the library."""
 
     path: str
     kernel: str
     targets: tuple[str, ...]
     when: tuple[str, ...]
     moves: str
+    fp: str = ""
 
     def fits(self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]) -> bool:
         """Whether it is for this kernel on this target. A condition on a size that is not known counts as met."""
@@ -53,7 +55,8 @@ class Schedule:
         if self.kernel != kernel.name or self.kernel not in dojoir.kernels.names():
             return False
         fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
-        return dojoir.kernels.load(self.kernel, **fixed) == kernel
+        library = dojoir.kernels.load(self.kernel, **fixed)
+        return (library.with_fp(self.fp) if self.fp else library) == kernel
 
     def on(self, kernel: dojoir.Kernel) -> dojoir.Trace:
         """A new trace of the kernel with these moves. Raises IllegalMove where one does not fit after all."""
@@ -141,7 +144,9 @@ def _read(path: str, text: str) -> Schedule:
         if not header.get(word):
             raise dojoir.ArgumentError(f"{path} is no schedule: it has no line '# {word}: …'", "bad-schedule")
     when = tuple(part.strip() for part in header.get("when", "").split(",") if part.strip())
-    return Schedule(path, header["kernel"].strip(), tuple(header["targets"].split()), when, text)
+    return Schedule(
+        path, header["kernel"].strip(), tuple(header["targets"].split()), when, text, header.get("fp", "")
+    )
 
 
 def _holds(path: str, condition: str, sizes: Mapping[str, int]) -> bool:
