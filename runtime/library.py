@@ -19,10 +19,11 @@ from typing import Any, Protocol
 from dojoir.codegen import emit, lower
 from dojoir.codegen.c import declaration
 from dojoir.codegen.c_names import symbol
-from dojoir.errors import ArgumentError
+from dojoir.codegen.isas import ISAS
+from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir import Kernel
 from dojoir.printer import to_text
-from dojoir.runtime import c_toolchain
+from dojoir.runtime import c_toolchain, host
 from dojoir.runtime.library_demo import demo
 from dojoir.runtime.library_text import Part, cmake, header, pkg_config
 from dojoir.runtime.measurement import Measurement, measure
@@ -86,7 +87,7 @@ def write_library(
     _check_symbols(trace.kernel for trace in kernels)
     out = Path(folder)
     _check_replaceable(out)
-    toolchain = c_toolchain.find()
+    toolchain = _toolchain(target)
     reports: dict[str, Report | None] = {}
     measurements: dict[str, Measurement | None] = {}
     parts: list[Part] = []
@@ -104,7 +105,7 @@ def write_library(
     texts = {part.file: part.source for part in parts}
     texts |= {
         f"{name}.h": header(name, parts),
-        "CMakeLists.txt": cmake(name, parts),
+        "CMakeLists.txt": cmake(name, parts, ISAS[target].options if target in ISAS else ()),
         f"{name}.pc": pkg_config(name, parts),
         "demo.c": demo(name, parts),
     }
@@ -135,6 +136,19 @@ def write_library(
     except OSError as error:
         raise ArgumentError(f"cannot write {out}: {error.strerror or error}", "cannot-write") from None
     return Library(out, files, reports, measurements)
+
+
+def _toolchain(target: str) -> c_toolchain.Toolchain:
+    """The compiler for a target of this machine. Raises ToolchainError for one of another processor."""
+    isa = ISAS.get(target)
+    if isa is not None and isa.architecture != host.architecture():
+        message = (
+            f"a library for target {target} is built on a {isa.architecture} machine, which this one is not; "
+            f"--emit {target} writes the source of a kernel"
+        )
+        raise ToolchainError(message, "no-compiler")
+    found = c_toolchain.find()
+    return found if isa is None else found.with_options(isa.options)
 
 
 def check_name(name: str) -> None:

@@ -53,7 +53,7 @@ def _wrapped(declaration: str) -> list[str]:
     return wrap(declaration, 100, subsequent_indent="    ", break_long_words=False)
 
 
-def cmake(name: str, parts: Sequence[Part]) -> str:
+def cmake(name: str, parts: Sequence[Part], options: Sequence[str] = ()) -> str:
     """The CMakeLists.txt that builds, tests and installs the library from its sources."""
     sources = "\n    ".join(part.file for part in parts)
     return f"""\
@@ -70,7 +70,8 @@ add_library({name} SHARED
 target_include_directories({name} PUBLIC
     $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}>
     $<INSTALL_INTERFACE:include>)
-target_compile_options({name} PRIVATE -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+target_compile_options({name} PRIVATE {" ".join(["-O3", *options])} -ffp-contract=off
+    -fno-math-errno -fno-trapping-math)
 if(DOJO_NATIVE)
     target_compile_options({name} PRIVATE -march=native)
 endif()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -79,3 +80,17 @@ def test_every_word_of_every_spelling_is_known() -> None:
         known = {*isa.words(type), "list", "reversed", "wide"}
         known |= {f"from_{word}" for word in isa.words(source)} if source else set()
         assert set(re.findall(r"<(\w+)>", row.spelling)) <= known, (name, row)
+
+
+# -- libraries ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("target", ISAS)
+def test_a_library_is_told_what_its_target_needs(target: str, tmp_path: Path) -> None:
+    trace = dojoir.Trace(kernels.load("relu"))
+    if target not in NATIVE:
+        with pytest.raises(dojoir.ToolchainError, match=f"built on a {ISAS[target].architecture} machine"):
+            dojoir.write_library([trace], tmp_path / "lib", target=target)
+        return
+    runs(target)
+    dojoir.write_library([trace], tmp_path / "lib", target=target, check=False)
+    for option in ISAS[target].options:
+        assert f" {option} " in (tmp_path / "lib" / "CMakeLists.txt").read_text(encoding="utf-8")
