@@ -298,13 +298,17 @@ class KernelSets:
 
     def read_by_statement(self, read: Read) -> str:
         """The access of a read, as one of its statement: gathered indices may be anything."""
-        _, _, element = self.read_text(read).partition(" -> ")
-        return f"s{read.site}[{iterators(len(self.kernel.sites[read.site].scopes))}] -> {element}"
+        site, dims = self.kernel.sites[read.site], self.kernel.buffer(read.access.buffer).dims
+        element = self.element(read.access, {d: f"g{d}" for d in read.gathers}, True)
+        where = [self.constraints(site.ancestors), *self.gather_bounds(read, [not dim.collapsed for dim in dims])]
+        return f"s{read.site}[{iterators(len(site.scopes))}] -> {element} : {' and '.join(where)}"
 
-    def gather_bounds(self, read: Read) -> tuple[str, ...]:
-        """The bounds of the gathered indices of a read: a valid gather stays inside the buffer."""
+    def gather_bounds(self, read: Read, of: Sequence[bool] | None = None) -> tuple[str, ...]:
+        """The bounds of the gathered indices of a read, or of those in the dims that `of` says: a valid gather
+        stays inside the buffer."""
         dims = self.kernel.buffer(read.access.buffer).dims
-        return tuple(f"0 <= g{d} < {isl_affine(dims[d].extent)}" for d in read.gathers)
+        gathers = [d for d in read.gathers if of is None or of[d]]
+        return tuple(f"0 <= g{d} < {isl_affine(dims[d].extent)}" for d in gathers)
 
     def write_text(self, number: int, storage: bool = True, name: str = "s") -> str:
         site = self.kernel.sites[number]

@@ -55,8 +55,8 @@ ZERO = Affine.constant(0)
 class JoinScopes(Move):
     """Fuses two adjacent sibling scopes of equal extent: each iteration runs the first body, then the second.
 
-    The label of the first stays, else that of the second. Extents that are equal only by the facts are first
-    written alike, with `set_extent`. The inverse is `split_scopes`.
+    The label of the first stays, else that of the second, but none that a scope inside has. Extents that are equal
+    only by the facts are first written alike, with `set_extent`. The inverse is `split_scopes`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -104,7 +104,9 @@ class JoinScopes(Move):
                 f"{self} is legal after set_extent({format_path(other)}, {text})",
                 (("the first scope is here", path),),
             )
-        joined = replace(first, body=first.body + second.body, label=first.label or second.label)
+        inside = {s.label for at, s in scopes(kernel) if at[: len(path)] in (path, other) and len(at) > len(path)}
+        label = next((label for label in (first.label, second.label) if label and label not in inside), None)
+        joined = replace(first, body=first.body + second.body, label=label)
         after = kernel.replace_node(other).replace_node(path, joined)
         return Rewrite(after, identity(kernel))
 

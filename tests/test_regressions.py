@@ -72,3 +72,46 @@ tmp t: f32[6, 24] stack
 | y[{0}] = t[{0}, 23]
 """)
     assert "_Alignas(64) float t[144];" in dojoir.emit(kernel, "c")
+
+
+def test_a_gather_from_a_dimension_without_storage() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+in  ids: i32[N]
+out y: f32[N]
+tmp t: f32[1~]
+out z: f32[N]
+t[0] = x[0]
+N
+| y[{0}] = t[ids[0]]
+N
+| z[{0}] = x[{0}]
+""")
+    assert dojoir.check(k, "swap_siblings(1)")
+    assert dojoir.check(k, "swap_siblings(0)").status == "illegal"
+
+
+def test_scopes_that_are_joined_do_not_get_the_label_of_one_inside() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+inout y: f32[N, N]
+N @i
+| y[0, {i}] = x[{i}]
+N
+| N @i
+| | y[{1}, {0}] = 2 * x[{0}]
+""")
+    done = dojoir.parse_move("join_scopes(0, 1)").rewrite(k)
+    assert dojoir.parse(str(done.kernel)) == done.kernel
+    assert "N\n| y[0, {0}]" in str(done.kernel)
+
+
+def test_two_scopes_of_one_label_do_not_come_to_lie_inside_each_other() -> None:
+    kernel = dojoir.parse(
+        "kernel f(N)\nout y: i32[N]\nout z: i32[N]\n"
+        "N @i\n| y[{i}] = 0\nN @k\n| z[{k}] = 0\n| 4 @i\n| | z[{k}] += {i}\n"
+    )
+    joined = dojoir.apply(kernel, "join_scopes(0, 1)")
+    assert dojoir.parse(dojoir.to_text(joined)) == joined
+    assert dojoir.parse(dojoir.to_text(joined, names=True)) == joined
+    assert "4 @i2" in dojoir.to_text(joined)
