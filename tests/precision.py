@@ -178,8 +178,8 @@ def observe(kernel: Kernel, run: Run) -> Seen:
 
 
 def kind_of(kernel: Kernel, move: Move, runs: Sequence[Run]) -> str:
-    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices, or the
-    exposed kernel has another form."""
+    """What kind of harmless refusal a move is: coincidence, dead or left; `?` where data are used as indices, or
+    the exposed kernel has another form."""
     before = exposed(kernel)
     try:
         after = dojoir.apply(before, move, unsafe=True)
