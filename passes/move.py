@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from itertools import count
+from types import MappingProxyType
 from typing import ClassVar, NewType, get_type_hints
 
 from dojoir.affine import Affine, Iter
@@ -130,10 +132,11 @@ class Move(ABC):
         return words
 
     @classmethod
-    def parameters(cls) -> dict[str, type]:
+    @cache  # resolving annotations takes longer than most rewrites
+    def parameters(cls) -> Mapping[str, type]:
         """The names and types of the arguments, in order."""
         hints = get_type_hints(cls)
-        return {field.name: hints[field.name] for field in fields(cls)}
+        return MappingProxyType({field.name: hints[field.name] for field in fields(cls)})
 
     @classmethod
     def lists_may_be_empty(cls) -> bool:
