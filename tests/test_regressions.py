@@ -104,14 +104,3 @@ N
     done = dojoir.parse_move("join_scopes(0, 1)").rewrite(k)
     assert dojoir.parse(str(done.kernel)) == done.kernel
     assert "N\n| y[0, {0}]" in str(done.kernel)
-
-
-def test_two_scopes_of_one_label_do_not_come_to_lie_inside_each_other() -> None:
-    kernel = dojoir.parse(
-        "kernel f(N)\nout y: i32[N]\nout z: i32[N]\n"
-        "N @i\n| y[{i}] = 0\nN @k\n| z[{k}] = 0\n| 4 @i\n| | z[{k}] += {i}\n"
-    )
-    joined = dojoir.apply(kernel, "join_scopes(0, 1)")
-    assert dojoir.parse(dojoir.to_text(joined)) == joined
-    assert dojoir.parse(dojoir.to_text(joined, names=True)) == joined
-    assert "4 @i2" in dojoir.to_text(joined)
