@@ -156,6 +156,10 @@ class Expr:
         """`min(bound, self)`; a NaN stays NaN."""
         return self._reflected("min_fast", bound)
 
+    def ldexp(self, n: Expr) -> Expr:
+        """`self * 2**n`, rounded once, where n is an integer. Only where `Body.has_ldexp`."""
+        return self._binary("ldexp", n)
+
     def convert(self, dtype: DType) -> Expr:
         """The value as `dtype`."""
         return Expr(lir.Convert(self.type.with_dtype(dtype), self.value))
@@ -193,6 +197,8 @@ class Body:
     """The lets of a function under construction, in order. A name that is taken gets a number behind it."""
 
     lanes: int
+    scales: bool = False
+    """Whether the target has `ldexp`."""
     lets: list[lir.Let] = field(default_factory=list)
     params: list[lir.Var] = field(default_factory=list)
 
@@ -215,6 +221,11 @@ class Body:
         var = lir.Var(e.type, self._fresh(name))
         self.lets.append(lir.Let(var, e.value))
         return Expr(var)
+
+    def has_ldexp(self, type: lir.Type) -> bool:
+        """Whether `Expr.ldexp` may be used on values of the type."""
+        bits = type.lanes * type.dtype.bits
+        return self.scales and (bits in {128, 256} or bits % 512 == 0)
 
     def function(self, name: str, result: Expr, comment: str = "") -> lir.Function:
         """The function of the parameters that computes the lets and gives `result`."""

@@ -121,6 +121,7 @@ _AVX512 = (
     """
 load      int@512                    _mm512_loadu_si512(p)
 store     int@512                    _mm512_storeu_si512(p, a)
+ldexp     float                      <mm>_scalef_<s>(a, b)
 load_if   float int                  <mm>_maskz_loadu_<s>(m, p)
 store_if  float int                  <mm>_mask_storeu_<s>(p, m, a)
 gather    f32@64 int32@64            _mm_i64gather_<s>((const <c> *)p, a, 4)
@@ -207,7 +208,7 @@ _X86_V4 = _X86_V3 | {"bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 AVX512 = Isa(
     name="avx512",
     about="C11 with the intrinsics of AVX-512 (F, VL, BW, DQ)",
-    target=Target("avx512", 512, "mask", registers=32),
+    target=Target("avx512", 512, "mask", registers=32, scales=True),
     words=_words,
     table=tuple(rows(_AVX512)),
     most_bits=512,

@@ -69,7 +69,8 @@ class Unary:
 class Binary:
     """add sub mul div; floordiv mod (integers, positive constant on the right); div rem of integers, where
     neither is negative; min max (NaN propagates: `a is NaN or a < b ? a : b`, `a is NaN or a > b ? a : b`);
-    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); and or xor shl shr sar (integers; and/or for
+    min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); ldexp (`a * 2**b` of floats, rounded once, where b is
+    an integer; only for targets that say so); and or xor shl shr sar (integers; and/or for
     bool)."""
 
     type: Type

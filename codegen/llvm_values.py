@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dojoir.codegen import llvm_text as text
@@ -137,6 +137,8 @@ class Values:
                 return self.code.call(
                     f"llvm.{sign}{op[:3]}.{text.mangled(kind)}", spelled, [(spelled, a), (spelled, b)]
                 )
+            case "ldexp":
+                return self._ldexp(kind, a, b)
             case "floordiv" | "mod":
                 assert divisor is not None and divisor > 0
                 return self._floor_division(kind, op, a, b, divisor)
@@ -144,6 +146,30 @@ class Values:
                 return self.code.value(f"{text.FLOAT_BINARY[op]} {self._flags(kind)}{spelled} {a}, {b}")
             case _:
                 return self.code.value(f"{text.INTEGER_BINARY[op]} {spelled} {a}, {b}")
+
+    def _ldexp(self, kind: Type, a: str, b: str) -> str:
+        """`a * 2**b`. LLVM's own takes integers, and knows no instruction for them."""
+        spelled, lanes = text.spelled(kind), kind.lanes
+        bits = kind.dtype.bits * lanes
+        if bits > 512:
+            return self._by_registers(kind, lambda piece, x, y: self._ldexp(piece, x, y), a, b)
+        name = f"llvm.x86.avx512.mask.scalef.{'ps' if kind.dtype.bits == 32 else 'pd'}.{bits}"
+        args = [(spelled, a), (spelled, b), (spelled, "zeroinitializer"), (f"i{max(8, lanes)}", "-1")]
+        rounding = [("i32", "4")] if bits == 512 else []  # as the control register says
+        return self.code.call(name, spelled, [*args, *rounding])
+
+    def _by_registers(self, kind: Type, compute: Callable[[Type, str, str], str], a: str, b: str) -> str:
+        """An operation on vectors of several registers of 512 bits, one of them at a time."""
+        piece = Type(kind.dtype, 512 // kind.dtype.bits)
+        whole, part = text.spelled(kind), text.spelled(piece)
+        names = f"{text.mangled(kind)}.{text.mangled(piece)}", f"{text.mangled(piece)}.{text.mangled(kind)}"
+        result = "poison"
+        for first in range(0, kind.lanes, piece.lanes):
+            at = ("i64", str(first))
+            x, y = (self.code.call(f"llvm.vector.extract.{names[1]}", part, [(whole, v), at]) for v in (a, b))
+            done = compute(piece, x, y)
+            result = self.code.call(f"llvm.vector.insert.{names[0]}", whole, [(whole, result), (part, done), at])
+        return result
 
     def _floor_division(self, kind: Type, op: str, a: str, b: str, divisor: int) -> str:
         """Towards minus infinity, by a positive constant."""

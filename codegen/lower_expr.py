@@ -47,7 +47,7 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
             return compare(name, left, right)
         case _, (left, right) if name in BINARY:
             return lir.Binary(kind, combination(unit, name, dtype), left, right)
-    return call(unit, mathlib.function(name, kind, unit.fast), *values)
+    return call(unit, mathlib.function(name, kind, unit.fast, unit.target.scales), *values)
 
 
 def combination(unit: Unit, name: str, dtype: DType) -> str:

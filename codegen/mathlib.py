@@ -57,17 +57,17 @@ FAST: Mapping[str, Elementary] = {
 """Cheaper ones; the error where argument and result are normal numbers."""
 
 
-def function(name: str, type: lir.Type, fast: bool = False) -> lir.Function:
+def function(name: str, type: lir.Type, fast: bool = False, scales: bool = False) -> lir.Function:
     """The elementary function `name` (one of `FUNCTIONS`, or pow with two arguments) on f32 or f64 lanes.
 
     It calls no other and is named like `exp_f32x16`. `fast` gives the cheaper one (`exp_fast_f32x16`) where there
-    is one, and else the same as without.
+    is one, and else the same as without. `scales` says that the target has `ldexp`.
     """
     chosen = POW if name == "pow" else FUNCTIONS[name]
     title = name
     if fast and name in FAST and type.dtype in FAST[name].ulp:
         chosen, title = FAST[name], f"{name}_fast"
-    body = Body(type.lanes)
+    body = Body(type.lanes, scales)
     params = [body.param(p, type.dtype) for p in ("x", "y")[: 2 if name == "pow" else 1]]
     bound = f"within {chosen.ulp[type.dtype]:g} ulp"
     comment = f"x to the y, {bound}" if name == "pow" else f"{name} x, {bound}"

@@ -15,7 +15,8 @@ class Target:
     marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`,
     `scalar`, or `vl` (the target is asked for each vector how many lanes it takes). `native` names the narrow float
     types that the target converts itself; the others are expanded into integer arithmetic. `streams`: it has
-    stores past the caches. `architecture` and `features` are those of the machine, by LLVM's names (empty: any)."""
+    stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have `ldexp`.
+    `architecture` and `features` are those of the machine, by LLVM's names (empty: any)."""
 
     name: str
     vector_bits: int
@@ -25,6 +26,7 @@ class Target:
     streams: bool = True
     architecture: str = ""
     features: frozenset[str] = frozenset()
+    scales: bool = False
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -41,7 +43,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
     names (`avx2`, `avx512f`, …)."""
     native = frozenset({"f16"}) if "f16c" in features or architecture == "aarch64" else frozenset[str]()
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
-        return Target("llvm", 512, "mask", native, 32, True, architecture, features)
+        return Target("llvm", 512, "mask", native, 32, True, architecture, features, True)
     if "avx2" in features:
         return Target("llvm", 256, "scalar", native, 16, True, architecture, features)
     return Target(

@@ -121,6 +121,7 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "max": np.maximum,
     "min_fast": lambda a, b: np.where(a < b, a, b),
     "max_fast": lambda a, b: np.where(a > b, a, b),
+    "ldexp": lambda a, b: np.ldexp(a, np.nan_to_num(b).astype(np.int64)).astype(a.dtype),
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,

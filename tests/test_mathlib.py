@@ -188,6 +188,18 @@ def same(got: Array, expected: Array) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", ["exp", "exp2", "pow"])
+def test_one_instruction_that_scales_gives_the_same_bits(name: str, dtype: DType) -> None:
+    type = lir.Type(dtype, 512 // dtype.bits)
+    plain, scaling = function(name, type), function(name, type, scales=True)
+    assert plain != scaling or (name, dtype.name) == ("pow", "f32")  # which computes in f64, on more lanes
+    x = np.linspace(-1100, 1100, 40_001).astype(numpy_type(dtype))
+    x = np.concatenate([x, x / 64, np.array([0.0, -0.0, np.inf, -np.inf, np.nan], x.dtype)])
+    args = (np.full_like(x, 2.5), x) if name == "pow" else (x,)
+    same(evaluate(scaling, *args), evaluate(plain, *args))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", UNARY)
 def test_special_values(name: str, dtype: DType) -> None:
     x, y = np.array(SPECIAL[name]).astype(numpy_type(dtype)).T

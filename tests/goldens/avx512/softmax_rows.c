@@ -13,10 +13,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#if !defined(__GNUC__) || defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#endif
-
 // the larger one, NaN if either is
 static inline float max_f32(float a, float b)
 {
@@ -94,9 +90,8 @@ static inline __m512 exp_f32x16(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.49999994f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
     const __m512 power = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    const __m512i first = _mm512_slli_epi32(_mm512_srli_epi32(k, 1), 23);
-    return _mm512_mul_ps(_mm512_mul_ps(power, _mm512_castsi512_ps(first)),
-                         _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_slli_epi32(k, 23), first)));
+    return _mm512_scalef_ps(power,
+                            _mm512_sub_ps(_mm512_castsi512_ps(k), _mm512_set1_ps(12583166.0f)));
 }
 
 int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M)
