@@ -9,9 +9,10 @@ import islpy as isl
 from dojoir.affine import Affine
 from dojoir.contraction import has_fma, may_fuse
 from dojoir.errors import Diagnostic, Party
+from dojoir.flow import flows_alike, users_of
 from dojoir.graph import Graph, NotTransparent
-from dojoir.instances import InstanceMap, stand_for
-from dojoir.ir import Access, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
+from dojoir.instances import InstanceMap, identity, stand_for
+from dojoir.ir import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
 from dojoir.printer import format_access, format_statement
 from dojoir.sets import isl_affine, iterators, sets_of
 from dojoir.verdict import Verdict, refuse
@@ -35,7 +36,8 @@ class Correspondence:
     def __init__(self, before: Kernel, after: Kernel, instances: InstanceMap, strict: bool) -> None:
         self.before, self.after, self.instances, self.strict = before, after, instances, strict
         self.old, self.new = sets_of(before), sets_of(after)
-        self.old_graph, self.new_graph = Graph(self.old, strict), Graph(self.new, strict)
+        same = settled(before, after, instances, strict)
+        self.old_graph, self.new_graph = Graph(self.old, strict, same), Graph(self.new, strict, same)
 
     def refusal(self) -> Verdict | None:
         """The first thing in which the two differ, or None."""
@@ -297,6 +299,24 @@ class Correspondence:
         value = f"`{element}` as the caller gave it" if given else f"`{element}`, never written"
         start = f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}"
         return start, value, parties, found
+
+
+def settled(before: Kernel, after: Kernel, instances: InstanceMap, strict: bool) -> frozenset[str]:
+    """The buffers through which the same values flow in both kernels, as the texts show: they are touched by the
+    same statements, each of which stands for itself in the same iteration, on the same elements at the same times
+    among themselves. No other read gets a value from there, and no such statement is taken out."""
+    if instances.inlined or instances.extracted:
+        return frozenset()
+    old, new = sets_of(before), sets_of(after)
+    itself = identity(before).origins
+
+    def stay(buffer: Buffer) -> bool:
+        users = users_of(old, buffer.name)
+        origins = [instances.origins[k] for k in users_of(new, buffer.name)]
+        return origins == [itself[k] for k in users] and flows_alike(old, new, buffer.name, strict)
+
+    declared = set(after.buffers)
+    return frozenset(buffer.name for buffer in before.buffers if buffer in declared and stay(buffer))
 
 
 def _illegal(code: str, message: str, parties: list[Party], found: Example) -> Verdict:

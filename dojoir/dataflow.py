@@ -33,7 +33,7 @@ from dojoir.instances import (
     identity,
     same_elements,
 )
-from dojoir.ir import Guard, Kernel, Node, Scope, Statement, format_path
+from dojoir.ir import Guard, Kernel, Node, Scope, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
@@ -169,7 +169,7 @@ def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator
 
 def _is_same_tree(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """Whether the trees of the two differ in nothing but marks and hints."""
-    return instances == identity(before) and _unmarked(before.body) == _unmarked(after.body)
+    return instances == identity(before) and _same_but_marks(before.body, after.body)
 
 
 def _in_full(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
@@ -218,19 +218,18 @@ def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | N
     return None
 
 
-def _unmarked(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The tree without its marks and hints."""
+def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
+    """Whether two trees are the same without their marks and hints."""
 
-    def bare(node: Node) -> Node:
-        match node:
-            case Statement():
-                return node
-            case Scope():
-                return replace(node, marks=(), hints=(), body=_unmarked(node.body))
-            case Guard():
-                return replace(node, body=_unmarked(node.body))
+    def same(one: Node, other: Node) -> bool:
+        match one, other:
+            case Scope(), Scope():
+                return one.extent == other.extent and _same_but_marks(one.body, other.body)
+            case Guard(), Guard():
+                return one.conditions == other.conditions and _same_but_marks(one.body, other.body)
+        return one == other
 
-    return tuple(map(bare, nodes))
+    return some is others or (len(some) == len(others) and all(map(same, some, others)))
 
 
 def _storage(before: Kernel, after: Kernel, instances: InstanceMap, strict: bool) -> Verdict | None:

@@ -8,6 +8,7 @@ of the accumulations is free. Where it is not, an accumulation reads its own ele
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -38,9 +39,9 @@ def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
     return found
 
 
-def whole_flow(sets: KernelSets, strict: bool) -> Flow:
-    """The flow of a kernel through all its buffers."""
-    flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers]
+def whole_flow(sets: KernelSets, strict: bool, without: Collection[str] = ()) -> Flow:
+    """The flow of a kernel through all its buffers but those `without`."""
+    flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers if buffer.name not in without]
     nothing = sets.map()
     return Flow(
         reduce(isl.UnionMap.union, (flow.sources for flow in flows), nothing),
@@ -48,51 +49,87 @@ def whole_flow(sets: KernelSets, strict: bool) -> Flow:
     )
 
 
+def users_of(sets: KernelSets, buffer: str) -> tuple[int, ...]:
+    """The numbers of the statements that touch a buffer."""
+    return tuple(k for k in sets.numbers if _uses(sets, k, buffer))
+
+
+def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -> bool:
+    """Whether it is seen from the text that the flows of two kernels through a buffer are the same, but for the
+    numbers of the statements that touch it."""
+    if one.sizes != other.sizes:
+        return False
+    return _Given.of(one, buffer, strict).texts == _Given.of(other, buffer, strict).texts
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the flow through a buffer is computed from, as texts of maps: the sure writes, the others, the reads,
+    and when each runs. In them, statements have the numbers that `users` gives them."""
+
+    users: Users
+    must: tuple[str, ...]
+    may: tuple[str, ...]
+    reads: tuple[str, ...]
+    schedule: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        return self.must, self.may, self.reads, self.schedule
+
+    @staticmethod
+    def of(sets: KernelSets, buffer: str, strict: bool) -> _Given:
+        users = Users.of(sets, buffer)
+        must: list[str] = []
+        may: list[str] = []
+        reads: list[str] = []
+        schedule: list[str] = []
+        for k in users.numbers:
+            site = sets.kernel.sites[k]
+            if site.statement.target.buffer == buffer:
+                ordered = sets.is_ordered(k, strict)
+                free = not ordered and site.statement.accumulation is not None
+                (may if free else must).append(users.named(sets.write_text(k)))
+                schedule.append(users.time(k))
+                if ordered:
+                    reads.append(users.named(sets.write_text(k, name="t")))
+                    schedule.append(users.time(k, "t"))
+            for read in sets.reads[k]:
+                if read.access.buffer == buffer:
+                    reads.append(users.named(sets.read_text(read)))
+                    schedule.append(users.time(k, read=read))
+        declared = sets.kernel.buffer(buffer)
+        if declared in sets.returned:
+            reads.append(sets.box_text(declared, f"out_{buffer}"))
+            schedule.append(users.final_time(declared))
+        return _Given(users, tuple(must), tuple(may), tuple(reads), tuple(schedule))
+
+
 def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
-    users = _Users.of(sets, buffer)
-    must: list[str] = []
-    may: list[str] = []
-    reads: list[str] = []
-    schedule: list[str] = []
-    for k in users.numbers:
-        site = sets.kernel.sites[k]
-        if site.statement.target.buffer == buffer:
-            ordered = sets.is_ordered(k, strict)
-            free = not ordered and site.statement.accumulation is not None
-            (may if free else must).append(users.named(sets.write_text(k)))
-            schedule.append(users.time(k))
-            if ordered:
-                reads.append(users.named(sets.write_text(k, name="t")))
-                schedule.append(users.time(k, "t"))
-        for read in sets.reads[k]:
-            if read.access.buffer == buffer:
-                reads.append(users.named(sets.read_text(read)))
-                schedule.append(users.time(k, read=read))
-    declared = sets.kernel.buffer(buffer)
-    if declared in sets.returned:
-        reads.append(sets.box_text(declared, f"out_{buffer}"))
-        schedule.append(users.final_time(declared))
-    if not must and not may:
-        return Flow(sets.map(), users.back(sets.map(*reads)))
-    key = (sets.sizes, tuple(map(tuple, (must, may, reads, schedule))))
+    given = _Given.of(sets, buffer, strict)
+    users = given.users
+    if not given.must and not given.may:
+        return Flow(sets.map(), users.back(sets.map(*given.reads)))
+    key = (sets.sizes, given.texts)
     found = _flows.get(key)
     if found is None:
-        given = Accesses(sets.map(*must), sets.map(*may), sets.map(*reads), sets.map(*schedule))
-        found = _flows.put(key, Flow(*compute_flow(given, (sets.kernel.sites[k] for k in users.numbers))))
+        accesses = Accesses(*(sets.map(*texts) for texts in given.texts))
+        sites = (sets.kernel.sites[k] for k in users.numbers)
+        found = _flows.put(key, Flow(*compute_flow(accesses, sites)))
     return Flow(users.back(found.sources), users.back(found.initial))
 
 
 _Texts = tuple[str, tuple[tuple[str, ...], ...]]
 
 _flows: Memo[_Texts, Flow] = Memo(2048)
-"""The flows through one buffer, by all that they follow from, the names of statements being those of `_Users`."""
+"""The flows through one buffer, by all that they follow from, the names of statements being those of `Users`."""
 
 _pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
 """The dependences through one buffer, in the same way."""
 
 
 @dataclass(frozen=True)
-class _Users:
+class Users:
     """The statements of a kernel that touch a buffer, by `numbers`, as if there were no others: they are numbered
     from 0, and so are the children that hold them. What changes elsewhere in the kernel does not show."""
 
@@ -101,9 +138,13 @@ class _Users:
     paths: tuple[Path, ...]
 
     @staticmethod
-    def of(sets: KernelSets, buffer: str) -> _Users:
+    def of(sets: KernelSets, buffer: str) -> Users:
+        return Users.among(sets, users_of(sets, buffer))
+
+    @staticmethod
+    def among(sets: KernelSets, numbers: tuple[int, ...]) -> Users:
+        """Some statements, by ascending numbers."""
         sites = sets.kernel.sites
-        numbers = tuple(k for k in sets.numbers if _uses(sets, k, buffer))
         children: dict[Path, list[int]] = {}
         for k in numbers:
             for level, child in enumerate(sites[k].path):
@@ -114,7 +155,7 @@ class _Users:
             tuple(children[sites[k].path[:level]].index(child) for level, child in enumerate(sites[k].path))
             for k in numbers
         )
-        return _Users(sets, numbers, paths)
+        return Users(sets, numbers, paths)
 
     @cached_property
     def _dims(self) -> int:
@@ -128,7 +169,11 @@ class _Users:
 
     def time(self, number: int, name: str = "s", read: Read | None = None) -> str:
         """When a statement, or one of its reads, runs."""
-        text = self.named(self.sets.schedule_text(number, read, name)).partition(" -> ")[0]
+        return self.timed(number, self.sets.schedule_text(number, read, name))
+
+    def timed(self, number: int, schedule: str) -> str:
+        """A text that says when a statement, or one of its reads, runs in the kernel, among these."""
+        text = self.named(schedule).partition(" -> ")[0]
         site = self.sets.kernel.sites[number]
         path = self.paths[self.numbers.index(number)]
         return f"{text} -> [{', '.join(self.sets.time(site, path, self._dims))}]"
@@ -167,7 +212,7 @@ def dependences(sets: KernelSets) -> isl.UnionMap:
 
 
 def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
-    users = _Users.of(sets, buffer)
+    users = Users.of(sets, buffer)
     assigned: list[str] = []
     accumulated: list[str] = []
     read: list[str] = []

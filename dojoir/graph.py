@@ -13,7 +13,7 @@ Both are checked here against the flow itself. What does not fit raises `NotTran
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,11 +60,13 @@ class Slot:
 
 
 class Graph:
-    """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads."""
+    """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads. Of the
+    values that flow through the buffers `without`, it says nothing."""
 
-    def __init__(self, sets: KernelSets, strict: bool) -> None:
+    def __init__(self, sets: KernelSets, strict: bool, without: Collection[str] = ()) -> None:
         self.sets = sets
         self.strict = strict
+        self.without = without
         self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
         self.slots: list[list[Slot]] = [
             [
@@ -76,7 +78,7 @@ class Graph:
 
     @cached_property
     def _flow(self) -> Flow:
-        return whole_flow(self.sets, self.strict)
+        return whole_flow(self.sets, self.strict, self.without)
 
     @cached_property
     def sources(self) -> isl.UnionMap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import islpy as isl
 
@@ -66,9 +67,12 @@ class InstanceMap:
 
 def identity(kernel: Kernel) -> InstanceMap:
     """The instance map of a rewrite that leaves every statement where it is."""
-    return InstanceMap(
-        tuple(Origin(k, tuple(map(Affine.iterator, range(len(s.scopes))))) for k, s in enumerate(kernel.sites))
-    )
+    return _identity(tuple(len(site.scopes) for site in kernel.sites))
+
+
+@lru_cache(maxsize=1024)
+def _identity(depths: tuple[int, ...]) -> InstanceMap:
+    return InstanceMap(tuple(Origin(k, tuple(map(Affine.iterator, range(d)))) for k, d in enumerate(depths)))
 
 
 def stand_for(after: Kernel, instances: InstanceMap, numbers: Iterable[int] | None = None) -> isl.UnionMap:

@@ -17,6 +17,7 @@ from dojoir.cures import divisibility, mending_fact, nonnegative, with_cure
 from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
+from dojoir.flow import Users
 from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
 from dojoir.locate import place
 from dojoir.memo import Memo
@@ -85,6 +86,8 @@ def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap]
     writers = _assigning(kernel, buffer)
     plain = [kernel.sites[k] for k in writers]
     uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+    questions = {use.name: _question(kernel, use, writers) for use in uses}
+    uses = [use for use in uses if _assigned_before.get(questions[use.name]) is None]
     if not uses:
         return None
     sets = sets_of(kernel)
@@ -94,8 +97,28 @@ def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap]
     written_at = sets.map(*map(sets.schedule_text, writers)).intersect_domain(writes.domain())
     before = read_at.lex_gt_union_map(written_at)
     covered = reads.apply_range(writes.reverse()).intersect(before).domain()
-    found = ((use, sets.map(use.text).subtract_domain(covered)) for use in uses)
-    return next(((use, wrong) for use, wrong in found if not wrong.is_empty()), None)
+    for use in uses:
+        wrong = sets.map(use.text).subtract_domain(covered)
+        if not wrong.is_empty():
+            return use, wrong
+        _assigned_before.put(questions[use.name], True)
+    return None
+
+
+_Question = tuple[str, ...]
+
+_assigned_before: Memo[_Question, bool] = Memo(2048)
+"""The uses of which it is known that all they read was assigned before."""
+
+
+def _question(kernel: Kernel, use: _Use, writers: Sequence[int]) -> _Question:
+    """All from which it follows that what a use reads was assigned before, the names of statements being those of
+    `dojoir.flow.Users`: what it reads and when, and the same of the writers."""
+    sets = sets_of(kernel)
+    users = Users.among(sets, tuple(sorted({use.number, *writers})))
+    times = (users.timed(k, sets.schedule_text(k)) for k in writers)
+    writes = (users.named(sets.write_text(k, storage=False)) for k in writers)
+    return (sets.sizes, users.named(use.text), users.timed(use.number, use.time), *writes, *times)
 
 
 def _assigning(kernel: Kernel, buffer: Buffer) -> list[int]:

@@ -6,11 +6,13 @@ from random import Random
 from threading import Thread
 
 import pytest
+from faults import FAULTS
 from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, start_kernel
 
 import dojoir
-from dojoir import wellformed
-from dojoir.dataflow import InstanceMap, compare, identity, is_legal, is_plain
+from dojoir import correspondence, wellformed
+from dojoir.correspondence import Correspondence
+from dojoir.dataflow import InstanceMap, _form, compare, identity, is_legal, is_plain
 from dojoir.ir import Kernel
 from dojoir.limits import StepLimitReached, limited
 from dojoir.passes.move import Refusal, Rewrite
@@ -181,6 +183,40 @@ def test_quick_answers_are_those_of_the_full_comparison(block: int) -> None:
                 continue
             seen += quick
             assert full is None or full.code in MARK_CODES | BEYOND_FULL, f"{move}: {full}\n{kernel}"
+    assert seen > 5
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = 0
+    for number in range(4):
+        random = Random(f"settled {block} {number}")
+        kernel, _ = start_kernel(random)
+        strict = kernel.fp == "strict"
+        for move in draw_moves(kernel, random, 10):
+            try:
+                done = move.rewrite(kernel)
+            except (Refusal, dojoir.DojoError):
+                continue
+            if done.instances.rule is not None or done.instances.backward:
+                continue
+            wrong = (fault(done, random) for fault in random.sample(FAULTS, 4))
+            for other in (done, *wrong):
+                if other is None:
+                    continue
+                before, after, forth = kernel, other.kernel, other.instances
+                if any(refusal is not None for refusal in _form(before, after, forth)):
+                    continue
+                seen += bool(correspondence.settled(before, after, forth, strict))
+                try:
+                    with limited(300_000):
+                        quick = Correspondence(before, after, forth, strict).refusal()
+                        with monkeypatch.context() as patch:
+                            patch.setattr(correspondence, "settled", lambda *_: frozenset())
+                            full = Correspondence(before, after, forth, strict).refusal()
+                except StepLimitReached:
+                    continue
+                assert (quick is None) == (full is None), f"{move} {forth}: {quick} {full}\n{kernel}"
     assert seen > 5
 
 
