@@ -257,6 +257,16 @@ def test_no_list_of_moves_depends_on_what_was_kept() -> None:
             kernel = dojoir.apply(kernel, random.choice(legal))
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_no_list_for_a_random_kernel_depends_on_what_was_kept(number: int) -> None:
+    random = Random(f"kept {number}")
+    kernel, _ = start_kernel(random)
+    for _ in range(3):
+        legal = dojoir.moves(kernel)
+        assert list(map(str, legal)) == fresh(kernel)
+        kernel = dojoir.apply(kernel, random.choice(legal))
+
+
 def test_a_listed_move_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = dojoir.kernels.load("softmax")
     legal = dojoir.moves(kernel)
