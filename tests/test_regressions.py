@@ -104,3 +104,26 @@ N
     done = dojoir.parse_move("join_scopes(0, 1)").rewrite(k)
     assert dojoir.parse(str(done.kernel)) == done.kernel
     assert "N\n| y[0, {0}]" in str(done.kernel)
+
+
+def test_flow_with_remainders_does_not_end_the_process() -> None:
+    """isl 0.27 ends with a segmentation fault when it computes this flow."""
+    kernel = dojoir.parse("""\
+kernel folded(N)
+out y: i32[N + 1, 2*N]
+out z: i32
+
+z = 0
+N + 1
+| 2*N
+| | y[{0}, {1}] = 1
+N
+| if ({0} + 1) % 2 == 0
+| | {0}
+| | | if {0} <= 2*N - 3
+| | | | y[{0}, {0} + 2] min= y[{1}, 2*N - {0} - 2]
+| | | if {0} + {1} + 2 < 2*N and 2*N - 2*{0} - 1 >= 0
+| | | | z += y[{0} + 1, {0} + {1} + 2] + y[{1}, 2*N - 2*{0} - 1]
+""")
+    wrong = dojoir.check(kernel, "swap_siblings(1)")
+    assert wrong.status != "legal"
