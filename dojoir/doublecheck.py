@@ -6,8 +6,8 @@ quotients. Of the composition of accesses that is
     { o[e] -> s[i, j] : e = 0 and i mod 3 = 0 and 0 <= i <= 5 and 0 <= j <= 3 and 2*floor((1 + i)/3) >= -2 + i + j }
 
 the last element is (3, 1), and isl 0.27 answers (0, 2); and for some such sets its computation of flow reads memory
-that is not its own. Where quotients or remainders of iterators take part, a flow is computed from its definition, by
-composition and difference, and believed only if composition and intersection find no fault in it.
+that is not its own. Where quotients or remainders of iterators take part, a flow is computed from its definition,
+by composition and difference, and believed only if composition and intersection find no fault in it.
 """
 
 from __future__ import annotations
