@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from peers import MODULES
+from libraries import MODULES
 from rows import ROWS, Row
 
 import dojoir
@@ -90,7 +90,7 @@ def measured(
     names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in kernel.arguments)
     for peer in peers:
         setup = (
-            f"import sys; sys.path.insert(0, {str(HERE)!r}); from peers import bind\n"
+            f"import sys; sys.path.insert(0, {str(HERE)!r}); from libraries import bind\n"
             f"run = bind({peer!r}, {row.kernel!r}, {{{names}}}, {threads})"
         )
         try:

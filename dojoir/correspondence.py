@@ -303,17 +303,21 @@ class Correspondence:
 
 def settled(before: Kernel, after: Kernel, instances: InstanceMap, strict: bool) -> frozenset[str]:
     """The buffers through which the same values flow in both kernels, as the texts show: they are touched by the
-    same statements, each of which stands for itself in the same iteration, on the same elements at the same times
-    among themselves. No other read gets a value from there, and no such statement is taken out."""
+    same statements to the letter (the same reads in another expression may mean something else), each of which
+    stands for itself in the same iteration, on the same elements at the same times among themselves. No other read
+    gets a value from there, and no such statement is taken out."""
     if instances.inlined or instances.extracted:
         return frozenset()
     old, new = sets_of(before), sets_of(after)
     itself = identity(before).origins
 
     def stay(buffer: Buffer) -> bool:
-        users = users_of(old, buffer.name)
-        origins = [instances.origins[k] for k in users_of(new, buffer.name)]
-        return origins == [itself[k] for k in users] and flows_alike(old, new, buffer.name, strict)
+        were, are = users_of(old, buffer.name), users_of(new, buffer.name)
+        return (
+            [instances.origins[k] for k in are] == [itself[k] for k in were]
+            and [after.sites[k].statement for k in are] == [before.sites[k].statement for k in were]
+            and flows_alike(old, new, buffer.name, strict)
+        )
 
     declared = set(after.buffers)
     return frozenset(buffer.name for buffer in before.buffers if buffer in declared and stay(buffer))

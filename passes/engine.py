@@ -94,6 +94,10 @@ def _examine(
         return None, Verdict("illegal", diagnostic)
     if trust:
         return done, LEGAL
+    place = neighbourhood(kernel, move)
+    if place is not None and _local.get((place, step_limit)):
+        _keep(kernel, move, step_limit, done)
+        return done, LEGAL
     verdict = compare(kernel, done.kernel, done.instances, step_limit)
     if verdict:
         _keep(kernel, move, step_limit, done)
