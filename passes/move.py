@@ -12,9 +12,10 @@ from typing import ClassVar, NewType, get_type_hints
 
 from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.errors import DojoError
+from dojoir.errors import DojoError, KernelError
 from dojoir.grammar import parse_affine, parse_conditions, parse_extent
 from dojoir.ir import Condition, Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
+from dojoir.typecheck import check
 from dojoir.words import name_error
 
 Place = NewType("Place", str)
@@ -165,6 +166,18 @@ class Undoing(Move):
 
     def inverse(self, before: Kernel) -> Move:
         return self.undone(before)[1]
+
+
+def well_typed(done: Rewrite) -> Rewrite:
+    """The rewrite, of a move that puts numbers in the place of iterators. Raises Refusal where one does not fit its
+    type, which can be where the statement does not run."""
+    try:
+        check(done.kernel)
+    except KernelError as error:
+        raise Refusal(
+            error.diagnostic.code, f"a number would stand for an iterator: {error.diagnostic.message}"
+        ) from None
+    return done
 
 
 def reversible(move: Move, kernel: Kernel, done: Rewrite) -> Rewrite:

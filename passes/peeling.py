@@ -19,6 +19,7 @@ from dojoir.passes.move import (
     reversible,
     scope_at,
     scopes,
+    well_typed,
 )
 from dojoir.printer import format_extent
 from dojoir.sets import sets_of
@@ -90,7 +91,7 @@ class Peel(Move):
                         Origin(m, tuple(new(Iter(d)) for d in range(len(kernel.sites[m].scopes)))) for m in mine
                     ]
         done = Rewrite(kernel.replace_node(path, *peeled, rest), InstanceMap(tuple(origins)))
-        return reversible(self, kernel, done)
+        return reversible(self, kernel, well_typed(done))
 
     def inverse(self, before: Kernel) -> Move:
         path, scope = scope_at(before, self.scope)

@@ -23,6 +23,7 @@ from dojoir.passes.move import (
     scopes,
     siblings,
     unhinted,
+    well_typed,
 )
 from dojoir.printer import format_extent
 
@@ -86,7 +87,7 @@ class RemoveScope(Move):
             for k, (site, origin) in enumerate(zip(kernel.sites, identity(kernel).origins, strict=True))
         )
         done = Rewrite(kernel.replace_node(path, *body), InstanceMap(origins))
-        return reversible(self, kernel, done)
+        return reversible(self, kernel, well_typed(done))
 
     def inverse(self, before: Kernel) -> Move:
         path, scope = scope_at(before, self.scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -264,3 +265,21 @@ def test_the_tile_means_the_same() -> None:
     plain = dojoir.parse(MATMUL.replace("kernel matmul(N, M, K)", "kernel matmul(N = 64, M = 64, K)"))
     report = dojoir.verify(made, plain, **QUICK, sizes=[{"K": 1}, {"K": 19}])
     assert report.ok, str(report)
+
+
+def test_sums_of_products_are_the_same_only_where_they_are() -> None:
+    """Every way to write a sum of a product and a third element, against every other."""
+    forms = {"S + P * Q": 1, "P * Q + S": 1, "fma(P, Q, S)": 1, "S - P * Q": -1}
+    meanings: dict[Kernel, tuple[str, frozenset[str], int]] = {}
+    for form, sign in forms.items():
+        for order in permutations("abc"):
+            names = dict(zip("SPQ", order, strict=True))
+            text = "".join(f"{names[letter]}[{{0}}]" if letter in names else letter for letter in form)
+            meanings[kernel(f"x[{{0}}] = {text}")] = (order[0], frozenset(order[1:]), sign)
+    legal = 0
+    for old, what in meanings.items():
+        for new, other in meanings.items():
+            verdict = compare(old, new, identity(old))
+            legal += bool(verdict)
+            assert not verdict or what == other, f"{new} for {old}"
+    assert len(meanings) == 24 and legal > 24  # more than each for itself

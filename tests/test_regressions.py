@@ -127,3 +127,16 @@ N
 """)
     wrong = dojoir.check(kernel, "swap_siblings(1)")
     assert wrong.status != "legal"
+
+
+def test_a_number_for_an_iterator_fits_its_type_even_where_nothing_runs() -> None:
+    kernel = dojoir.parse("""\
+kernel f()
+out y: u64[3, 1]
+
+7
+| if ({0} + 1) % 2 < 1
+| | y[({0} - 1) // 2, ({0} + 1) % 2] = ({0} + 1) % 2 * (({0} - 1) // 2)
+""")
+    verdict = dojoir.check(kernel, "peel(0)")
+    assert verdict.code == "number-range" and "-1 does not fit in u64" in str(verdict)
