@@ -80,7 +80,7 @@ def identifiers(program: Program) -> Mapping[str, str]:
     """What each variable, array and function of a program is called in C."""
     taken = {word for stmt in statements(program.body) for word in _spelled(stmt)}
     names: dict[str, str] = {}
-    for name in _names(program):
+    for name in all_names(program):
         if name in names:
             continue
         plain = _plain(name)
@@ -97,7 +97,8 @@ def _spelled(stmt: Stmt) -> Iterable[str]:
         yield from re.findall(r"[A-Za-z_]\w*", re.sub(r"\{\w+\}", "", stmt.instruction.c))
 
 
-def _names(program: Program) -> Iterable[str]:
+def all_names(program: Program) -> Iterable[str]:
+    """The names of everything in a program, some more than once."""
     yield from (array.name for array in program.arguments)
     yield from (size.name for size in program.sizes)
     for function in program.functions:

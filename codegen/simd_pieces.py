@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from dojoir.codegen.arith import add, integer, known, mul, spread
+from dojoir.codegen.c_names import all_names
 from dojoir.codegen.isa import Isa
 from dojoir.codegen.lir import (
     Allocate,
@@ -100,6 +101,7 @@ class _Cutter:
         self.given = {function.name: function for function in program.functions}
         self.functions: dict[str, Function] = {}
         self.groups = _groups(program, self._widest, self._cut)
+        self.taken = frozenset(all_names(replace(program, functions=())))
         self.pieces: Pieces = ()
 
     # -- how wide --------------------------------------------------------------------------------------------
@@ -183,6 +185,8 @@ class _Cutter:
         name = var.name
         if len(self.pieces) > 1:
             name += f"_{self.pieces.index(piece)}" if name[-1].isdigit() else f"{self.pieces.index(piece)}"
+            while name in self.taken:
+                name += "_"
         return Var(Type(var.type.dtype, piece.lanes), name)
 
     def _scalar(self, value: Value) -> Value:

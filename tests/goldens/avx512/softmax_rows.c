@@ -124,16 +124,16 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             if (rest < M) {
                 const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, M - rest);
                 const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 16);
-                const __mmask16 active2 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 32);
-                const __mmask16 active3 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 48);
+                const __mmask16 active2_ = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 32);
+                const __mmask16 active3_ = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 48);
                 const __m512 x4 = _mm512_maskz_loadu_ps(active0, &x[i0 * M + rest]);
                 m_max0 = _mm512_mask_blend_ps(active0, m_max0, max_f32x16(x4, m_max0));
                 const __m512 x5 = _mm512_maskz_loadu_ps(active1, &x[i0 * M + rest + 16]);
                 m_max1 = _mm512_mask_blend_ps(active1, m_max1, max_f32x16(x5, m_max1));
-                const __m512 x6 = _mm512_maskz_loadu_ps(active2, &x[i0 * M + rest + 32]);
-                m_max2 = _mm512_mask_blend_ps(active2, m_max2, max_f32x16(x6, m_max2));
-                const __m512 x7 = _mm512_maskz_loadu_ps(active3, &x[i0 * M + rest + 48]);
-                m_max3 = _mm512_mask_blend_ps(active3, m_max3, max_f32x16(x7, m_max3));
+                const __m512 x6 = _mm512_maskz_loadu_ps(active2_, &x[i0 * M + rest + 32]);
+                m_max2 = _mm512_mask_blend_ps(active2_, m_max2, max_f32x16(x6, m_max2));
+                const __m512 x7 = _mm512_maskz_loadu_ps(active3_, &x[i0 * M + rest + 48]);
+                m_max3 = _mm512_mask_blend_ps(active3_, m_max3, max_f32x16(x7, m_max3));
             }
             m = max_f32(m,
                         reduce_max_f32x16(max_f32x16(max_f32x16(m_max0, m_max2),
