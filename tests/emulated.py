@@ -25,6 +25,9 @@ from dojoir.sizes import solve
 
 Arrays = Mapping[str, NDArray[Any]]
 
+LENGTHS = {"neon": (128,), "rvv": (128, 256, 512)}
+"""The bits of the vectors that the processors of a target may have."""
+
 STEPS = 4
 """How many moves a random walk makes at most."""
 
@@ -66,7 +69,9 @@ def build(target: str, kernels: Sequence[Kernel], folder: Path) -> Path:
     out = folder / f"{target}.program"
     *sources, calls, main = emulation.program_sources(parts)
     half = len(sources) // 2
-    machine(target).build([merged(sources[:half]), merged(sources[half:]), calls, main], out)
+    found = machine(target)
+    quick = replace(found, toolchain=found.toolchain.with_options(("-O1",)))
+    quick.build([merged(sources[:half]), merged(sources[half:]), calls, main], out)
     return out
 
 
@@ -75,16 +80,15 @@ def merged(sources: Sequence[str]) -> str:
     headers: dict[str, None] = {}
     pieces: dict[str, None] = {}
     for source in sources:
-        lines: list[str] = []
-        for line in source.partition("\n\n")[2].splitlines():
-            if line.startswith("#include"):
-                headers[line] = None
-                continue
-            lines.append(line)
-            piece = "\n".join(lines).strip()
-            if line == "}" or (line == "#endif" and piece.startswith("#if")):
+        piece = ""
+        for part in source.partition("\n\n")[2].strip().split("\n\n"):
+            lines = part.splitlines()
+            headers |= dict.fromkeys(line for line in lines if line.startswith("#include"))
+            kept = "\n".join(line for line in lines if not line.startswith("#include"))
+            piece = f"{piece}\n\n{kept}" if piece else kept
+            if piece.count("{") == piece.count("}"):
                 pieces[piece] = None
-                lines = []
+                piece = ""
     return "\n\n".join(["\n".join(headers), *pieces]) + "\n"
 
 
@@ -133,4 +137,4 @@ def _sizes(trial: Trial) -> Mapping[str, int]:
     return solve(trial.kernel, {}, dict(trial.sizes))
 
 
-__all__ = ["Trial", "build", "machine", "run", "walked"]
+__all__ = ["LENGTHS", "Arrays", "Trial", "build", "machine", "merged", "run", "walked"]

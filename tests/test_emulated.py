@@ -1,24 +1,24 @@
-"""NEON and RVV in an emulator: every library kernel as it is and scheduled, after random legal moves, and random
-kernels, in one program each; RVV with vectors of three lengths."""
+"""NEON and RVV in an emulator: every library kernel scheduled and after random legal moves, and random kernels, in
+one program each; RVV with vectors of three lengths."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import everywhere
 import numpy as np
 import pytest
-from differential import is_bitwise
-from emulated import Trial, build, machine, run, walked
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from emulated import LENGTHS, machine
+from runnable import runnable_kernel, small_sizes
 
 import dojoir
-from dojoir import Kernel, kernels
+from dojoir import kernels
 from dojoir.runtime import emulation
 
-LENGTHS = {"neon": (128,), "rvv": (128, 256, 512)}
-RANDOM_KERNELS, CALLS = 24, 2
+RANDOM_KERNELS = 24
 
 
 @pytest.fixture(scope="session")
@@ -42,33 +42,26 @@ def target(request: pytest.FixtureRequest, zig_cache: Path) -> str:
     return name
 
 
-def subjects(random: Random) -> Iterator[tuple[Kernel, bool]]:
-    """Kernels, each with whether every target must give the same bits."""
-    for name in kernels.names():
-        kernel = kernels.load(name)
-        scheduled = dojoir.PASSES["default_schedule"].on(kernel).kernel
-        yield scheduled, False
-        yield walked(scheduled if random.random() < 0.5 else kernel, random), False
+def test_library_kernels(target: str, tmp_path: Path) -> None:
+    """Each kernel as scheduled for the target, and after random moves."""
+    counts: Counter[str] = Counter()
+    found = list(everywhere.subjects(kernels.names(), Random(target), [target]))
+    wrong = list(everywhere.differences(target, found, tmp_path, counts))
+    assert not wrong, "\n\n".join(wrong)
+    assert len(counts) == len(LENGTHS[target])
+    assert set(counts.values()) == {4 * len(kernels.names())}
+
+
+def test_random_kernels(target: str, tmp_path: Path) -> None:
+    random = Random(len(target))
+    found = []
     for _ in range(RANDOM_KERNELS):
         exact = random.random() < 0.5
         kernel = runnable_kernel(random, exact)
-        yield kernel, exact or is_bitwise(kernel)
-
-
-def test_kernels(target: str, tmp_path: Path) -> None:
-    random = Random(len(target))
-    found = list(subjects(random))
-    program = build(target, [kernel for kernel, _ in found], tmp_path)
-    trials: list[tuple[int, Trial]] = []
-    for number, (kernel, _) in enumerate(found):
-        for _ in range(CALLS):
-            sizes = small_sizes(kernel, random)
-            inputs = random_arguments(kernel, sizes, random)
-            trials.append((number, Trial(kernel, inputs, sizes, dojoir.interpret(kernel, inputs, **sizes))))
-    for length in LENGTHS[target]:
-        for (number, trial), results in zip(trials, run(target, program, trials, length), strict=True):
-            wrong = agree(trial.kernel, trial.expected, results, found[number][1])
-            assert wrong is None, f"{target}, {length} bits, {dict(trial.sizes)}: {wrong}\n{trial.kernel}"
+        trials = tuple(everywhere.trial(kernel, small_sizes(kernel, random), random) for _ in range(2))
+        found.append(everywhere.Subject("a random kernel", kernel, trials, exact=exact))
+    wrong = list(everywhere.differences(target, found, tmp_path, Counter()))
+    assert not wrong, "\n\n".join(wrong)
 
 
 def test_compile_verify_and_measure(target: str) -> None:

@@ -4,19 +4,20 @@ and the tables are."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import everywhere
 import pytest
-from differential import differ, examine
-from emulated import walked
+from differential import examine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runnable import runnable_kernel
 
 import dojoir
-from dojoir import Kernel, kernels
+from dojoir import kernels
 from dojoir.codegen.isa import MASKS, Row
 from dojoir.codegen.isas import ISAS
 from dojoir.codegen.lir import Type
@@ -25,6 +26,7 @@ from dojoir.runtime import host
 from dojoir.runtime.c_toolchain import find
 
 NATIVE = [name for name, isa in ISAS.items() if host.architecture() == isa.architecture]
+PARTS = 4
 
 
 def runs(target: str) -> None:
@@ -36,23 +38,16 @@ def runs(target: str) -> None:
         pytest.skip(error.diagnostic.message)
 
 
-def scheduled(kernel: Kernel) -> Kernel:
-    return dojoir.PASSES["default_schedule"].on(kernel).kernel
-
-
-@pytest.mark.parametrize("target", NATIVE)
-@pytest.mark.parametrize("name", kernels.names())
-def test_library_kernels(name: str, target: str) -> None:
-    runs(target)
-    assert differ(scheduled(kernels.load(name)), Random(3), False, [target]) is None
-
-
-@pytest.mark.parametrize("name", kernels.names())
-def test_library_kernels_after_random_moves(name: str) -> None:
-    random = Random(name)
-    target = random.choice(NATIVE or ["avx512"])
-    runs(target)
-    assert differ(walked(scheduled(kernels.load(name)), random), random, False, [target]) is None
+@pytest.mark.parametrize("part", range(PARTS))
+def test_library_kernels(part: int, tmp_path: Path) -> None:
+    """Each kernel as scheduled for each target in C, and after random moves, these through LLVM as well."""
+    targets = [target for target in ("c", *NATIVE) if everywhere.runs_here(target)]
+    found = list(everywhere.subjects(kernels.names()[part::PARTS], Random(part), targets))
+    counts: Counter[str] = Counter()
+    for target in ("llvm", *targets):
+        wrong = list(everywhere.differences(target, found, tmp_path, counts))
+        assert not wrong, "\n\n".join(wrong)
+    assert all(counts[target] > len(found) / len(targets) for target in targets), counts
 
 
 @pytest.mark.parametrize("target", NATIVE)
