@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
 from dojoir.affine import Affine
 from dojoir.codegen.arith import least
@@ -19,15 +21,34 @@ from dojoir.typecheck import Apply, Convert, Typed, TypedStatement
 
 MOST_LANES = 64
 
+MOST_KEPT = 16
+"""How many variables unrolled scopes may make of one reduction."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """An unrolled scope inside of one in lanes, whose iterations are written one after another."""
+
+    path: Path
+    depth: int
+    count: int
+
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A reduction into `target`, one element in every lane, that is kept in a variable until the scope ends."""
+    """A reduction into `target`, one element in every lane, that is kept in a variable until the scope ends; in
+    one for each iteration of the unrolled scopes inside that the indices follow."""
 
     target: Access
     op: str
     dtype: DType
     paths: tuple[Path, ...]
+    along: tuple[Spelled, ...] = ()
+
+    @property
+    def iterations(self) -> Iterator[tuple[int, ...]]:
+        """The values of the iterators of `along`."""
+        return product(*(range(scope.count) for scope in self.along))
 
 
 @dataclass(frozen=True)
@@ -36,6 +57,11 @@ class Plan:
 
     lanes: int
     accumulators: tuple[Accumulator, ...]
+
+    @property
+    def spelled(self) -> frozenset[Path]:
+        """The unrolled scopes inside whose iterations have variables of their own."""
+        return frozenset(scope.path for accumulator in self.accumulators for scope in accumulator.along)
 
 
 @dataclass(frozen=True)
@@ -57,7 +83,7 @@ class Analysis:
                 depth = self.kernel.depth_of(path)
                 if self._allows_lanes(path, node, depth):
                     accumulators = tuple(self._accumulators(path, node, depth))
-                    plans[path] = Plan(self._lanes(path, node, bool(accumulators)), accumulators)
+                    plans[path] = Plan(self._lanes(path, node, accumulators), accumulators)
         return plans
 
     # -- whether ---------------------------------------------------------------------------------------------
@@ -111,9 +137,9 @@ class Analysis:
         return dtype.compute == dtype or (statement.op in ("max", "min") and dtype.name != "f4e2m1")
 
     # -- how wide --------------------------------------------------------------------------------------------
-    def _lanes(self, path: Path, scope: Scope, reduces: bool) -> int:
+    def _lanes(self, path: Path, scope: Scope, accumulators: tuple[Accumulator, ...]) -> int:
         """The constant extent, or else as many lanes as keep the target busy: a few registers where a
-        reduction must hide its latency, fewer otherwise."""
+        reduction must hide its latency, fewer where there are several or none."""
         if self.target.vector_bits == 0:
             return 0
         widths = [bits for _, statement in self._statements(path) for bits in _bits(statement)]
@@ -124,7 +150,8 @@ class Analysis:
             part = fixed & -fixed
             return part if part * bits >= self.target.vector_bits else fixed
         wide = self.target.registers >= 32
-        registers = 4 if reduces else 2 if wide else 1
+        kept = max((prod(scope.count for scope in a.along) for a in accumulators), default=0)
+        registers = 4 if kept == 1 else 2 if wide and kept < 8 else 1
         return min(MOST_LANES, registers * max(1, self.target.vector_bits // bits))
 
     # -- reductions ------------------------------------------------------------------------------------------
@@ -151,11 +178,32 @@ class Analysis:
         if len(kinds) > 1 or op is None or any(not use.writes or use.access != target for use in inside):
             return None
         affine = [index for index in target.indices if isinstance(index, Affine)]
-        if len(affine) < len(target.indices) or any(d >= depth for index in affine for d in index.iterators):
+        depths = {d for index in affine for d in index.iterators if d >= depth}
+        along = self._spelled(path, depths, inside)
+        if len(affine) < len(target.indices) or along is None:
             return None
         if not self._exists(path, scope, inside, target):
             return None
-        return Accumulator(target, op, dtype, tuple(use.site.path for use in inside))
+        return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), along)
+
+    def _spelled(self, path: Path, depths: set[int], inside: list[Use]) -> tuple[Spelled, ...] | None:
+        """The scopes at `depths` around all the uses `inside` the scope at `path`, if they are unrolled ones that
+        run a few times."""
+        found: list[Spelled] = []
+        site = inside[0].site
+        for length in range(len(path) + 1, len(site.path)):
+            own, node = site.path[:length], site.ancestors[length - 1]
+            depth = self.kernel.depth_of(own)
+            if not isinstance(node, Scope) or depth not in depths:
+                continue
+            first, *others = node.extent.bounds
+            together = all(use.site.path[:length] == own for use in inside)
+            if others or not first.is_constant or first.offset < 1 or "u" not in node.marks or not together:
+                return None
+            found.append(Spelled(own, depth, first.offset))
+        if len(found) < len(depths) or prod(scope.count for scope in found) > MOST_KEPT:
+            return None
+        return tuple(found)
 
     def _exists(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> bool:
         """Whether `target` is in bounds wherever `scope` runs at all: some use of it there is sure to be made,

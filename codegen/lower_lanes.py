@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from dojoir.affine import Affine, Mod, SizeVar
@@ -18,7 +18,7 @@ from dojoir.codegen.lower_expr import combination, operate
 from dojoir.codegen.lower_fetch import Span, fetch_ahead
 from dojoir.codegen.lower_scopes import Scopes, at_least, identity
 from dojoir.codegen.lower_stream import before_alignment, streamed_stores
-from dojoir.codegen.state import Block, Lanes, Memory, Place, State, Variable, Window
+from dojoir.codegen.state import Block, Kept, Lanes, Memory, Place, State, Variable, Window
 from dojoir.dtypes import DTYPES, I64
 from dojoir.ir import Access, Condition, Path, Scope
 
@@ -83,7 +83,9 @@ class _Runner:
         var = self.scopes.loop_var(self.scope, state)
         body = self._body(state, var, None)
         reductions = tuple(
-            (combination(self.unit, a.op, a.dtype), state.accumulators[a.paths[0]]) for a in self.plan.accumulators
+            (combination(self.unit, accumulator.op, accumulator.dtype), var)
+            for accumulator in self.plan.accumulators
+            for var in state.accumulators[accumulator.paths[0]].variables.values()
         )
         block.emit(lir.For(var, start, stop, 1, body, "simd", reductions, self.comment))
 
@@ -271,27 +273,39 @@ class _Runner:
     def _reducing(self, lanes: int, run: Callable[[State, Block], None], block: Block) -> None:
         """`run` with variables for the reductions, which go into their elements when it is done. One that is a
         variable already is its own."""
-        variables: list[tuple[Accumulator, Var]] = []
-        into: dict[Path, Var] = {}
+        made: list[tuple[Accumulator, Kept]] = []
+        into: dict[Path, Kept] = {}
         for accumulator in self.plan.accumulators:
             place = self.state.places[accumulator.target.buffer]
             if isinstance(place, Variable) and place.var.type == Type(accumulator.dtype, lanes):
-                into |= dict.fromkeys(accumulator.paths, place.var)
+                into |= dict.fromkeys(accumulator.paths, Kept((), {(): place.var}))
                 continue
-            name = self.unit.names.fresh(f"{accumulator.target.buffer}_{_NAMES[accumulator.op]}")
-            var = Var(Type(accumulator.dtype, lanes), name)
-            block.emit(lir.Declare(var, spread(identity(accumulator.op, accumulator.dtype), lanes)))
-            variables.append((accumulator, var))
-            into |= dict.fromkeys(accumulator.paths, var)
-        run(replace(self.state, accumulators={**self.state.accumulators, **into}), block)
-        for accumulator, var in variables:
-            self._finish(accumulator, var, block)
+            variables = {at: self._declared(accumulator, lanes, block) for at in accumulator.iterations}
+            kept = Kept(tuple(scope.depth for scope in accumulator.along), variables)
+            made.append((accumulator, kept))
+            into |= dict.fromkeys(accumulator.paths, kept)
+        accumulators = {**self.state.accumulators, **into}
+        run(replace(self.state, accumulators=accumulators, spelled=self.plan.spelled), block)
+        for accumulator, kept in made:
+            for at, var in kept.variables.items():
+                self._finish(accumulator, dict(zip(kept.depths, at, strict=True)), var, block)
 
-    def _finish(self, accumulator: Accumulator, var: Var, block: Block) -> None:
+    def _declared(self, accumulator: Accumulator, lanes: int, block: Block) -> Var:
+        """A variable for a reduction, which nothing has been added to."""
+        name = self.unit.names.fresh(f"{accumulator.target.buffer}_{_NAMES[accumulator.op]}")
+        var = Var(Type(accumulator.dtype, lanes), name)
+        block.emit(lir.Declare(var, spread(identity(accumulator.op, accumulator.dtype), lanes)))
+        return var
+
+    def _finish(self, accumulator: Accumulator, at: Mapping[int, int], var: Var, block: Block) -> None:
+        """Adds what a variable has to its element; `at` gives the iterators of unrolled scopes by depth."""
         op = combination(self.unit, accumulator.op, accumulator.dtype)
         total: Value = var if var.type.lanes == 1 else lir.Reduce(op, var)
         statement = self.unit.typed[accumulator.paths[0]]
-        accesses = Accesses(self.unit, self.state, block, accumulator.paths[0])
+        outer = self.state.iterators
+        inner = (integer(at.get(depth, 0)) for depth in range(len(outer), max(at, default=0) + 1))
+        state = replace(self.state, iterators=(*outer, *inner)) if at else self.state
+        accesses = Accesses(self.unit, state, block, accumulator.paths[0])
         own = convert(self.unit, statement.dtype, accumulator.dtype, accesses.load(accumulator.target))
         combined = operate(self.unit, accumulator.op, accumulator.dtype, own, total)
         accesses.store(accumulator.target, convert(self.unit, accumulator.dtype, statement.dtype, combined))

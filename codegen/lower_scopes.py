@@ -149,7 +149,7 @@ class Scopes:
         statement = self.unit.typed[path]
         accesses = Accesses(self.unit, state, block, path)
         if path in state.accumulators:
-            self._accumulate(state.accumulators[path], statement, accesses)
+            self._accumulate(state.accumulators[path].at(state.iterators), statement, accesses)
         elif self._is_shared_reduction(statement, state):
             self._reduce_in_place(statement, accesses)
         else:
@@ -261,6 +261,8 @@ class Scopes:
             self.on_cores(self, path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:
             self.in_lanes(self, path, scope, state, block)
+        elif path in state.spelled:
+            self._copies(path, scope, state, block)
         else:
             self._loop(path, scope, state, block)
 
@@ -268,6 +270,13 @@ class Scopes:
         """A variable named like the scope."""
         base = scope.label or f"i{len(state.iterators)}"
         return Var(INDEX, self.unit.names.loop(base, state.iterators))
+
+    def _copies(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """The iterations of a scope that runs a constant number of times, one after another."""
+        block.emit(lir.Comment(self.unit.lines[path]))
+        for i in range(scope.extent.bounds[0].offset):
+            inner = replace(state, iterators=(*state.iterators, integer(i)))
+            block.statements.extend(self.body(path, scope.body, inner))
 
     def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         var = self.loop_var(scope, state)

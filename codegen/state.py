@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dojoir.codegen import lir
+from dojoir.codegen.arith import known
 from dojoir.codegen.homes import Home, Use
 from dojoir.codegen.lanes import Plan
 from dojoir.codegen.layout import Layout
@@ -55,16 +56,30 @@ class Lanes:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The variables that a reduction goes into: one for each value of the iterators at `depths`."""
+
+    depths: tuple[int, ...]
+    variables: Mapping[tuple[int, ...], Var]
+
+    def at(self, iterators: Sequence[Value]) -> Var:
+        """The one of an iteration."""
+        values = (known(iterators[depth]) for depth in self.depths)
+        return self.variables[tuple(value for value in values if value is not None)]
+
+
+@dataclass(frozen=True)
 class State:
     """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that
-    of the first lane), the lanes, the place of each buffer, the variables that reductions go into, the scopes
-    that are known to run as often as their constant bound says, or less often (`codegen.edges`), and the element
-    whose vectors are aligned to be streamed."""
+    of the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled
+    scopes whose iterations have some of their own, the scopes that are known to run as often as their constant
+    bound says, or less often (`codegen.edges`), and the element whose vectors are aligned to be streamed."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
     places: Mapping[str, Place] = field(default_factory=dict)
-    accumulators: Mapping[Path, Var] = field(default_factory=dict)
+    accumulators: Mapping[Path, Kept] = field(default_factory=dict)
+    spelled: frozenset[Path] = frozenset()
     in_parallel: bool = False
     full: frozenset[Path] = frozenset()
     cut: frozenset[Path] = frozenset()

@@ -27,6 +27,7 @@ from dojoir.neutral import neutral
 from dojoir.operations import ACCUMULATIONS
 from dojoir.passes.move import (
     BufferName,
+    Formula,
     Move,
     Place,
     Refusal,
@@ -48,7 +49,8 @@ FACTORS = (4, 8, 16)
 @dataclass(frozen=True)
 class SplitReduction(Move):
     """Accumulates what a scope adds to one element of `buffer` into `factor` partial results, and those into the
-    element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`.
+    element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where
+    `factor` is the extent of the scope or more, each iteration has its own, and they can run at once.
 
     Legal where the order of the accumulations is free. The two new scopes have no labels. The inverse is
     `merge_reduction`.
@@ -84,27 +86,32 @@ class SplitReduction(Move):
     scope: Place
     buffer: BufferName
     copy: BufferName
-    factor: int
+    factor: Formula
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
         depth = kernel.depth_of(path)
         buffer = kernel.buffer(self.buffer)
-        if self.factor < 2:
-            raise Refusal("bad-factor", f"there must be at least 2 partial results, not {self.factor}", path)
+        factor = self.factor.affine(kernel, 0)
+        if factor.is_constant and factor.offset < 2:
+            raise Refusal("bad-factor", f"there must be at least 2 partial results, not {factor}", path)
+        own = Affine.iterator(depth)
+        used = _partial(own, factor, scope.extent)
+        if used is None:
+            message = f"there are so many partial results as a number says, or a bound of the extent, not {factor}"
+            raise Refusal("bad-factor", message, path)
         check_new_name(kernel, self.copy)
         inside = [(k, site) for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]
         target, op = _reduction(buffer.name, [site for _, site in inside], depth)
         begin = neutral(op, buffer.dtype)
         if begin is None:
             raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
-        own = Affine.iterator(depth)
-        partial = Access(self.copy, (own % self.factor,))
+        partial = Access(self.copy, (used,))
         body = tuple(_redirected(node, target, partial) for node in scope.body)
-        lanes = Extent((Affine.constant(self.factor),))
+        lanes = Extent((factor,))
         start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(begin)),))
         end = Scope(lanes, (Statement(target, op, Access(self.copy, (own,))),))
-        new = Buffer("tmp", self.copy, buffer.dtype, (Dim(Affine.constant(self.factor)),))
+        new = Buffer("tmp", self.copy, buffer.dtype, (Dim(factor),))
         after = kernel.replace_node(path, start, replace(scope, body=body), end)
         origins: list[Origin | None] = []
         for k, origin in enumerate(identity(kernel).origins):
@@ -128,7 +135,7 @@ class SplitReduction(Move):
                     continue
                 for factor in FACTORS:
                     copy = BufferName(fresh_name(kernel, f"{name}_part"))
-                    yield cls(Place(format_path(path)), BufferName(name), copy, factor)
+                    yield cls(Place(format_path(path)), BufferName(name), copy, Formula(str(factor)))
 
 
 @dataclass(frozen=True)
@@ -169,15 +176,17 @@ class MergeReduction(Undoing):
         copy = temporary(kernel, self.copy)
         target = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
         factor = copy.dims[0].extent if len(copy.dims) == 1 else None
-        if target is None or path[-1] == 0 or factor is None or not factor.is_constant:
+        own = Affine.iterator(kernel.depth_of(path))
+        used = _partial(own, factor, scope.extent) if factor is not None else None
+        if target is None or path[-1] == 0 or factor is None or used is None:
             raise Refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`", path)
-        partial = Access(copy.name, (Affine.iterator(kernel.depth_of(path)) % factor.offset,))
+        partial = Access(copy.name, (used,))
         body = tuple(_redirected(node, partial, target) for node in scope.body)
         earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
         place = (*path[:-1], path[-1] - 1)
         earlier = earlier.replace_node(place)
         earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
-        return earlier, SplitReduction(place_of(place), BufferName(target.buffer), self.copy, factor.offset)
+        return earlier, SplitReduction(place_of(place), BufferName(target.buffer), self.copy, Formula(str(factor)))
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -186,6 +195,13 @@ class MergeReduction(Undoing):
             for buffer in kernel.buffers:
                 if path[-1] and buffer.role == "tmp" and _combined(following, buffer.name):
                     yield cls(place_of(path), BufferName(buffer.name))
+
+
+def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
+    """The partial result that the iteration `own` of a scope uses, if there can be `factor` of them."""
+    if any((factor - bound).is_constant and (factor - bound).offset >= 0 for bound in extent.bounds):
+        return own
+    return own % factor.offset if factor.is_constant else None
 
 
 def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
