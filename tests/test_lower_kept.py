@@ -1,5 +1,5 @@
-"""Reductions in lanes that go into several elements: each iteration of an unrolled scope inside keeps a sum of its own
-in registers until the lanes end."""
+"""Reductions in lanes that go into several elements: each iteration of an unrolled scope inside keeps a sum of its
+own in registers until the lanes end."""
 
 from __future__ import annotations
 
