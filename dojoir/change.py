@@ -11,9 +11,10 @@ from dojoir.ir import Guard, Kernel, Node, Path, Scope
 
 @dataclass(frozen=True)
 class Change:
-    """The children `old` of a node of the kernel before became `new`. Around them, outermost first, are `around`;
-    `were` and `are` number their statements, one after another."""
+    """The children `old` of the node at `place` in both kernels became `new`. Around them, outermost first, are
+    `around`; `were` and `are` number their statements, one after another."""
 
+    place: Path
     around: tuple[Scope | Guard, ...]
     old: tuple[Node, ...]
     new: tuple[Node, ...]
@@ -27,34 +28,53 @@ class Change:
 
 
 def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change | None:
-    """The change from one kernel to the other, or None where statements outside of it do not stand for themselves,
-    or those inside for others than such in the same iteration around it.
+    """The smallest change from one kernel to the other outside of which all statements stand for themselves, and
+    inside of which each stands for none, or for one inside of it in the same iteration of the scopes around; None
+    where there is none.
 
     If there is one, each statement of the rest is in order to everything, and to itself, as it was.
     """
-    prefix, start, old_end, new_end = _difference(before.body, after.body)
+    found = difference_of(before, after)
+    same, origins = identity(before).origins, instances.origins
+    behind = len(origins) - (len(same) - found.were.stop)
+    if origins[: found.are.start] != same[: found.were.start] or behind != found.are.stop:
+        return None
+    if origins[behind:] != same[found.were.stop :]:
+        return None
+    while not _stays(found, instances):
+        if not found.place:
+            return None
+        *above, start = found.place
+        found = _change(before, after, tuple(above), start, start + 1, start + 1)
+    return found
+
+
+def difference_of(before: Kernel, after: Kernel) -> Change:
+    """The smallest part in which the trees of two kernels differ, whatever its statements stand for."""
+    return _change(before, after, *_difference(before.body, after.body))
+
+
+def _stays(change: Change, instances: InstanceMap) -> bool:
+    """Whether each statement of a change stands for none, or for one of it in the same iteration around it."""
+    outer = tuple(map(Affine.iterator, range(change.depth)))
+    return all(
+        origin is None or (origin.site in change.were and origin.iterators[: change.depth] == outer)
+        for origin in instances.origins[change.are.start : change.are.stop]
+    )
+
+
+def _change(before: Kernel, after: Kernel, place: Path, start: int, old_end: int, new_end: int) -> Change:
+    """That some children of a node that both kernels have became others."""
     around: list[Scope | Guard] = []
     old, new = before.body, after.body
-    for child in prefix:
+    for child in place:
         node, other = old[child], new[child]
         assert isinstance(node, Scope | Guard)
         assert isinstance(other, Scope | Guard)
         around.append(node)
         old, new = node.body, other.body
-
-    were, are = _span(before, prefix, start, old_end), _span(after, prefix, start, new_end)
-    found = Change(tuple(around), old[start:old_end], new[start:new_end], were, are)
-    same, origins = identity(before).origins, instances.origins
-    outer = tuple(map(Affine.iterator, range(found.depth)))
-    stays = (
-        origins[: are.start] == same[: were.start]
-        and origins[are.stop :] == same[were.stop :]
-        and all(
-            origin is None or (origin.site in were and origin.iterators[: found.depth] == outer)
-            for origin in origins[are.start : are.stop]
-        )
-    )
-    return found if stays else None
+    were, are = _span(before, place, start, old_end), _span(after, place, start, new_end)
+    return Change(place, tuple(around), old[start:old_end], new[start:new_end], were, are)
 
 
 def _span(kernel: Kernel, prefix: Path, start: int, end: int) -> range:

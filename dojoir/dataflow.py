@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from dojoir.algebra import rule_refusal
+from dojoir.change import change_of
 from dojoir.correspondence import Correspondence
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.flow import Flow, flow_of
@@ -41,10 +42,12 @@ from dojoir.quick import is_plain, keeps_order
 from dojoir.refuted import is_refuted
 from dojoir.sampled import shares_too_much
 from dojoir.sets import sets_of
+from dojoir.slices import Slice, slice_of
+from dojoir.traced import goes_wrong
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
 from dojoir.witness import accuse
-from dojoir.written import keeps_elements_apart, prove_collapsed, prove_written
+from dojoir.written import is_written, keeps_elements_apart, prove_collapsed, prove_written
 
 __all__ = [
     "LEGAL",
@@ -136,19 +139,83 @@ def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
             if not _first(_form(before, after, instances)):
                 return Answer(False, False)
             if _is_same_tree(before, after, instances):
+                if before.buffers != after.buffers and goes_wrong(before, after, instances):
+                    return Answer(False, False)
                 if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
                     return Answer(False, False)
                 return Answer(bool(_first(_refusals(before, after, instances))), before.buffers == after.buffers)
-            if is_plain(before, after, instances):
-                return Answer(bool(_first([_marks(after)])), True)
-            with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
-                if is_refuted(before, after, instances):
-                    return Answer(False, False)
-            if keeps_order(before, after, instances):
-                return Answer(bool(_first([_marks(after)])), True)
-            return Answer(bool(_first(_in_full(before, after, instances))), False)
+            return _by_slice(before, after, instances, step_limit)
     except StepLimitReached:
         return Answer(False, False)
+
+
+def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
+    """The answer from a slice of the two kernels, where there is one that gives it."""
+    change = change_of(before, after, instances)
+    part = slice_of(before, after, instances, change) if change is not None else None
+    key = (part, step_limit)
+    found = _meanings.get(key) if part is not None else None
+    if found is None:
+        plain = is_plain(before, after, instances)
+        found = _Meaning(True if plain else _meaning_of(part) if part is not None else None, plain)
+        if part is not None:
+            _meanings.put(key, found)
+        if plain:
+            return Answer(bool(_first([_marks(after)])), True)
+    if part is None or found.kept is None:
+        return Answer(_of_the_whole(before, after, instances), False)
+    kept = found.kept and all(is_written(after, after.buffer(name)) for name in part.filled)
+    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept)
+
+
+class _Meaning(NamedTuple):
+    """Whether the kernels of a slice mean the same, marks aside, and the new one is well-formed, if what it fills
+    has been written; None where the slice does not say it. And whether that is seen from the text."""
+
+    kept: bool | None
+    plain: bool
+
+
+_meanings: Memo[tuple[Slice | None, int], _Meaning] = Memo(4096)
+
+
+def _meaning_of(part: Slice) -> bool | None:
+    kernels = (part.before, part.after, part.instances)
+    if goes_wrong(*kernels, part.held):
+        return False
+    try:
+        with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
+            if is_refuted(*kernels):
+                return False
+        if keeps_order(*kernels):
+            return True
+        if part.held and goes_wrong(*kernels):
+            return None
+        if _same_values(*kernels):
+            return True
+        loose = part.loose()
+        return None if part.held and _same_values(loose.before, loose.after, loose.instances) else False
+    except StepLimitReached:
+        return None
+
+
+def _same_values(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether the full comparison of a slice finds no difference. What it returns need not be wholly assigned."""
+    if Correspondence(before, after, instances, before.fp == "strict").refusal() is not None:
+        return False
+    return _well_formed(before, after, instances, outputs=False) is None
+
+
+def _of_the_whole(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """The answer where no slice of the kernels gives one, and it is not seen from the text."""
+    if goes_wrong(before, after, instances):
+        return False
+    with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
+        if is_refuted(before, after, instances):
+            return False
+    if keeps_order(before, after, instances):
+        return bool(_first([_marks(after)]))
+    return bool(_first(_in_full(before, after, instances)))
 
 
 def _refusals(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[Verdict | None]:
@@ -254,7 +321,7 @@ def _same_flow(old: Flow, new: Flow) -> bool:
     return old.sources.is_equal(new.sources) and old.initial.is_equal(new.initial)
 
 
-def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | None:
+def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap, outputs: bool = True) -> Verdict | None:
     """Every dimension has an element, no new access leaves its buffer, and none reads what was never written. An
     access that touches the element that the old one did cannot leave it."""
     extents = {b.name: tuple(d.extent for d in b.dims) for b in before.buffers}
@@ -274,7 +341,7 @@ def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdi
     if error is None and changed:
         error = prove_bounds(after, changed)
     if error is None and (before.body, before.buffers) != (after.body, after.buffers):
-        error = prove_written(after) or prove_collapsed(after)
+        error = prove_written(after, outputs) or prove_collapsed(after)
     return Verdict("illegal", error) if error is not None else None
 
 

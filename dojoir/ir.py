@@ -174,6 +174,11 @@ class Statement:
                 return own == self.target
         return False
 
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The buffers that the value reads."""
+        return frozenset(access.buffer for access in expr_accesses(self.value))
+
     @property
     def accumulation(self) -> str | None:
         """The operator that combines `term` with the target (`+=`, `*=`, `max=`, `min=`), or None for a plain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import islpy as isl
 
+from dojoir.again import computes_again
 from dojoir.alike import alike
 from dojoir.change import Change, change_of
 from dojoir.flow import dependences
@@ -31,7 +32,11 @@ def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
         return False
     if before.buffers == after.buffers:
         return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
-    return works_on_copy(before, after, instances, change) or has_partial_results(before, after, instances, change)
+    return (
+        works_on_copy(before, after, instances, change)
+        or has_partial_results(before, after, instances, change)
+        or computes_again(before, after, instances)
+    )
 
 
 def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:

@@ -6,6 +6,7 @@ does.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dojoir.affine import Affine
@@ -34,6 +35,60 @@ def _differs(old: Scope, new: Scope, change: Change, sites: Sequence[Site], size
     counts = _count(old.extent, sizes, at), _count(new.extent, sizes, at)
     inside = len(change.around) + 1
     return counts[0] != counts[1] and any(_run(site.ancestors, sizes, (*at, min(counts)), inside) for site in sites)
+
+
+def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether the first or the last iteration of a statement surely stands for one that did not run; or, where it
+    has the iterators that it had and no other stands for it, it no longer runs in the one in which it did."""
+    same = identity(before).origins
+    counts = Counter(origin.site for origin in instances.origins if origin is not None)
+    for sizes in sets_of(before).some_sizes[-2:]:
+        for number in change.are:
+            origin, new = instances.origins[number], after.sites[number]
+            if origin is None:
+                continue
+            old = before.sites[origin.site]
+            for at in (_corner(new, sizes, last) for last in (False, True)):
+                if at is not None and not _runs_at(old, sizes, _evaluated(origin.iterators, sizes, at)):
+                    return True
+            if origin == same[origin.site] and counts[origin.site] == 1:
+                for at in (_corner(old, sizes, last) for last in (False, True)):
+                    if at is not None and not _runs_at(new, sizes, at):
+                        return True
+    return False
+
+
+def _evaluated(values: Sequence[Affine], sizes: Sizes, at: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(value.evaluate(sizes, at) for value in values)
+
+
+def _corner(site: Site, sizes: Sizes, last: bool) -> tuple[int, ...] | None:
+    """The first iteration of a statement, or the last one in each scope; None where that does not run."""
+    at: tuple[int, ...] = ()
+    for node in site.ancestors:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, at) for condition in node.conditions):
+                return None
+        else:
+            count = _count(node.extent, sizes, at)
+            if count == 0:
+                return None
+            at = (*at, count - 1 if last else 0)
+    return at
+
+
+def _runs_at(site: Site, sizes: Sizes, at: tuple[int, ...]) -> bool:
+    """Whether a statement runs in an iteration."""
+    depth = 0
+    for node in site.ancestors:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, at) for condition in node.conditions):
+                return False
+        else:
+            if not 0 <= at[depth] < _count(node.extent, sizes, at):
+                return False
+            depth += 1
+    return True
 
 
 def loses_its_value(before: Kernel, instances: InstanceMap, change: Change) -> bool:

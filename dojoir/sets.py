@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -48,23 +48,26 @@ class Workspace:
 
     def __init__(self) -> None:
         self.context = isl.Context()
-        self._maps: OrderedDict[str, isl.UnionMap] = OrderedDict()
+        self._maps: OrderedDict[tuple[str, tuple[str, ...]], isl.UnionMap] = OrderedDict()
         self._kernels: OrderedDict[Kernel, KernelSets] = OrderedDict()
         self._empty: OrderedDict[tuple[str, str], bool] = OrderedDict()
         self._sizes: dict[str, isl.Set] = {}
 
-    def union_map(self, pieces: Iterable[str]) -> isl.UnionMap:
-        """The union of maps given as text. Each piece is parsed once."""
-        result: isl.UnionMap | None = None
-        for piece in pieces:
-            parsed = self._maps.get(piece)
-            if parsed is None:
-                parsed = isl.UnionMap.read_from_str(self.context, piece)
-                self._maps[piece] = parsed
-                if len(self._maps) > 20_000:
-                    self._maps.popitem(last=False)
-            result = parsed if result is None else result.union(parsed)
-        return result if result is not None else isl.UnionMap.read_from_str(self.context, "{ }")
+    def union_map(self, sizes: str, pieces: tuple[str, ...]) -> isl.UnionMap:
+        """The union of maps given as text, for the sizes in a set given as text. Each is parsed once."""
+        found = self._maps.get((sizes, pieces))
+        if found is not None:
+            return found
+        if len(pieces) == 1:
+            found = isl.UnionMap.read_from_str(self.context, pieces[0]).intersect_params(self.sizes(sizes))
+        elif pieces:
+            found = reduce(isl.UnionMap.union, (self.union_map(sizes, (piece,)) for piece in pieces))
+        else:
+            found = isl.UnionMap.read_from_str(self.context, "{ }").intersect_params(self.sizes(sizes))
+        self._maps[sizes, pieces] = found
+        if len(self._maps) > 20_000:
+            self._maps.popitem(last=False)
+        return found
 
     def set(self, text: str) -> isl.Set:
         return isl.Set.read_from_str(self.context, text)
@@ -82,7 +85,7 @@ class Workspace:
         """Whether a map given as text is empty for all sizes in a set given as text. Each is asked once."""
         found = self._empty.get((sizes, piece))
         if found is None:
-            found = self.union_map([piece]).intersect_params(self.sizes(sizes)).is_empty()
+            found = self.union_map(sizes, (piece,)).is_empty()
             self._empty[sizes, piece] = found
             if len(self._empty) > 20_000:
                 self._empty.popitem(last=False)
@@ -250,7 +253,7 @@ class KernelSets:
 
     def map(self, *pieces: str) -> isl.UnionMap:
         """The union of maps given as text without parameters, for the sizes that a call may have."""
-        return self.workspace.union_map(f"{self.prefix}{{ {p} }}" for p in pieces).intersect_params(self.parameters)
+        return self.workspace.union_map(self.sizes, tuple(f"{self.prefix}{{ {piece} }}" for piece in pieces))
 
     def domains_of(self, numbers: Iterable[int]) -> isl.UnionSet:
         """The instances of some statements."""

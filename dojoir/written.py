@@ -47,8 +47,9 @@ class _Use:
         return self.name.startswith("t")
 
 
-def prove_written(kernel: Kernel) -> Diagnostic | None:
-    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned.
+def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
+    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned, if
+    that is asked of `outputs`.
 
     Every index must be in bounds. Raises isl.Error past the limit of `dojoir.limits.limited`.
     """
@@ -59,7 +60,7 @@ def prove_written(kernel: Kernel) -> Diagnostic | None:
         if wrong is not None:
             return _refuse_read(kernel, buffer, *wrong)
         writers = _assigning(kernel, buffer)
-        if buffer.role == "out" and not any(_covers(buffer, kernel.sites[w], None) for w in writers):
+        if outputs and buffer.role == "out" and not any(_covers(buffer, kernel.sites[w], None) for w in writers):
             found = _unwritten_output(kernel, buffer, writers)
             if found is not None:
                 return found
