@@ -47,14 +47,17 @@ def run_child(
     job: Mapping[str, object], time_limit: float, memory_limit: int | None = None, threads: int | None = None
 ) -> Outcome:
     """Runs a job of `dojoir.runtime.worker` to its end, or for `time_limit` seconds, in at most `memory_limit`
-    bytes of address space. Libraries in the child are told to use `threads` threads."""
+    bytes of address space. Libraries in the child are told to use `threads` threads, and given as many cores: some
+    do not listen."""
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(_search_path()))
     if threads is not None:
         environment |= dict.fromkeys(_THREAD_VARIABLES, str(threads))
     reading, writing = os.pipe()
     start = time.monotonic()
     with tempfile.TemporaryFile() as stdin:
-        stdin.write(json.dumps({**job, "memory_limit": memory_limit, "parent": os.getpid()}).encode())
+        stdin.write(
+            json.dumps({**job, "memory_limit": memory_limit, "cores": threads, "parent": os.getpid()}).encode()
+        )
         stdin.seek(0)
         try:
             process = subprocess.Popen(

@@ -29,6 +29,7 @@ def main() -> None:
     job: dict[str, Any] = json.load(sys.stdin)
     _die_with(job["parent"])
     _limit_memory(job["memory_limit"])
+    _limit_cores(job["cores"])
 
     def report(message: dict[str, object]) -> None:
         os.write(stream, json.dumps(message).encode() + b"\n")
@@ -76,6 +77,13 @@ def _limit_memory(limit: int | None) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _limit_cores(count: int | None) -> None:
+    """Where the system can, keeps the threads of this process on `count` cores: the last, as the first one is
+    where a system likes to do its own work."""
+    if count is not None and sys.platform == "linux":
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-count:])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ depends on how fast the machine is."""
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -270,3 +271,10 @@ def test_the_ceilings_of_a_machine_are_told_by_threads() -> None:
     machine = Ceilings("here", {2: one})
     assert machine.at(1) == machine.at(2) == machine.at(99) == one
     assert str(machine).splitlines()[0] == "here"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not say on which cores it runs")
+def test_a_contestant_that_starts_threads_of_its_own_has_no_more_cores() -> None:
+    code = PythonCode("import os; assert len(os.sched_getaffinity(0)) == 1; y[:] = np.maximum(x, 0)", name="NumPy")
+    kernel = dojoir.kernels.load("relu")
+    assert measure_together([kernel, code], N=64, **QUICK).ratios
