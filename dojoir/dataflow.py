@@ -282,6 +282,10 @@ def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | N
             return refuse("lost-statement", "the instance map names a statement that does not exist", before)
         if origin is not None and len(origin.iterators) != len(before.sites[origin.site].scopes):
             return refuse("lost-statement", "the instance map has another depth than the statement", before)
+    for origin, site in zip(instances.origins, after.sites, strict=True):
+        depth = len(site.scopes)
+        if origin is not None and any(d >= depth for value in origin.iterators for d in value.iterators):
+            return refuse("lost-statement", "the instance map names an iterator that is not there", before)
     return None
 
 

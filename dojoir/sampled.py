@@ -51,7 +51,8 @@ def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, cha
             for at in (_corner(new, sizes, last) for last in (False, True)):
                 if at is not None and not _runs_at(old, sizes, _evaluated(origin.iterators, sizes, at)):
                     return True
-            if origin == same[origin.site] and counts[origin.site] == 1:
+            alone = counts[origin.site] == 1 and len(new.scopes) == len(old.scopes)
+            if alone and origin == same[origin.site]:
                 for at in (_corner(old, sizes, last) for last in (False, True)):
                     if at is not None and not _runs_at(new, sizes, at):
                         return True

@@ -166,8 +166,8 @@ class _Window:
         written = {statement.target.buffer for statement in (*old, *new)}
         held: set[str] = set()
         found: list[tuple[Buffer, ...]] = []
-        for kernel, statements in ((self.before, old), (self.after, new)):
-            used = _used(statements)
+        used = _used(old) | _used(new)  # what is no longer written is returned all the same
+        for kernel in (self.before, self.after):
             mine: list[Buffer] = []
             for buffer in kernel.buffers:
                 if buffer.name not in used:

@@ -13,8 +13,21 @@ from walks import disagreement, draw_moves, runs, start_kernel
 import dojoir
 from dojoir.affine import Affine
 from dojoir.correspondence import Correspondence
-from dojoir.dataflow import InstanceMap, compare, identity, limited
-from dojoir.ir import RELATIONS, Access, Const, Expr, Guard, Index, Kernel, Op, Scope, Statement
+from dojoir.dataflow import InstanceMap, compare, identity, is_legal, limited
+from dojoir.ir import (
+    RELATIONS,
+    Access,
+    Cast,
+    Const,
+    Expr,
+    Guard,
+    Index,
+    Kernel,
+    Op,
+    Scope,
+    Statement,
+    expr_accesses,
+)
 from dojoir.limits import StepLimitReached
 from dojoir.passes import MOVES
 from dojoir.passes.move import Move, Refusal, Rewrite
@@ -125,6 +138,31 @@ def swapped_operands(done: Rewrite, random: Random) -> Rewrite | None:
             case Op(name, args) if len(args) > 1:
                 return replace(old, value=Op(name, args[::-1]))
         return None
+
+    return _in_statement(done, random, change)
+
+
+def permuted_reads(done: Rewrite, random: Random) -> Rewrite | None:
+    """The same reads in the same expression, in other places of it: `fma(b, a, c)` or `fma(c, a, b)` for
+    `fma(a, b, c)`."""
+
+    def change(old: Statement) -> Statement | None:
+        reads = list(expr_accesses(old.value))
+        if len(set(reads)) < 2 or any(isinstance(i, Access) for read in reads for i in read.indices):
+            return None
+        random.shuffle(reads)
+
+        def within(expr: Expr) -> Expr:
+            match expr:
+                case Access():
+                    return reads.pop()
+                case Op(name, args):
+                    return Op(name, tuple(map(within, args)))
+                case Cast(dtype, arg):
+                    return Cast(dtype, within(arg))
+            return expr
+
+        return replace(old, value=within(old.value))
 
     return _in_statement(done, random, change)
 
@@ -290,7 +328,7 @@ def another_mark(done: Rewrite, random: Random) -> Rewrite | None:
 FAULTS: tuple[Fault, ...] = (
     drop_guard, another_condition, another_extent, another_index, another_index, swapped_operands, another_value,
     another_operator, another_buffer, lost_statement, doubled_statement, another_order, another_origin, no_origin,
-    another_substitution, another_use, another_collapse, another_mark,
+    another_substitution, another_use, another_collapse, another_mark, permuted_reads, permuted_reads,
 )  # fmt: skip
 
 
@@ -351,12 +389,13 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
         counts["planted"] += 1
         try:
             verdict = compare(kernel, wrong.kernel, wrong.instances)
+            listed = is_legal(kernel, wrong.kernel, wrong.instances)
         except Exception as error:
             what = f"{fault.__name__}: {type(error).__name__}: {error}"
             found.append(Planted(what, kernel, wrong.kernel, wrong.instances))
             continue
         counts[f"planted, {verdict.status}"] += 1
-        if not verdict:
+        if not verdict and not listed:
             continue
         ordered = exact or _keeps_bits(kernel, wrong)
         harm = disagreement(wrong.kernel, calls, ordered) or next(
