@@ -34,6 +34,40 @@ N - 2 @i
 FAST = {"attention"}
 """Kernels that may use algebra here, as their peers do."""
 
+PRODUCTS = {"matmul", "bmm", "conv2d", "attention"}
+"""Kernels whose operations take longer than their bytes."""
+
+_STREAM = "memory: every element is read once and written once"
+_READ = "memory: every element is read once, next to nothing is written"
+_FMA = "the two units for fused multiply-adds"
+
+LIMITS: Mapping[str, str] = {
+    "softmax": "memory where a row stays in the cache; on one thread exp, some 20 operations an element",
+    "layernorm": "memory: a row is read three times, twice from the cache",
+    "rmsnorm": "memory: a row is read twice, once from the cache",
+    "batchnorm_training": "memory: a channel, larger than the cache, is read for its statistics and again for y",
+    "batchnorm_inference": _STREAM,
+    "relu": _STREAM,
+    "gelu": "memory; on one thread erf, some 30 operations an element",
+    "silu": "memory; on one thread exp and a division an element",
+    "swiglu_gate": "memory: two elements are read for one that is written; on one thread exp and a division",
+    "bias_relu": _STREAM,
+    "add": "memory: two elements are read for one that is written",
+    "reduce_mean_0": _READ + "; columns are summed in the cache while rows stream by",
+    "reduce_mean_1": _READ,
+    "matmul": _FMA + ", and below 1024 packing and the start of threads",
+    "bmm": _FMA + "; with 64 products an element, the loads and stores of results as well",
+    "conv2d": _FMA + "; 56 columns are three and a half vectors",
+    "gemv": "memory: every element of the matrix is read once",
+    "attention": "two products half of whose tiles are masked, and exp between them",
+    "dot": "memory: two arrays are read once",
+    "saxpy": "memory: two elements are read and one of them written again",
+    "transpose": "memory: one side is not read or written in order, so lines and pages are visited again",
+    "jacobi2d_sweep": "memory: three rows stay in the cache; b is inout, its borders are kept",
+    "cumsum": "memory where rows are summed side by side; else each addition waits for the one before",
+}
+"""What limits each kernel, apart from what this project does not do well yet."""
+
 _TEXTS = {"swiglu_gate": GATE, "jacobi2d_sweep": JACOBI}
 
 
@@ -49,6 +83,11 @@ class Row:
     def title(self) -> str:
         shape = "×".join(str(value) for value in self.sizes.values())
         return f"{self.kernel} {shape}"
+
+    @property
+    def limits(self) -> str:
+        """What limits it on such a machine."""
+        return LIMITS[self.kernel]
 
     def load(self) -> dojoir.Kernel:
         """The kernel as written."""

@@ -6,21 +6,25 @@ to be streamed once at the speeds measured in the same run, or its operations at
 multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster.
 
     python benchmarks/table.py [--rows softmax matmul] [--threads 1 2] [--target llvm] [--json FILE] [--plot FILE]
+    python benchmarks/table.py --json FILE --resume          # goes on with a run that was interrupted
+    python benchmarks/table.py --from FILE [--plot FILE]     # shows what was measured before, and runs nothing
+
+The file of `--json` is written after every row.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
-import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from libraries import MODULES
-from rows import ROWS, Row
+from libraries import PEERS
+from rows import PRODUCTS, ROWS, Row
+from table_plot import plot
+from table_report import Ceiling, Record, Result, summary, table
 
 import dojoir
 
@@ -28,32 +32,8 @@ HERE = Path(__file__).resolve().parent
 TOLERANCE = 2e-3
 """How far results may be apart, as a share of the largest: float sums in other orders."""
 
-
-@dataclass(frozen=True)
-class Result:
-    """One row on a number of threads. Times are medians in seconds, `ratios` how many times longer a peer takes in
-    the rounds that it shared with dojoir; `failed` says why a peer has no time. `floor` is in seconds."""
-
-    row: str
-    threads: int
-    seconds: float
-    flops: int
-    bytes: int
-    floor: float
-    bound_by: str
-    peers: dict[str, float]
-    ratios: dict[str, float]
-    failed: dict[str, str]
-
-    @property
-    def best(self) -> str | None:
-        """The fastest peer."""
-        return min(self.ratios, key=lambda name: self.ratios[name], default=None)
-
-    @property
-    def share(self) -> float:
-        """The share of the ceiling that dojoir reaches."""
-        return self.floor / self.seconds
+MALLOC = ("hugetlb=1", "mmap_max=0", f"trim_threshold={1 << 40}")
+"""Peers that allocate their results get huge pages, and the same ones again."""
 
 
 def scheduled(row: Row, target: str) -> dojoir.Kernel:
@@ -61,9 +41,9 @@ def scheduled(row: Row, target: str) -> dojoir.Kernel:
     return dojoir.optimize(row.load(), target, sizes=row.sizes).kernel
 
 
-def floor(row: Row, ceilings: dojoir.Ceilings, threads: int) -> tuple[float, str, int, int]:
+def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:
     """The least time of a row in seconds, what it is bound by, its operations and its bytes."""
-    kernel, at = row.load(), ceilings.at(threads)
+    kernel = row.load()
     read = written = 0
     for buffer in kernel.arguments:
         size = buffer.dtype.itemsize
@@ -74,36 +54,47 @@ def floor(row: Row, ceilings: dojoir.Ceilings, threads: int) -> tuple[float, str
     both = min(read, written)
     memory = 2 * both / at.copy / 1e9 + (read - both) / at.read / 1e9 + (written - both) / at.copy / 1e9
     flops = dojoir.cost(kernel).flops(row.sizes)
-    arithmetic = flops / at.fma_f32 / 1e9 if row.kernel in {"matmul", "bmm", "conv2d", "attention"} else 0.0
+    arithmetic = flops / at.fma_f32 / 1e9 if row.kernel in PRODUCTS else 0.0
     return max(memory, arithmetic), "memory" if memory >= arithmetic else "arithmetic", flops, read + written
 
 
 def measured(
-    row: Row, threads: int, target: str, peers: Sequence[str], budget: float, roof: dojoir.Ceilings
+    row: Row,
+    threads: int,
+    target: str,
+    peers: Sequence[str],
+    at: Ceiling,
+    budget: float,
+    time_limit: float,
 ) -> Result:
+    """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`."""
     kernel = scheduled(row, target)
-    least, bound, flops, moved = floor(row, roof, threads)
+    least, bound, flops, moved = floor(row, at)
     times: dict[str, float] = {}
     ratios: dict[str, float] = {}
     failed: dict[str, str] = {}
+    missing: dict[str, str] = {}
     mine: list[float] = []
     names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in kernel.arguments)
     for peer in peers:
+        if row.kernel in PEERS[peer].missing:
+            missing[peer] = PEERS[peer].missing[row.kernel]
+            continue
         setup = (
             f"import sys; sys.path.insert(0, {str(HERE)!r}); from libraries import bind\n"
             f"run = bind({peer!r}, {row.kernel!r}, {{{names}}}, {threads})"
         )
         try:
             together = dojoir.measure_together(
-                [kernel, dojoir.PythonCode("run()", setup, peer)], target, threads=threads, time_limit=300,
+                [kernel, dojoir.PythonCode("run()", setup, peer)], target, threads=threads, time_limit=time_limit,
                 budget=budget, sizes=row.sizes, with_ceilings=False,
             )  # fmt: skip
         except dojoir.DojoError as error:
-            lines = [note.message for note in error.diagnostic.notes] or [error.diagnostic.message]
-            failed[peer] = lines[-1][:200]
+            lines = [error.diagnostic.message, *(note.message for note in error.diagnostic.notes[-1:])]
+            failed[peer] = ": ".join(" ".join(line.split())[:160] for line in lines)
             continue
         ours, theirs = together.measurements
-        if theirs.difference > TOLERANCE:
+        if not theirs.difference <= TOLERANCE:
             failed[peer] = f"another result, off by {theirs.difference:.1e}"
             continue
         mine.append(ours.seconds)
@@ -112,91 +103,65 @@ def measured(
     if not mine:
         alone = dojoir.measure(kernel, target, threads=threads, budget=budget, sizes=row.sizes, with_ceilings=False)
         mine.append(alone.seconds)
-    return Result(row.title, threads, min(mine), flops, moved, least, bound, times, ratios, failed)
+    return Result(
+        row.title, threads, min(mine), flops, moved, least, bound, row.limits, times, ratios, failed, missing
+    )
 
 
-def table(results: Sequence[Result], peers: Sequence[str]) -> str:
-    """The results as text."""
-    head = f"{'':34}{'thr':>4}{'dojoir':>10}{'GB/s':>8}{'GF/s':>8}{'ceiling':>9}{'best peer':>15}{'ratio':>7}"
-    lines = [head + "".join(f"{name[:13]:>15}" for name in peers)]
-    for r in results:
-        best = r.best
-        line = f"{r.row:34}{r.threads:4}{r.seconds * 1e3:8.2f}ms{r.bytes / r.seconds / 1e9:8.1f}"
-        line += f"{r.flops / r.seconds / 1e9:8.1f}{r.share:6.0%} {r.bound_by[:2]}"
-        line += f"{best or '':>15}{'' if best is None else f'{r.ratios[best]:.2f}':>7}"
-        for name in peers:
-            line += f"{f'{r.peers[name] * 1e3:.2f}ms' if name in r.peers else '-':>15}"
-        lines.append(line)
-    rated = [min(r.ratios.values()) for r in results if r.ratios]
-    if rated:
-        ahead = sum(ratio >= 1 for ratio in rated)
-        lines.append(f"at least as fast as the fastest peer on {ahead} of {len(rated)}; worst {min(rated):.2f}")
-    return "\n".join(lines)
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="dojoir beside its peers on the CPU")
+    parser.add_argument("--rows", nargs="*", default=[], help="only rows whose title holds one of these")
+    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--budget", type=float, default=1.5, help="seconds of sampling for each pair")
+    parser.add_argument("--time-limit", type=float, default=120, help="seconds after which a peer is given up")
+    parser.add_argument("--json", metavar="FILE", help="where results go, after every row")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that the file of --json has")
+    parser.add_argument("--from", dest="source", metavar="FILE", help="show such a file, and run nothing")
+    parser.add_argument("--plot", metavar="FILE", help="where a roofline of all rows goes")
+    return parser
 
 
-def plot(results: Sequence[Result], roof: dojoir.Ceilings, file: str) -> None:
-    """A roofline with every row on it, one panel for each number of threads. Needs Matplotlib."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    counts = sorted({r.threads for r in results})
-    figure, axes = pyplot.subplots(1, len(counts), figsize=(9 * len(counts), 7), squeeze=False)
-    for axis, threads in zip(axes[0], counts, strict=True):
-        at = roof.at(threads)
-        x = [2.0**e for e in range(-6, 12)]
-        axis.loglog(x, [min(at.fma_f32, at.memory * i) for i in x], "k-", linewidth=1)
-        for r in results:
-            if r.threads == threads and r.flops:
-                intensity, rate = r.flops / r.bytes, r.flops / r.seconds / 1e9
-                axis.loglog([intensity], [rate], "o", color="tab:blue")
-                axis.annotate(r.row, (intensity, rate), fontsize=6, xytext=(3, 2), textcoords="offset points")
-        axis.set_xlabel("operations per byte that must move")
-        axis.set_ylabel("GFLOP/s")
-        axis.set_title(
-            f"{threads} thread{'s' if threads > 1 else ''}: {at.memory:.0f} GB/s, {at.fma_f32:.0f} GFLOP/s"
-        )
-    figure.tight_layout()
-    figure.savefig(file, dpi=120)
-
-
-def main() -> None:
-    options = argparse.ArgumentParser(description="dojoir beside its peers on the CPU")
-    options.add_argument("--rows", nargs="*", default=[], help="only rows whose title holds one of these")
-    options.add_argument("--threads", nargs="*", type=int, default=[1, 2])
-    options.add_argument("--peers", nargs="*", default=list(MODULES), choices=list(MODULES))
-    options.add_argument("--target", default="llvm")
-    options.add_argument("--budget", type=float, default=1.5, help="seconds of sampling for each pair")
-    options.add_argument("--json", metavar="FILE")
-    options.add_argument("--plot", metavar="FILE")
-    given = options.parse_args()
-    os.environ.setdefault("MALLOC_MMAP_MAX_", "0")  # peers that allocate their results get the same pages again
-    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(1 << 40))
-    peers = [name for name in given.peers if importlib.util.find_spec(MODULES[name])]
-    for name in set(given.peers) - set(peers):
+def run(given: argparse.Namespace) -> Record:
+    """Measures what is asked for, and is not in the record that the run goes on with."""
+    tunables = (f"glibc.malloc.{setting}" for setting in MALLOC)
+    os.environ.setdefault("GLIBC_TUNABLES", ":".join(tunables))
+    peers = [name for name in given.peers if PEERS[name].installed]
+    for name in sorted(set(given.peers) - set(peers)):
         print(f"{name} is not installed: left out", file=sys.stderr)
-    roof = dojoir.ceilings(again=True)
-    print(roof)
-    results = []
+    if given.resume and given.json and Path(given.json).exists():
+        record = Record.read(given.json)
+    else:
+        roof = dojoir.ceilings(again=True)
+        record = Record(roof.machine, given.target, [Ceiling(**asdict(at)) for at in roof.by_threads.values()])
+    record.versions.update({name: PEERS[name].version for name in peers})
+    print(record.head())
     for row in ROWS:
         if given.rows and not any(part in row.title for part in given.rows):
             continue
         for threads in given.threads:
-            results.append(measured(row, threads, given.target, peers, given.budget, roof))
-            print(table(results[-1:], peers).splitlines()[1], flush=True)
-            for peer, why in results[-1].failed.items():
+            if record.has(row.title, threads):
+                continue
+            result = measured(row, threads, given.target, peers, record.at(threads), given.budget, given.time_limit)
+            record.results.append(result)
+            if given.json:
+                record.write(given.json)
+            print(table([result], peers).splitlines()[1], flush=True)
+            for peer, why in result.failed.items():
                 print(f"    {peer}: {why}", flush=True)
+    return record
+
+
+def main() -> None:
+    given = options().parse_args()
+    record = Record.read(given.source) if given.source else run(given)
     print()
-    print(table(results, peers))
-    if given.json:
-        data = {
-            "ceilings": {n: asdict(c) for n, c in roof.by_threads.items()},
-            "rows": [asdict(r) for r in results],
-        }
-        Path(given.json).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    print(table(record.results, list(record.versions)))
+    print()
+    print(summary(record.results))
     if given.plot:
-        plot(results, roof, given.plot)
+        plot(record, given.plot)
 
 
 if __name__ == "__main__":
