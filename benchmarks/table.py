@@ -67,7 +67,8 @@ def measured(
     budget: float,
     time_limit: float,
 ) -> Result:
-    """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`."""
+    """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`.
+    Raises DojoError where dojoir itself fails."""
     kernel = scheduled(row, target)
     least, bound, flops, moved = floor(row, at)
     times: dict[str, float] = {}
@@ -101,7 +102,15 @@ def measured(
         times[peer] = theirs.seconds
         ratios[peer] = dojoir.ratio_of(theirs, ours).median
     if not mine:
-        alone = dojoir.measure(kernel, target, threads=threads, budget=budget, sizes=row.sizes, with_ceilings=False)
+        alone = dojoir.measure(
+            kernel,
+            target,
+            threads=threads,
+            budget=budget,
+            time_limit=time_limit,
+            sizes=row.sizes,
+            with_ceilings=False,
+        )
         mine.append(alone.seconds)
     return Result(
         row.title, threads, min(mine), flops, moved, least, bound, row.limits, times, ratios, failed, missing
@@ -143,7 +152,13 @@ def run(given: argparse.Namespace) -> Record:
         for threads in given.threads:
             if record.has(row.title, threads):
                 continue
-            result = measured(row, threads, given.target, peers, record.at(threads), given.budget, given.time_limit)
+            try:
+                result = measured(
+                    row, threads, given.target, peers, record.at(threads), given.budget, given.time_limit
+                )
+            except dojoir.DojoError as error:
+                print(f"{row.title}, {threads} threads: dojoir failed: {error.diagnostic.message}", flush=True)
+                continue
             record.results.append(result)
             if given.json:
                 record.write(given.json)

@@ -9,7 +9,7 @@ from typing import Any
 from table_report import ENOUGH, GOOD, Record, Result
 
 AHEAD, CLOSE, BEHIND = "tab:green", "tab:orange", "tab:red"
-LOWEST, HIGHEST = 2.0**-6, 2.0**10
+LOWEST, HIGHEST = 2.0**-6, 2.0**11
 """The operations per byte that are shown."""
 
 
@@ -31,8 +31,9 @@ def plot(record: Record, file: str) -> None:
 
 
 def _panel(axis: Any, record: Record, threads: int, results: Sequence[Result]) -> None:
-    x = [LOWEST * 2 ** (step / 8) for step in range(129)]
+    x = [LOWEST * 2 ** (step / 8) for step in range(137)]
     for ceiling in record.ceilings:
+        x = sorted([*x, ceiling.fma_f32 / ceiling.memory])
         own = ceiling.threads == record.at(threads).threads
         roof = [min(ceiling.fma_f32, ceiling.memory * at) for at in x]
         name = f"{ceiling.threads} thread{'s' if ceiling.threads > 1 else ''}"
@@ -55,7 +56,7 @@ def _panel(axis: Any, record: Record, threads: int, results: Sequence[Result]) -
     axis.set_yscale("log", base=2)
     axis.set_xlim(LOWEST * 0.7, HIGHEST)
     _label(axis, places)
-    axis.set_xlabel("operations per byte that must move (FLOP/B); transpose, which has none, at the left edge")
+    axis.set_xlabel("operations per byte that must move (FLOP/B); kernels that have none at the left edge")
     axis.set_ylabel("GFLOP/s")
     axis.set_title(f"{threads} thread{'s' if threads > 1 else ''}")
     axis.grid(True, which="major", color="0.9", zorder=0)
@@ -65,16 +66,19 @@ def _panel(axis: Any, record: Record, threads: int, results: Sequence[Result]) -
 def _label(axis: Any, places: Sequence[tuple[float, Result]]) -> None:
     """Names beside the points; those that would lie on each other are moved apart, and lines lead to them."""
     ordered = sorted(places, key=lambda place: (round(max(place[0], LOWEST), 3), place[1].flops / place[1].seconds))
-    taken: list[tuple[float, float, float, float]] = []
     axis.figure.canvas.draw()
+    spots = []
     for intensity, r in ordered:
         at = max(intensity, LOWEST)
-        rate = at * r.bytes / r.seconds / 1e9
-        x, y = axis.transData.transform((at, rate))
+        spots.append((at, at * r.bytes / r.seconds / 1e9, r))
+    pixels = [axis.transData.transform((at, rate)) for at, rate, _ in spots]
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in pixels]
+    for (at, rate, r), (x, y) in zip(spots, pixels, strict=True):
         dx, dy = _free(taken, x, y, width=6.2 * len(r.row) + 4, height=12)
         axis.annotate(
             r.row, (at, rate), xytext=(dx, dy), textcoords="offset pixels", fontsize=7, va="center", zorder=4,
-            arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2},
+            bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+            arrowprops={"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2},
         )  # fmt: skip
 
 
@@ -85,7 +89,7 @@ def _free(
     offsets = [
         (side, up * height)
         for up in sorted(range(-24, 25), key=abs)
-        for side in (9.0, -9.0 - width, 60.0, -60.0 - width)
+        for side in (9.0, -9.0 - width, 60.0, -60.0 - width, 130.0, 200.0)
     ]
     offsets.sort(key=lambda offset: abs(offset[0] if offset[0] > 0 else offset[0] + width) + 2 * abs(offset[1]))
     for dx, dy in offsets:

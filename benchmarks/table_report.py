@@ -135,9 +135,10 @@ def summary(results: Sequence[Result]) -> str:
     lines = []
     for threads in sorted({r.threads for r in results}):
         here = [r for r in results if r.threads == threads]
-        lines += [f"  {r.row}: {peer} failed: {why}" for r in here for peer, why in r.failed.items()]
+        failed = [f"  failed: {peer}, {r.row}: {why}" for r in here for peer, why in r.failed.items()]
         rated = [(r.ratio, r) for r in here if r.ratio is not None]
         if not rated:
+            lines += failed
             continue
         good, enough = (sum(ratio >= least for ratio, _ in rated) for least in (GOOD, ENOUGH))
         mean = math.exp(sum(math.log(ratio) for ratio, _ in rated) / len(rated))
@@ -150,4 +151,5 @@ def summary(results: Sequence[Result]) -> str:
             f"  {ratio:.2f} {r.row}: {r.best}; {r.share:.0%} of the {r.bound_by} ceiling. {r.limits}"
             for ratio, r in behind
         ]
+        lines += failed
     return "\n".join(lines)
