@@ -30,7 +30,7 @@ MACHINES: Mapping[str, Machine] = MappingProxyType(
             Machine("avx512"),
             Machine("avx2", vector_bytes=32, registers=16),
             Machine("neon", vector_bytes=16),
-            Machine("rvv", vector_bytes=32),
+            Machine("rvv", vector_bytes=16),
         )
     }
 )

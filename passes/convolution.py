@@ -101,7 +101,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> N
     tile = fresh_name(trace.kernel, f"{target}_tile")
     make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
     make(trace, f"place({tile}, reg)")
-    _sum_over_tile(trace, alone(trace, block))
+    _sum_over_tile(trace, alone(trace, (*block, 0)))
     take_trivial_away(trace, block)
     mark_tile(trace, block, channels)
     tried(trace, lambda t: _pack(t, convolution, channels))

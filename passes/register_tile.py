@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dojoir.affine import Affine
 from dojoir.instances import accesses
-from dojoir.ir import Access, Condition, Kernel, Path, Scope, Site, Statement, format_path
+from dojoir.ir import Access, Kernel, Path, Scope, Site, Statement, format_path
 from dojoir.machine import Machine
+from dojoir.marks import constant_bound
 from dojoir.passes.combinators import make, tried
 from dojoir.passes.move import fresh_name
 from dojoir.passes.strides import depends, step_of
 from dojoir.passes.trace import Trace
-from dojoir.sets import sets_of
 
 
 @dataclass(frozen=True)
@@ -64,30 +63,43 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
     return Product(site.path[:-3], site, panels[0].buffer, dims[0]) if len(dims) == 1 else None
 
 
+MOST_COLUMNS = 64
+"""How many columns a tile has at most: so many lanes a scope may have."""
+
+
 def tile_registers(trace: Trace, product: Product, machine: Machine) -> None:
-    """Gives a product its register tile: two vectors of columns, and as many rows as let half of the registers hold
-    the sums. What is left over at the edges stays as it was. Raises IllegalMove where a move of it is refused."""
+    """Gives a product its register tile: as many vectors of columns, and rows, as leave a few registers for the
+    operands. At the edges of the product tiles are cut, by the extents of their scopes. Raises IllegalMove where a
+    move of it is refused."""
     base = product.rows
-    rows = machine.registers // 4
-    size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
-    columns = max(2 * machine.vector_bytes // size, 1)
+    rows, columns = tile_shape(trace, product, machine)
     fuse(trace, product.site.path)
-    _cut(trace, base, rows)
-    if _cut(trace, (*base, 0), columns):
-        make(trace, f"split_scopes({format_path(base)}, 1)")
     place = format_path(base)
     make(trace, f"tile({place}, {place}.0, {rows}, {columns})")
     make(trace, f"swap_scopes({place})")
     packed = tried(trace, lambda t: _pack(t, (*base, 0), product))
     block = (*base, 1 if packed else 0)
-    nest = alone(trace, block)
-    make(trace, f"swap_scopes({format_path((*nest, 0))})")
-    make(trace, f"swap_scopes({format_path(nest)})")
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
-    make(trace, f"stage({format_path(nest)}, {target}, {tile}, inout)")
+    staged = f"stage({format_path((*block, 0))}, {target}, {tile}"
+    begins = tried(trace, f"{staged}, out)")
+    if not begins:  # it adds to what is there
+        make(trace, f"{staged}, inout)")
     make(trace, f"place({tile}, reg)")
+    nest = alone(trace, (*block, 0 if begins else 1))
+    make(trace, f"swap_scopes({format_path((*nest, 0))})")
+    make(trace, f"swap_scopes({format_path(nest)})")
     _mark(trace, block, rows)
+
+
+def tile_shape(trace: Trace, product: Product, machine: Machine) -> tuple[int, int]:
+    """The rows and columns of a tile. An instruction that multiplies and adds needs a load of a row's element, or
+    of a vector of columns, for as many others as the tile has columns or rows: so it is nearly square in registers,
+    with more vectors than fit only where there are few registers."""
+    vectors = 4 if machine.registers >= 32 else 2
+    rows = (machine.registers - vectors - 2) // vectors
+    size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
+    return rows, min(max(vectors * machine.vector_bytes // size, 1), MOST_COLUMNS)
 
 
 def fuse(trace: Trace, path: Path) -> None:
@@ -95,30 +107,16 @@ def fuse(trace: Trace, path: Path) -> None:
     tried(trace, f"to_fma({format_path(path)}, 0)")
 
 
-def _cut(trace: Trace, path: Path, size: int) -> bool:
-    """Cuts a scope where its last full block of `size` iterations ends. Returns whether anything was cut off."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    bound = scope.extent.bounds[0]
-    rest = bound % size
-    if not rest.iterators and sets_of(trace.kernel).always(Condition(rest, "==", Affine.constant(0))):
-        return False
-    make(trace, f"cut({format_path(path)}, {bound // size * size})")
-    return True
-
-
-def alone(trace: Trace, block: Path) -> Path:
-    """Distributes a tile, `i > j > (before, k, after)` in a block, so that the nest of `k` stands alone in it."""
-    kernel = trace.kernel
-    columns = kernel.at((*block, 0, 0))
+def alone(trace: Trace, nest: Path) -> Path:
+    """Distributes a tile, `i > j > (before, k, after)`, so that the nest of `k` stands alone. Returns its place."""
+    columns = trace.kernel.at((*nest, 0))
     assert isinstance(columns, Scope)
     before = next(n for n, node in enumerate(columns.body) if isinstance(node, Scope))
     after = len(columns.body) - before - 1
-    nest = (*block, 0)
     if before:
         make(trace, f"split_scopes({format_path((*nest, 0))}, {before})")
         make(trace, f"split_scopes({format_path(nest)}, 1)")
-        nest = (*block, 1)
+        nest = (*nest[:-1], nest[-1] + 1)
     if after:
         make(trace, f"split_scopes({format_path((*nest, 0))}, 1)")
         make(trace, f"split_scopes({format_path(nest)}, 1)")
@@ -131,7 +129,7 @@ def _mark(trace: Trace, block: Path, rows: int) -> None:
         if path[: len(block)] == block and path != block and isinstance(node, Scope):
             if all(isinstance(child, Statement) for child in node.body):
                 make(trace, f"vectorize({format_path(path)})")
-            elif node.extent.constant is not None and node.extent.constant <= rows:
+            elif 1 <= (constant_bound(node) or 0) <= rows:
                 make(trace, f"unroll({format_path(path)})")
 
 

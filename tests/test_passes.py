@@ -154,7 +154,7 @@ def test_a_machine_gives_the_sizes_of_tiles(target: str) -> None:
     (element,) = pipeline
     assert isinstance(element, Pass)
     trace = element.on(k)
-    rows, columns = {"avx512": (8, 32), "avx2": (4, 16), "neon": (8, 8)}[target]
+    rows, columns = {"avx512": (6, 64), "avx2": (6, 16), "neon": (6, 16)}[target]
     assert f"tile(0, 0.0, {rows}, {columns})" in texts(trace)
     assert runs_right(k, trace, {"N": 9, "M": 35, "K": 3})
 
