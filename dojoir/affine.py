@@ -15,6 +15,7 @@ from math import gcd
 from dojoir.hashing import hash_once
 
 
+@hash_once
 @total_ordering
 @dataclass(frozen=True)
 class SizeVar:
@@ -30,6 +31,7 @@ class SizeVar:
         return self.key < other.key
 
 
+@hash_once
 @total_ordering
 @dataclass(frozen=True)
 class Iter:
@@ -45,6 +47,7 @@ class Iter:
         return self.key < other.key
 
 
+@hash_once
 @total_ordering
 @dataclass(frozen=True)
 class FloorDiv:
@@ -61,6 +64,7 @@ class FloorDiv:
         return self.key < other.key
 
 
+@hash_once
 @total_ordering
 @dataclass(frozen=True)
 class Mod:
@@ -100,10 +104,12 @@ class Affine:
 
     @staticmethod
     def iterator(depth: int) -> Affine:
-        return Affine(((Iter(depth), 1),), 0)
+        return _ITERATORS[depth] if 0 <= depth < len(_ITERATORS) else Affine(((Iter(depth), 1),), 0)
 
     @staticmethod
     def atom(atom: Atom) -> Affine:
+        if isinstance(atom, Iter):
+            return Affine.iterator(atom.depth)
         return Affine(((atom, 1),), 0)
 
     @staticmethod
@@ -224,6 +230,8 @@ class Affine:
     # -- rewriting ---------------------------------------------------------------------------------------
     def substitute(self, replace: Callable[[SizeVar | Iter], Affine]) -> Affine:
         """Every size and iterator replaced by what `replace` gives for it."""
+        if not self.terms:
+            return self
         terms: list[tuple[Atom, int]] = []
         offset = self.offset
         for atom, coefficient in self.terms:
@@ -271,6 +279,10 @@ class Affine:
 
     def __str__(self) -> str:
         return self.format(str)
+
+
+_ITERATORS = tuple(Affine(((Iter(depth), 1),), 0) for depth in range(128))
+"""The iterators of the scopes that there are, once each."""
 
 
 def _signed(text: str, value: int, first: bool) -> str:

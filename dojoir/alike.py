@@ -11,6 +11,7 @@ of a scope, 0 <= i < E for all bounds E, from below:
 - the first iteration by itself (`peel`): i = 0, then i = 1 + j for 0 <= j < E - 1, with E >= 1;
 - later (`shift`): i = j - by for by <= j < E + by, with by >= 0, or back;
 - in a window (`skew`): i = j - by for those j of a range that holds them all with by <= j < E + by, by >= 0;
+- by its body alone, if it runs once (`once`): i = 0;
 - a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
 
 Two trees that match run one sequence of statement instances, so that all that the checker asks holds of the one
@@ -121,7 +122,7 @@ class _Match:
             case Scope():
                 bounds = substitute_extent(old.extent, place.replace).bounds
                 for rule in (self._same, self._blocks, self._ranges, self._peeled, self._shifted,
-                             self._windowed, self._collapsed, self._equal):  # fmt: skip
+                             self._windowed, self._collapsed, self._once, self._equal):  # fmt: skip
                     taken = rule(old, bounds, new, first, place)
                     if taken:
                         return (taken,)
@@ -239,6 +240,15 @@ class _Match:
                 inside = _Place((*place.around, new[0]), values)
                 return int(self.nodes(child.body, body, first, inside))
         return 0
+
+    def _once(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        count = len(old.body)
+        if bounds != (ONE,) or len(new) < count:
+            return 0
+        alone = replace(place, values=(*place.values, ZERO))
+        return count if self.nodes(old.body, new[:count], first, alone) else 0
 
     def _equal(
         self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place

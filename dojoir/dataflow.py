@@ -39,6 +39,7 @@ from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
 from dojoir.quick import is_plain, keeps_order
+from dojoir.refilled import reads_no_more
 from dojoir.refuted import is_refuted
 from dojoir.sampled import shares_too_much
 from dojoir.sets import sets_of
@@ -109,11 +110,13 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
 
 
 class Answer(NamedTuple):
-    """Whether a rewrite is legal, and whether that follows from what changed, what is around it, and the buffers
-    used there (their declarations, and whether anything else uses them) alone."""
+    """Whether a rewrite is legal; whether that follows from what changed, what is around it, and the buffers used
+    there (their declarations, and whether anything else uses them) alone; and whether it follows from a slice, or
+    from those children of the kernel that it changed."""
 
     legal: bool
     local: bool
+    sliced: bool
 
 
 def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
@@ -132,21 +135,33 @@ _answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], Answer] = Memo(2048)
 
 
 def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
-    if instances.backward or instances.rule is not None:
-        return Answer(bool(compare(before, after, instances, step_limit)), False)
+    if instances.rule is not None:
+        return Answer(bool(compare(before, after, instances, step_limit)), False, False)
     try:
         with limited(step_limit):
+            if instances.backward:
+                return _taken_back(before, after, instances, step_limit)
             if not _first(_form(before, after, instances)):
-                return Answer(False, False)
+                return Answer(False, False, False)
             if _is_same_tree(before, after, instances):
-                if before.buffers != after.buffers and goes_wrong(before, after, instances):
-                    return Answer(False, False)
+                marked = before.buffers == after.buffers
+                if not marked and goes_wrong(before, after, instances):
+                    return Answer(False, False, True)
                 if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
-                    return Answer(False, False)
-                return Answer(bool(_first(_refusals(before, after, instances))), before.buffers == after.buffers)
+                    return Answer(False, False, True)
+                return Answer(bool(_first(_refusals(before, after, instances))), marked, True)
             return _by_slice(before, after, instances, step_limit)
     except StepLimitReached:
-        return Answer(False, False)
+        return Answer(False, False, False)
+
+
+def _taken_back(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
+    """The answer for a backward map. What is seen from the text to run as the other does is well-formed as that
+    is."""
+    forth = instances.forth(before, after)
+    if _first(_form(*forth)) and is_plain(*forth):
+        return Answer(bool(_first([_declarations(before, after), _marks(after)])), False, True)
+    return Answer(bool(compare(before, after, instances, step_limit)), False, False)
 
 
 def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
@@ -160,12 +175,15 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
         found = _Meaning(True if plain else _meaning_of(part) if part is not None else None, plain)
         if part is not None:
             _meanings.put(key, found)
-        if plain:
-            return Answer(bool(_first([_marks(after)])), True)
-    if part is None or found.kept is None:
-        return Answer(_of_the_whole(before, after, instances), False)
-    kept = found.kept and all(is_written(after, after.buffer(name)) for name in part.filled)
-    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept)
+    if part is None or change is None or found.kept is None:
+        if found.plain:
+            return Answer(bool(_first([_marks(after)])), True, False)
+        return Answer(_of_the_whole(before, after, instances), False, False)
+    if not found.kept:
+        return Answer(False, False, True)
+    known = all(reads_no_more(before, after, change, name) for name in part.filled)
+    kept = known or all(is_written(after, after.buffer(name)) for name in part.filled)
+    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, known)
 
 
 class _Meaning(NamedTuple):
@@ -263,13 +281,15 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
     if (before.sizes, before.facts, before.fp) != (after.sizes, after.facts, after.fp):
         return refuse("changed-header", "the sizes, facts or fp mode of the kernel would change", before)
+    if before.buffers == after.buffers:
+        return None
     for old in before.arguments:
         new = next((b for b in after.arguments if b.name == old.name), None)
         if new is None or replace(new, stream=old.stream) != old:
             return refuse("changed-argument", f"the argument `{old.name}` would change", before)
     if len(after.arguments) != len(before.arguments):
         return refuse("changed-argument", "the kernel would have another argument", before)
-    error = prove_storage(after) if before.buffers != after.buffers else None
+    error = prove_storage(after)
     return Verdict("illegal", error) if error is not None else None
 
 

@@ -319,6 +319,11 @@ class Kernel:
     def _buffers(self) -> dict[str, Buffer]:
         return {buffer.name: buffer for buffer in self.buffers}
 
+    @cached_property
+    def declared(self) -> frozenset[str]:
+        """The names of its sizes and buffers."""
+        return frozenset((*(size.name for size in self.sizes), *self._buffers))
+
     @property
     def arguments(self) -> tuple[Buffer, ...]:
         """The buffers that a call takes, in declared order: in, out and inout."""
@@ -418,7 +423,7 @@ class Kernel:
             if not deeper:
                 return (*nodes[:i], *new, *nodes[i + 1 :])
             assert not isinstance(node, Statement)
-            return (*nodes[:i], replace(node, body=visit(node.body, tuple(deeper))), *nodes[i + 1 :])
+            return (*nodes[:i], with_body(node, visit(node.body, tuple(deeper))), *nodes[i + 1 :])
 
         return self.evolve(body=visit(self.body, path))
 
@@ -506,53 +511,73 @@ def substitute_iterators(mapping: Mapping[int, Affine]) -> Replace:
 
 
 def substitute_access(access: Access, new: Replace) -> Access:
-    return Access(
-        access.buffer,
-        tuple(substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices),
-        access.loc,
+    indices = tuple(
+        substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices
     )
+    return access if _are(indices, access.indices) else Access(access.buffer, indices, access.loc)
 
 
 def substitute_expr(expr: Expr, new: Replace) -> Expr:
     match expr:
-        case Const():
-            return expr
-        case Index(affine):
-            return index_value(affine.substitute(new))
         case Access():
             return substitute_access(expr, new)
         case Op(name, args, loc):
-            return make_op(name, tuple(substitute_expr(arg, new) for arg in args), loc)
+            changed = tuple(substitute_expr(arg, new) for arg in args)
+            return expr if _are(changed, args) else make_op(name, changed, loc)
         case Cast(dtype, arg, loc):
-            return Cast(dtype, substitute_expr(arg, new), loc)
+            value = substitute_expr(arg, new)
+            return expr if value is arg else Cast(dtype, value, loc)
+        case Index(affine):
+            moved = affine.substitute(new)
+            return expr if moved is affine else index_value(moved)
+        case Const():
+            return expr
 
 
 def substitute_condition(condition: Condition, new: Replace) -> Condition:
-    return replace(condition, left=condition.left.substitute(new), right=condition.right.substitute(new))
+    left, right = condition.left.substitute(new), condition.right.substitute(new)
+    if left is condition.left and right is condition.right:
+        return condition
+    return Condition(left, condition.relation, right, condition.loc)
 
 
 def substitute_extent(extent: Extent, new: Replace) -> Extent:
-    return replace(extent, bounds=tuple(bound.substitute(new) for bound in extent.bounds))
+    bounds = tuple(bound.substitute(new) for bound in extent.bounds)
+    return extent if _are(bounds, extent.bounds) else Extent(bounds, extent.loc)
 
 
 def substitute(node: Node, new: Replace) -> Node:
-    """The node with every size and iterator in it replaced. Depths are absolute, so a caller that moves the
-    node deeper or shallower replaces the iterators of the scopes inside it as well."""
+    """The node with every size and iterator in it replaced; the very node where that changes nothing. Depths are
+    absolute, so a caller that moves the node deeper or shallower replaces the iterators of the scopes inside it as
+    well."""
     match node:
         case Statement(target, op, value, loc):
-            return Statement(substitute_access(target, new), op, substitute_expr(value, new), loc)
+            moved, result = substitute_access(target, new), substitute_expr(value, new)
+            return node if moved is target and result is value else Statement(moved, op, result, loc)
         case Scope():
-            return replace(
-                node,
-                extent=substitute_extent(node.extent, new),
-                body=tuple(substitute(child, new) for child in node.body),
-            )
+            extent = substitute_extent(node.extent, new)
+            body = tuple(substitute(child, new) for child in node.body)
+            if extent is node.extent and _are(body, node.body):
+                return node
+            return Scope(extent, body, node.marks, node.label, node.loc, hints=node.hints)
         case Guard():
-            return replace(
-                node,
-                conditions=tuple(substitute_condition(c, new) for c in node.conditions),
-                body=tuple(substitute(child, new) for child in node.body),
-            )
+            conditions = tuple(substitute_condition(c, new) for c in node.conditions)
+            body = tuple(substitute(child, new) for child in node.body)
+            if _are(conditions, node.conditions) and _are(body, node.body):
+                return node
+            return Guard(conditions, body, node.loc)
+
+
+def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    """Whether two tuples of one length hold the same objects."""
+    return all(a is b for a, b in zip(some, others, strict=True))
+
+
+def with_body(node: Scope | Guard, body: tuple[Node, ...]) -> Scope | Guard:
+    """A node with other children."""
+    if isinstance(node, Guard):
+        return Guard(node.conditions, body, node.loc)
+    return Scope(node.extent, body, node.marks, node.label, node.loc, hints=node.hints)
 
 
 def expr_accesses(expr: Expr) -> Iterator[Access]:

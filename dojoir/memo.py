@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -11,31 +10,27 @@ V = TypeVar("V")
 
 
 class Memo(Generic[K, V]):
-    """What was found for the last `size` keys that were asked for, in this thread. None is no answer."""
+    """What was found for the last `size` new keys, in this thread. None is no answer."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._local = threading.local()
 
-    def _kept(self) -> OrderedDict[K, V]:
+    def _kept(self) -> dict[K, V]:
         try:
-            found: OrderedDict[K, V] = self._local.kept
+            found: dict[K, V] = self._local.kept
         except AttributeError:
-            found = self._local.kept = OrderedDict()
+            found = self._local.kept = {}
         return found
 
     def get(self, key: K) -> V | None:
-        kept = self._kept()
-        found = kept.get(key)
-        if found is not None:
-            kept.move_to_end(key)
-        return found
+        return self._kept().get(key)
 
     def put(self, key: K, value: V) -> V:
         kept = self._kept()
         kept[key] = value
         if len(kept) > self._size:
-            kept.popitem(last=False)
+            del kept[next(iter(kept))]
         return value
 
     def clear(self) -> None:

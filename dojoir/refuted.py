@@ -50,8 +50,10 @@ def _breaks_a_value(before: Kernel, after: Kernel, instances: InstanceMap, chang
     old, new = sets_of(before), sets_of(after)
     written = {before.sites[k].statement.target.buffer for k in change.were}
     read = {a.buffer for k in change.were for a in accesses(before.sites[k].statement)[1:]}
-    when = stand_for(after, instances, change.are).reverse()
-    when = when.apply_range(new.map(*(new.schedule_text(k) for k in change.are)))
+    stands_for = stand_for(after, instances, change.are)
+    if not stands_for.is_injective():  # a value may come from any of the instances that stand for one
+        return False
+    when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in change.are)))
     readers = _readers(old, change.were)
     for buffer in sorted(written & read):
         values = flow_of(old, buffer, before.fp == "strict").sources

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from dojoir.affine import Affine
 from dojoir.ir import (
     Access,
     Cast,
+    Condition,
     Const,
     Expr,
     Extent,
@@ -20,6 +20,7 @@ from dojoir.ir import (
     Statement,
     index_value,
     make_op,
+    with_body,
 )
 
 Rename = Callable[[Access], Access]
@@ -31,7 +32,7 @@ def map_accesses(node: Node, new: Rename) -> Node:
         case Statement(target, op, value, loc):
             return Statement(_access(target, new), op, _expr(value, new), loc)
         case Scope() | Guard():
-            return replace(node, body=tuple(map_accesses(child, new) for child in node.body))
+            return with_body(node, tuple(map_accesses(child, new) for child in node.body))
 
 
 def _expr(expr: Expr, new: Rename) -> Expr:
@@ -78,9 +79,8 @@ def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = F
             return Statement(access(target), op, expr(value))
         case Scope(extent, body):
             bounds = tuple(map(new, extent.bounds))
-            return replace(
-                node, extent=Extent(bounds), body=tuple(map_indices(child, new, constants) for child in body)
-            )
+            inner = tuple(map_indices(child, new, constants) for child in body)
+            return Scope(Extent(bounds), inner, node.marks, node.label, node.loc, hints=node.hints)
         case Guard(conditions, body):
-            sides = tuple(replace(c, left=new(c.left), right=new(c.right)) for c in conditions)
+            sides = tuple(Condition(new(c.left), c.relation, new(c.right), c.loc) for c in conditions)
             return Guard(sides, tuple(map_indices(child, new, constants) for child in body))

@@ -24,6 +24,7 @@ from dojoir.bounds import prove_bounds
 from dojoir.change import Change
 from dojoir.instances import InstanceMap, Origin, accesses, identity
 from dojoir.ir import Access, Buffer, Condition, Extent, Kernel, Node, Scope, Statement
+from dojoir.refilled import reads_no_more
 from dojoir.rename import map_accesses
 from dojoir.sets import KernelSets, sets_of
 from dojoir.written import comes_and_goes, is_written
@@ -40,7 +41,7 @@ def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change:
         if len(change.new) == 1 + filled + drained:
             found = _staging(before, after, change, filled, drained)
             if found is not None and _fits(after, found) and _stands_for_itself(before, instances, change, found):
-                return _stays_inside(after, change, found) and _has_values(after, change, found)
+                return _stays_inside(after, change, found) and _has_values(before, after, change, found)
     return False
 
 
@@ -152,13 +153,13 @@ def _in_box(sets: KernelSets, number: int, access: Access, found: _Staging) -> b
     )
 
 
-def _has_values(after: Kernel, change: Change, found: _Staging) -> bool:
+def _has_values(before: Kernel, after: Kernel, change: Change, found: _Staging) -> bool:
     """Whether all that is read, of the array by the first copy and of the copy, has been written."""
     if not found.filled:
         return comes_and_goes(after, found.copy)
     if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):
         return False
-    return is_written(after, found.array)
+    return reads_no_more(before, after, change, found.array.name) or is_written(after, found.array)
 
 
 def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:
@@ -167,5 +168,6 @@ def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:
         if len(change.new) == 1 + filled + drained:
             found = _staging(before, after, change, filled, drained)
             if found is not None and prove_bounds(after, [change.are[0]]) is None:
-                return not is_written(after, found.array)
+                written = reads_no_more(before, after, change, found.array.name) or is_written(after, found.array)
+                return not written
     return False

@@ -11,6 +11,7 @@ from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
 from dojoir.passes.locality import Neighbourhood, neighbourhood
 from dojoir.passes.move import Move, Refusal, Rewrite
+from dojoir.passes.panes import Question, question
 from dojoir.passes.places import located
 from dojoir.passes.refusals import compared, refused
 from dojoir.wellformed import prove
@@ -24,6 +25,9 @@ _sound: Memo[Kernel, bool] = Memo(2048)
 
 _local: Memo[tuple[Neighbourhood, int], bool] = Memo(16384)
 """What was found of moves that look at nothing but their neighbourhood."""
+
+_paned: Memo[tuple[Question, int], bool] = Memo(16384)
+"""What was found of moves that look at nothing but their pane."""
 
 
 def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
@@ -98,6 +102,9 @@ def _examine(
     if place is not None and _local.get((place, step_limit)):
         _keep(kernel, move, step_limit, done)
         return done, LEGAL
+    if answer(kernel, done.kernel, done.instances, step_limit).legal:
+        _keep(kernel, move, step_limit, done)
+        return done, LEGAL
     verdict = compare(kernel, done.kernel, done.instances, step_limit)
     if verdict:
         _keep(kernel, move, step_limit, done)
@@ -115,16 +122,22 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     found = _local.get((place, step_limit)) if place is not None else None
     if found is not None:
         return found
+    asked = question(kernel, move)
+    found = _paned.get((asked, step_limit)) if asked is not None else None
+    if found is not None:
+        return found
     try:
         done = move.rewrite(kernel)
     except (Refusal, ArgumentError):
-        legal, local = False, True
+        legal, local, sliced = False, True, True
     else:
-        legal, local = answer(kernel, done.kernel, done.instances, step_limit)
+        legal, local, sliced = answer(kernel, done.kernel, done.instances, step_limit)
         if legal:
             _keep(kernel, move, step_limit, done)
     if place is not None and local:
         _local.put((place, step_limit), legal)
+    if asked is not None and sliced:
+        _paned.put((asked, step_limit), legal)
     return legal
 
 

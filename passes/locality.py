@@ -11,8 +11,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from dojoir.errors import ArgumentError
+from dojoir.hashing import hash_once
 from dojoir.instances import accesses
-from dojoir.ir import Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
+from dojoir.ir import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Scope, Size, Statement
 from dojoir.memo import Memo
 from dojoir.passes.move import Move
 from dojoir.passes.staging import Stage
@@ -27,17 +28,20 @@ LOCAL = frozenset(
 """The moves that rewrite the node at their first place, wherever it is, by what is in it and the scopes around."""
 
 
+@hash_once
 @dataclass(frozen=True)
-class Neighbourhood:
-    """All that an answer of the checker about a local move follows from, if it is `local` (`dataflow.Answer`)."""
+class Surroundings:
+    """A node, and all that an answer about it which is `local` (`dataflow.Answer`) follows from besides."""
 
-    name: str
-    arguments: tuple[Hashable, ...]
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]
     node: Node
     buffers: tuple[tuple[Buffer, bool, bool], ...]
     """Those used in the node; whether they are used elsewhere, and whether several operators accumulate there."""
+
+
+Neighbourhood = tuple[str, int, tuple[Hashable, ...], Surroundings]
+"""A local move: its name, the number of its places, its other arguments, and what is around the first place."""
 
 
 def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
@@ -49,6 +53,23 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
         path = kernel.path(places[0])
     except ArgumentError:
         return None
+    here = _places.get((kernel, path))
+    if here is None:
+        found = _surroundings(kernel, path)
+        if found is not None:
+            known = _known.get(found)
+            found = known if known is not None else _known.put(found, found)
+        here = _places.put((kernel, path), (found,))
+    return (move.name, len(places), tuple(_others(move)), here[0]) if here[0] is not None else None
+
+
+_places: Memo[tuple[Kernel, Path], tuple[Surroundings | None]] = Memo(1024)
+
+_known: Memo[Surroundings, Surroundings] = Memo(4096)
+"""One object for all that are equal, so that they are compared once."""
+
+
+def _surroundings(kernel: Kernel, path: Path) -> Surroundings | None:
     around: list[Extent | tuple[Condition, ...]] = []
     nodes = kernel.body
     for child in path[:-1]:
@@ -60,9 +81,7 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
     node = nodes[path[-1]]
     inside, everywhere = _uses((node,)), _uses(kernel.body)
     mixed = sets_of(kernel).mixed
-    return Neighbourhood(
-        move.name,
-        (len(places), *_others(move)),
+    return Surroundings(
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(around),
         node,
