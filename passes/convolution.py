@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from dojoir.affine import Affine
 from dojoir.instances import accesses
-from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, expr_accesses, format_path
 from dojoir.machine import Machine
 from dojoir.marks import constant_bound
 from dojoir.passes.combinators import make, tried
@@ -114,6 +114,17 @@ def _sum_over_tile(trace: Trace, nest: Path) -> None:
     levels = levels_outside(trace.kernel, lanes, frozenset({depth - 1, depth}))
     make(trace, f"sink_scope({format_path(lanes)}, {levels})")
     make(trace, f"sink_scope({format_path(nest)}, {levels})")
+    if levels > 1 and _asks_the_same(trace.kernel, nest):
+        tried(trace, f"sink_scope({format_path(nest)}, {levels - 1})")
+
+
+def _asks_the_same(kernel: Kernel, path: Path) -> bool:
+    """Whether there are conditions inside a scope, and its iterations do not change any of them: then those are
+    found out once for all of it, if it goes inside of the scopes that do."""
+    depth = kernel.depth_of(path)
+    guards = [node for own, node in kernel.walk() if own[: len(path)] == path and isinstance(node, Guard)]
+    sides = [side for guard in guards for c in guard.conditions for side in (c.left, c.right)]
+    return bool(guards) and not any(depth in side.iterators for side in sides)
 
 
 def goes_outside(node: Node, tile: frozenset[int]) -> bool:
@@ -167,10 +178,14 @@ def mark_tile(trace: Trace, block: Path, channels: int) -> None:
 
 
 def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
-    """Copies the filters with the channels of a tile side by side, once for the whole nest."""
+    """Copies the filters once for the whole nest: the channels of a tile side by side, and all else in the order in
+    which it is read."""
     name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
     make(trace, f"stage({convolution.channels[0]}, {convolution.filters}, {name}, in)")
     make(trace, f"split_dim({name}, {convolution.channel_dim}, {channels})")
     inner = convolution.channel_dim + 1
-    order = [d for d in range(len(trace.kernel.buffer(name).dims)) if d != inner]
+    reads = (access for site in trace.kernel.sites for access in expr_accesses(site.statement.value))
+    read = next(access for access in reads if access.buffer == name)
+    depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
+    order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)
     make(trace, f"reorder_dims({name}, {', '.join(map(str, [*order, inner]))})")

@@ -12,6 +12,7 @@ from dojoir.machine import Machine, machine_named
 from dojoir.marks import constant_bound
 from dojoir.passes.combinators import every, make, tried
 from dojoir.passes.convolution import convolutions, tile_channels
+from dojoir.passes.guards import RemoveGuard
 from dojoir.passes.move import BufferName, Move, Word, fresh_name
 from dojoir.passes.register_tile import products, tile_registers
 from dojoir.passes.simplify import delete_dead, join_all
@@ -37,7 +38,7 @@ SCALAR_LIKE = 16
 def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     """Makes a decent kernel for a CPU of any input, by these rules in this order, each where it is legal:
 
-    1. delete dead temporaries, fuse adjacent scopes;
+    1. delete dead temporaries and conditions that always hold, fuse adjacent scopes;
     2. give products of matrices, convolutions and windows a register tile, with the shared panel or the filters
        packed, and let sums of rows go through the rows as they lie in memory;
     3. collapse what needs no storage, put small temporaries into registers;
@@ -75,6 +76,7 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     """
     machine = target if isinstance(target, Machine) else machine_named(target)
     delete_dead(trace)
+    every(_guards)(trace)
     join_all(trace)
     for product in reversed(list(products(trace.kernel))):
         tried(trace, partial(tile_registers, product=product, machine=machine))
@@ -92,6 +94,11 @@ def default_schedule(trace: Trace, target: Machine | str = "llvm") -> None:
     if machine.cores != 1:
         for i in range(len(trace.kernel.body)):
             _cores(trace, (i,), machine.cores)
+
+
+def _guards(kernel: Kernel) -> Iterator[Move]:
+    """Those inside before those around them: the places of others stay as they are."""
+    yield from reversed(list(RemoveGuard.candidates(kernel)))
 
 
 def _collapsible(kernel: Kernel) -> Iterator[Move]:
