@@ -4,7 +4,7 @@
 // out y: f32[N, D]
 //
 // Returns 0 when done, 2 when an index of w[ids[{0}], {1}] was out of bounds.
-// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -mno-avx512f -ffp-contract=off -fno-math-errno -fopenmp
 
 #include <immintrin.h>
 #include <stdbool.h>

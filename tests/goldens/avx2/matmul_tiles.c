@@ -6,7 +6,7 @@
 // tmp t: f32[N~, M~, 4, 16] reg
 //
 // Returns 0 when done.
-// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -mno-avx512f -ffp-contract=off -fno-math-errno -fopenmp
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 // out y: f32[N]
 //
 // Returns 0 when done.
-// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -mno-avx512f -ffp-contract=off -fno-math-errno -fopenmp
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 // tmp s: f32[N~]
 //
 // Returns 0 when done, 1 when memory ran out.
-// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -ffp-contract=off -fno-math-errno -fopenmp
+// Compile with: cc -std=c11 -O3 -mavx2 -mf16c -mfma -mno-avx512f -ffp-contract=off -fno-math-errno -fopenmp
 
 #include <immintrin.h>
 #include <math.h>
@@ -195,20 +195,20 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             __m256 s_sum3 = _mm256_set1_ps(-0.0f);
             for (int64_t i1 = 0; i1 < rest2; i1 += 32) {  // M : v @i1
                 const __m256 x4 = _mm256_loadu_ps(&x[i0 * M + i1]);
-                _mm256_storeu_ps(&e[i1], exp_f32x8(_mm256_sub_ps(x4, _mm256_set1_ps(m))));
+                const __m256 e0 = exp_f32x8(_mm256_sub_ps(x4, _mm256_set1_ps(m)));
+                _mm256_storeu_ps(&e[i1], e0);
                 const __m256 x5 = _mm256_loadu_ps(&x[i0 * M + i1 + 8]);
-                _mm256_storeu_ps(&e[i1 + 8], exp_f32x8(_mm256_sub_ps(x5, _mm256_set1_ps(m))));
+                const __m256 e1 = exp_f32x8(_mm256_sub_ps(x5, _mm256_set1_ps(m)));
+                _mm256_storeu_ps(&e[i1 + 8], e1);
                 const __m256 x6 = _mm256_loadu_ps(&x[i0 * M + i1 + 16]);
-                _mm256_storeu_ps(&e[i1 + 16], exp_f32x8(_mm256_sub_ps(x6, _mm256_set1_ps(m))));
+                const __m256 e2 = exp_f32x8(_mm256_sub_ps(x6, _mm256_set1_ps(m)));
+                _mm256_storeu_ps(&e[i1 + 16], e2);
                 const __m256 x7 = _mm256_loadu_ps(&x[i0 * M + i1 + 24]);
-                _mm256_storeu_ps(&e[i1 + 24], exp_f32x8(_mm256_sub_ps(x7, _mm256_set1_ps(m))));
-                const __m256 e0 = _mm256_loadu_ps(&e[i1]);
+                const __m256 e3 = exp_f32x8(_mm256_sub_ps(x7, _mm256_set1_ps(m)));
+                _mm256_storeu_ps(&e[i1 + 24], e3);
                 s_sum0 = _mm256_add_ps(s_sum0, e0);
-                const __m256 e1 = _mm256_loadu_ps(&e[i1 + 8]);
                 s_sum1 = _mm256_add_ps(s_sum1, e1);
-                const __m256 e2 = _mm256_loadu_ps(&e[i1 + 16]);
                 s_sum2 = _mm256_add_ps(s_sum2, e2);
-                const __m256 e3 = _mm256_loadu_ps(&e[i1 + 24]);
                 s_sum3 = _mm256_add_ps(s_sum3, e3);
             }
             s += reduce_add_f32x8(_mm256_add_ps(_mm256_add_ps(s_sum0, s_sum2),
