@@ -24,7 +24,7 @@ STRIPS = ("strips", "open strips")
 
 def print_simd(program: Program, isa: Isa) -> str:
     """`program`, lowered for `isa.target`, as one C11 source file with intrinsics; as `print_c` gives it else."""
-    legal = name_loads(to_instructions(in_registers(in_pieces(program, isa)), isa))
+    legal = name_loads(to_instructions(in_registers(in_pieces(program, isa)), isa), isa.least_bits)
     return printed(legal, SimdDialect(VectorSpelling(isa), isa, _carried(legal)))
 
 
@@ -60,7 +60,9 @@ class VectorStatements(Statements):
             yield from super()._for(loop, around)
             return
         own = {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, Declare)}
-        assigned = {stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, Assign)}
+        assigned = {
+            stmt.var.name for stmt in statements(loop.body) if isinstance(stmt, Assign) and stmt.var.type.lanes > 1
+        }
         inside = replace(self, values=replace(self.values, vl="vl"), kept=frozenset(assigned - own))
         body = list(inside.block(loop.body, around))
         if not body:

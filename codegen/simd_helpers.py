@@ -69,6 +69,21 @@ def across(isa: Isa, name: str, op: str, kind: Type) -> str:
     return _function(isa, f"all lanes of a: {op}", result, name, [f"{isa.type_name(kind)} a"], lines)
 
 
+_REDUCED = {"add": "the sum of the lanes", "max": "the largest lane", "min": "the smallest lane"}
+
+
+def reduction(isa: Isa, name: str, op: str, kind: Type) -> str:
+    """A function around the instructions that combine all lanes, where they are many."""
+    nan, _, value = _filled(isa, f"reduce_{op}", kind, a="a").rpartition(" ? NAN : ")
+    lines = [f"if ({nan})", "    return NAN;"] if nan else []
+    first, _, rest = value.partition(", ")
+    lines += [f"return {first},", f"        {rest};"]
+    base = op.partition("_")[0]
+    remark = _REDUCED.get(base, f"all lanes of a: {base}") + (", NaN if there is one" if nan else "")
+    result = C_TYPES[kind.dtype.name]
+    return _function(isa, remark, result, name, [f"{isa.type_name(kind)} a"], lines)
+
+
 def numbers(isa: Isa, name: str, type: Type, listed: Sequence[str]) -> str:
     """A function that gives a vector of these numbers."""
     lines = [

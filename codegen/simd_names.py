@@ -1,15 +1,18 @@
 """Names for what vector statements load, as a person writes them: once, before it is used, and used again as long
-as nothing was stored there."""
+as nothing was stored there. What is stored and read again has a name as well, and is not loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from dojoir.codegen.arith import known
 from dojoir.codegen.lir import (
     Allocate,
     Assign,
+    Binary,
     Comment,
+    Const,
     Declare,
     Fail,
     Fence,
@@ -32,17 +35,21 @@ from dojoir.codegen.lir_walk import parts, rebuilt, rebuilt_instruct, statements
 from dojoir.codegen.simd_pieces import rebuilt_store
 
 
-def name_loads(program: Program) -> Program:
-    """The program with a name for each vector that a larger expression loads."""
-    namer = _Namer(set(_names(program)))
+def name_loads(program: Program, least_bits: int) -> Program:
+    """The program with a name for each vector that a larger expression loads. Vectors of fewer than `least_bits` do
+    not fill a register."""
+    constants = {stmt.var.name for stmt in statements(program.body) if isinstance(stmt, Let)}
+    namer = _Namer(set(_names(program)), frozenset(constants), least_bits)
     return replace(program, body=namer.block(program.body))
 
 
 @dataclass
 class _Namer:
-    """Names the loads of one program; `used` are the names that there are."""
+    """Names the loads of one program; `used` are the names that there are, `constants` those that never change."""
 
     used: set[str]
+    constants: frozenset[str]
+    least_bits: int
 
     def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return tuple(self._run(body))
@@ -50,7 +57,7 @@ class _Namer:
     def _run(self, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         held: dict[Load | Splat, Var] = {}
         repeated = _repeated(body)
-        for stmt in body:
+        for number, stmt in enumerate(body):
             found: list[Let] = []
 
             def named(value: Value, held: dict[Load | Splat, Var] = held, found: list[Let] = found) -> Value:
@@ -83,8 +90,15 @@ class _Namer:
                 case Store(buffer):
                     new = rebuilt_store(stmt, inside)
                     yield from found
+                    again = self._read_again(stmt, body[number + 1 :])
+                    if again is not None and not isinstance(new.value, Var):
+                        kept = Var(new.value.type, self._fresh(buffer))
+                        yield Let(kept, new.value)
+                        new = replace(new, value=kept)
                     yield new
-                    self._forget(held, set(), {buffer})
+                    self._forget(held, set(), {buffer}, stmt)
+                    if again is not None and isinstance(new.value, Var):
+                        held[again] = new.value
                 case Fail(condition, status):
                     new = Fail(inside(condition), status)
                     yield from found
@@ -109,6 +123,26 @@ class _Namer:
                 case Allocate() | Comment() | Fence() | Prefetch():
                     yield stmt
 
+    def _read_again(self, store: Store, after: tuple[Stmt, ...]) -> Load | None:
+        """The load of what was stored in whole registers, where a statement right behind it makes one."""
+        kind, value = store.value.type, store.value
+        whole = kind.lanes > 1 and kind.dtype.kind != "b" and kind.lanes * kind.dtype.bits >= self.least_bits
+        changes = isinstance(value, Var) and value.name not in self.constants
+        if store.mask is not None or store.streaming or changes or not whole:
+            return None
+        load = Load(kind, store.buffer, store.offset, store.stride)
+        needed = {part.name for part in parts(load) if isinstance(part, Var)}
+        for stmt in after:
+            if not isinstance(stmt, Let | Declare | Assign | Store):
+                return None
+            if any(part == load for read in values(stmt) for part in parts(read)):
+                return load
+            if isinstance(stmt, Assign) and stmt.var.name in needed:
+                return None
+            if isinstance(stmt, Store) and not _is_apart(load, stmt):
+                return None
+        return None
+
     def _forget_inside(self, held: dict[Load | Splat, Var], stmt: Stmt) -> None:
         inside = tuple(statements((stmt,)))
         assigned = {inner.var.name for inner in inside if isinstance(inner, Assign)}
@@ -120,9 +154,14 @@ class _Namer:
                 stored |= buffers
         self._forget(held, assigned, stored)
 
-    def _forget(self, held: dict[Load | Splat, Var], variables: set[str], buffers: set[str]) -> None:
-        """Forgets what was loaded from `buffers`, or from where `variables` said."""
+    def _forget(
+        self, held: dict[Load | Splat, Var], variables: set[str], buffers: set[str], store: Store | None = None
+    ) -> None:
+        """Forgets what was loaded from `buffers`, unless it lies apart from what `store` changes, or from where
+        `variables` said."""
         for load in list(held):
+            if store is not None and isinstance(load, Load) and _is_apart(load, store):
+                continue
             read = {part.name for part in parts(load) if isinstance(part, Var)}
             touched = {part.buffer for part in parts(load) if isinstance(part, Load)}
             if read & variables or touched & buffers:
@@ -135,6 +174,27 @@ class _Namer:
             n += 1
         self.used.add(name)
         return name
+
+
+def _is_apart(load: Load, store: Store) -> bool:
+    """Whether a load of a row of elements surely reads none that a store of a row changes."""
+    if load.buffer != store.buffer:
+        return all(part.buffer != store.buffer for part in parts(load.offset) if isinstance(part, Load))
+    strides = (load.stride, store.stride)
+    if any(stride is not None and known(stride) != 1 for stride in strides):
+        return False
+    (base, first), (other, second) = _offset(load.offset), _offset(store.offset)
+    if base != other or base.type.lanes > 1:
+        return False
+    return first + load.type.lanes <= second or second + store.value.type.lanes <= first
+
+
+def _offset(value: Value) -> tuple[Value, int]:
+    """An offset without the constant that is added last, and that."""
+    match value:
+        case Binary(_, "add", left, Const(_, number)):
+            return left, int(number)
+    return value, 0
 
 
 def _repeated(body: tuple[Stmt, ...]) -> frozenset[Value]:

@@ -248,10 +248,12 @@ class VectorValues(Values):
         kind = arg.type
         if kind.dtype.kind == "b":
             return self.operation({"or": "any", "and": "all"}[op], self._kind(arg), self.text(arg))
-        if self.isa.has(f"reduce_{op}", kind):
+        has = self.isa.has(f"reduce_{op}", kind)
+        if has and not self.isa.vl:
             return self.operation(f"reduce_{op}", kind, self.text(arg))
         name = f"reduce_{op}_{self.isa.label(kind)}"
-        self.helpers.setdefault(name, simd_helpers.across(self.isa, name, op, kind))
+        make = simd_helpers.reduction if has else simd_helpers.across
+        self.helpers.setdefault(name, make(self.isa, name, op, kind))
         return Text(f"{name}({', '.join([self.text(arg).text, *self._given_vl(kind)])})")
 
     # -- memory ----------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_library_kernels(target: str, tmp_path: Path) -> None:
     wrong = list(everywhere.differences(target, found, tmp_path, counts))
     assert not wrong, "\n\n".join(wrong)
     assert len(counts) == len(LENGTHS[target])
-    assert set(counts.values()) == {4 * len(kernels.names())}
+    assert min(counts.values()) >= 4 * len(kernels.names())
 
 
 def test_random_kernels(target: str, tmp_path: Path) -> None:
@@ -100,3 +100,26 @@ def test_the_index_check_of_a_gather(target: str) -> None:
         compiled.run({"ids": ids, "w": weights})
     ids[1] = 2
     assert compiled.run({"ids": ids, "w": weights})["y"].tolist() == [[1.0] * 4] * 2
+
+
+GUARDED_SUM = """\
+kernel guarded_sum(N, M)
+in  x: f32[N, M]
+out y: f32[N]
+tmp s: f32[N~] reg
+
+(N + 7) // 8
+| min(8, N - 8*{0})
+| | s[8*{0} + {1}] = 0
+| | (M + 127) // 128
+| | | min(129, M - 128*{2} + 1) : v
+| | | | if {3} >= 1
+| | | | | s[8*{0} + {1}] += x[8*{0} + {1}, 128*{2} + {3} - 1]
+| | y[8*{0} + {1}] = s[8*{0} + {1}]
+"""
+
+
+def test_a_sum_of_some_lanes(target: str) -> None:
+    """A scalar that is summed up inside a loop over vectors is no vector."""
+    report = dojoir.verify(dojoir.parse(GUARDED_SUM), target=target, seeds=1, sizes={"N": 3, "M": 37})
+    assert report.ok, str(report)

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 import everywhere
+import numpy as np
 import pytest
 from differential import examine
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +23,7 @@ from dojoir.codegen.isa import MASKS, Row
 from dojoir.codegen.isas import ISAS
 from dojoir.codegen.lir import Type
 from dojoir.dtypes import DTYPES
+from dojoir.narrow import to_floats
 from dojoir.runtime import host
 from dojoir.runtime.c_toolchain import find
 
@@ -60,6 +62,72 @@ def test_random_kernels(target: str, random: Random) -> None:
     assert examine(kernel, random, exact, [target]) is None
 
 
+FIRST_EQUAL = """\
+kernel first_equal(N, M)
+where M % 4 == 0
+in  x: f32[N, M]
+in  m: f32[N]
+out y: i64[N]
+
+N
+| y[{0}] = M
+| M // 4
+| | 4 : v
+| | | y[{0}] min= select(x[{0}, 4*{1} + {2}] == m[{0}], 4*{1} + {2}, M)
+"""
+
+
+@pytest.mark.parametrize("target", NATIVE)
+def test_wide_numbers_chosen_by_masks_of_narrow_ones(target: str) -> None:
+    """What GCC 12 gets wrong where code for AVX2 may use instructions of AVX-512."""
+    runs(target)
+    x, m = np.arange(36, dtype=np.float32).reshape(1, 36), np.float32([5])
+    assert dojoir.compile(dojoir.parse(FIRST_EQUAL), target).run({"x": x, "m": m})["y"].tolist() == [5]
+
+
+# -- narrow floats -----------------------------------------------------------------------------------------
+NARROW = """\
+kernel narrow(N, M)
+in  a: {type}[N]
+in  b: f32[M]
+out x: f32[N]
+out y: {type}[M]
+
+N : v
+| x[{{0}}] = f32(a[{{0}}])
+M : v
+| y[{{0}}] = {type}(b[{{0}}])
+"""
+
+
+@pytest.mark.parametrize("target", dojoir.TARGETS)
+@pytest.mark.parametrize("type", ["f16", "bf16"])
+def test_narrow_floats_are_those_of_the_interpreter_to_the_bit(type: str, target: str) -> None:
+    """All numbers of the type are widened, and numbers between, at and beyond them narrowed, in lanes: by
+    instructions where the set has them (F16C, AVX-512, NEON's f16), else in integers (bf16; f16 on RVV, whose Zvfh
+    is not asked for)."""
+    if not everywhere.runs_here(target):
+        pytest.skip(f"{target} does not run here")
+    kernel = dojoir.parse(NARROW.format(type=type))
+    every = np.arange(1 << 16, dtype=np.uint16)
+    a = every if type == "bf16" else every.view(np.float16)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        wide = to_floats(a, DTYPES[type]).astype(np.float32)
+    bits = wide[np.isfinite(wide)].view(np.uint32)[::7, None]
+    half = np.uint32(1 << (15 if type == "bf16" else 12))
+    near = np.concatenate([bits, bits + half - 1, bits + half, bits + half + 1], axis=1).ravel()
+    special = np.array([0, 1 << 31, 1, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F7FFFFF, 0x477FF000], np.uint32)
+    b = np.concatenate([near, special]).view(np.float32)
+    with np.errstate(invalid="ignore"):
+        given = dojoir.compile(kernel, target).run({"a": a, "b": b})
+        expected = dojoir.interpret(kernel, {"a": a, "b": b})
+        for name in ("x", "y"):
+            dtype = kernel.buffer(name).dtype
+            found, wanted = to_floats(given[name], dtype), to_floats(expected[name], dtype)
+            same = (found == wanted) & (np.signbit(found) == np.signbit(wanted))
+            assert (same | (np.isnan(found) & np.isnan(wanted))).all(), name
+
+
 # -- the tables --------------------------------------------------------------------------------------------
 def every_row() -> Iterator[tuple[str, Row]]:
     for name, isa in ISAS.items():
@@ -75,6 +143,24 @@ def test_every_word_of_every_spelling_is_known() -> None:
         known = {*isa.words(type), "list", "reversed", "wide"}
         known |= {f"from_{word}" for word in isa.words(source)} if source else set()
         assert set(re.findall(r"<(\w+)>", row.spelling)) <= known, (name, row)
+
+
+# -- the page ----------------------------------------------------------------------------------------------
+PAGE = Path(__file__).parent.parent / "docs" / "targets.md"
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert [language for language, _ in blocks] == ["dojo", "text", "c", "dojo", "c"]
+    tile, moves, in_avx512, softmax, in_rvv = (text for _, text in blocks)
+    trace = dojoir.Trace(dojoir.parse(tile))
+    for element in dojoir.parse_pipeline(moves):
+        trace.apply(element)
+    default = dojoir.PASSES["default_schedule"].given("rvv").on(kernels.load("softmax")).kernel
+    assert default == dojoir.parse(softmax)
+    for kernel, target, shown in ((trace.kernel, "avx512", in_avx512), (default, "rvv", in_rvv)):
+        printed = dojoir.emit(kernel, target)
+        assert printed[printed.index("\nint32_t ") + 1 :].strip() == shown.strip()
 
 
 # -- libraries ---------------------------------------------------------------------------------------------

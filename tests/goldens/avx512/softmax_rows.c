@@ -146,20 +146,20 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             __m512 s_sum3 = _mm512_set1_ps(-0.0f);
             for (int64_t i1 = 0; i1 < rest2; i1 += 64) {  // M : v @i1
                 const __m512 x8 = _mm512_loadu_ps(&x[i0 * M + i1]);
-                _mm512_storeu_ps(&e[i1], exp_f32x16(_mm512_sub_ps(x8, _mm512_set1_ps(m))));
+                const __m512 e0 = exp_f32x16(_mm512_sub_ps(x8, _mm512_set1_ps(m)));
+                _mm512_storeu_ps(&e[i1], e0);
                 const __m512 x9 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
-                _mm512_storeu_ps(&e[i1 + 16], exp_f32x16(_mm512_sub_ps(x9, _mm512_set1_ps(m))));
+                const __m512 e1 = exp_f32x16(_mm512_sub_ps(x9, _mm512_set1_ps(m)));
+                _mm512_storeu_ps(&e[i1 + 16], e1);
                 const __m512 x10 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
-                _mm512_storeu_ps(&e[i1 + 32], exp_f32x16(_mm512_sub_ps(x10, _mm512_set1_ps(m))));
+                const __m512 e2 = exp_f32x16(_mm512_sub_ps(x10, _mm512_set1_ps(m)));
+                _mm512_storeu_ps(&e[i1 + 32], e2);
                 const __m512 x11 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
-                _mm512_storeu_ps(&e[i1 + 48], exp_f32x16(_mm512_sub_ps(x11, _mm512_set1_ps(m))));
-                const __m512 e0 = _mm512_loadu_ps(&e[i1]);
+                const __m512 e3 = exp_f32x16(_mm512_sub_ps(x11, _mm512_set1_ps(m)));
+                _mm512_storeu_ps(&e[i1 + 48], e3);
                 s_sum0 = _mm512_add_ps(s_sum0, e0);
-                const __m512 e1 = _mm512_loadu_ps(&e[i1 + 16]);
                 s_sum1 = _mm512_add_ps(s_sum1, e1);
-                const __m512 e2 = _mm512_loadu_ps(&e[i1 + 32]);
                 s_sum2 = _mm512_add_ps(s_sum2, e2);
-                const __m512 e3 = _mm512_loadu_ps(&e[i1 + 48]);
                 s_sum3 = _mm512_add_ps(s_sum3, e3);
             }
             if (rest2 < M) {

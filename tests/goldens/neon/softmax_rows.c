@@ -139,20 +139,20 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             float32x4_t s_sum3 = vdupq_n_f32(-0.0f);
             for (int64_t i1 = 0; i1 < rest2; i1 += 16) {  // M : v @i1
                 const float32x4_t x4 = vld1q_f32(&x[i0 * M + i1]);
-                vst1q_f32(&e[i1], exp_f32x4(vsubq_f32(x4, vdupq_n_f32(m))));
+                const float32x4_t e0 = exp_f32x4(vsubq_f32(x4, vdupq_n_f32(m)));
+                vst1q_f32(&e[i1], e0);
                 const float32x4_t x5 = vld1q_f32(&x[i0 * M + i1 + 4]);
-                vst1q_f32(&e[i1 + 4], exp_f32x4(vsubq_f32(x5, vdupq_n_f32(m))));
+                const float32x4_t e1 = exp_f32x4(vsubq_f32(x5, vdupq_n_f32(m)));
+                vst1q_f32(&e[i1 + 4], e1);
                 const float32x4_t x6 = vld1q_f32(&x[i0 * M + i1 + 8]);
-                vst1q_f32(&e[i1 + 8], exp_f32x4(vsubq_f32(x6, vdupq_n_f32(m))));
+                const float32x4_t e2 = exp_f32x4(vsubq_f32(x6, vdupq_n_f32(m)));
+                vst1q_f32(&e[i1 + 8], e2);
                 const float32x4_t x7 = vld1q_f32(&x[i0 * M + i1 + 12]);
-                vst1q_f32(&e[i1 + 12], exp_f32x4(vsubq_f32(x7, vdupq_n_f32(m))));
-                const float32x4_t e0 = vld1q_f32(&e[i1]);
+                const float32x4_t e3 = exp_f32x4(vsubq_f32(x7, vdupq_n_f32(m)));
+                vst1q_f32(&e[i1 + 12], e3);
                 s_sum0 = vaddq_f32(s_sum0, e0);
-                const float32x4_t e1 = vld1q_f32(&e[i1 + 4]);
                 s_sum1 = vaddq_f32(s_sum1, e1);
-                const float32x4_t e2 = vld1q_f32(&e[i1 + 8]);
                 s_sum2 = vaddq_f32(s_sum2, e2);
-                const float32x4_t e3 = vld1q_f32(&e[i1 + 12]);
                 s_sum3 = vaddq_f32(s_sum3, e3);
             }
             s += vaddvq_f32(vaddq_f32(vaddq_f32(s_sum0, s_sum2), vaddq_f32(s_sum1, s_sum3)));

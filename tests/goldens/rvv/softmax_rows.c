@@ -32,6 +32,22 @@ static inline float max_f32(float a, float b)
     return a != a ? a : a > b ? a : b;
 }
 
+// the largest lane, NaN if there is one
+static inline float reduce_max_f32m4(vfloat32m4_t a, size_t vl)
+{
+    if (__riscv_vcpop_m_b8(__riscv_vmfne_vv_f32m4_b8(a, a, vl), vl) != 0)
+        return NAN;
+    return __riscv_vfmv_f_s_f32m1_f32(__riscv_vfredmax_vs_f32m4_f32m1(a,
+            __riscv_vfmv_s_f_f32m1(-INFINITY, 1), vl));
+}
+
+// the sum of the lanes
+static inline float reduce_add_f32m4(vfloat32m4_t a, size_t vl)
+{
+    return __riscv_vfmv_f_s_f32m1_f32(__riscv_vfredusum_vs_f32m4_f32m1(a,
+            __riscv_vfmv_s_f_f32m1(-0.0, 1), vl));
+}
+
 // a > b ? a : b
 static inline vfloat32m4_t max_fast_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
 {
@@ -95,24 +111,17 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                 const vfloat32m4_t x0 = __riscv_vle32_v_f32m4(&x[i0 * M + i1], vl);
                 m_max = __riscv_vmv_v_v_f32m4_tu(m_max, max_f32m4(x0, m_max, vl), vl);
             }
-            m = max_f32(m,
-                        __riscv_vcpop_m_b8(__riscv_vmfne_vv_f32m4_b8(m_max, m_max,
-                                                                     __riscv_vsetvlmax_e32m4()),
-                                           __riscv_vsetvlmax_e32m4()) != 0
-                        ? NAN
-                        : __riscv_vfmv_f_s_f32m1_f32(__riscv_vfredmax_vs_f32m4_f32m1(m_max,
-                    __riscv_vfmv_s_f_f32m1(-INFINITY, 1), __riscv_vsetvlmax_e32m4())));
+            m = max_f32(m, reduce_max_f32m4(m_max, __riscv_vsetvlmax_e32m4()));
             float s = 0.0f;
             vfloat32m4_t s_sum = __riscv_vfmv_v_f_f32m4(-0.0f, __riscv_vsetvlmax_e32m4());
             for (int64_t i1 = 0, vl; i1 < M; i1 += vl) {  // M : v @i1
                 vl = (int64_t)__riscv_vsetvl_e32m4((size_t)(M - i1));
                 const vfloat32m4_t x1 = __riscv_vle32_v_f32m4(&x[i0 * M + i1], vl);
-                __riscv_vse32_v_f32m4(&e[i1], exp_f32m4(__riscv_vfsub_vf_f32m4(x1, m, vl), vl), vl);
-                const vfloat32m4_t e0 = __riscv_vle32_v_f32m4(&e[i1], vl);
+                const vfloat32m4_t e0 = exp_f32m4(__riscv_vfsub_vf_f32m4(x1, m, vl), vl);
+                __riscv_vse32_v_f32m4(&e[i1], e0, vl);
                 s_sum = __riscv_vfadd_vv_f32m4_tu(s_sum, s_sum, e0, vl);
             }
-            s += __riscv_vfmv_f_s_f32m1_f32(__riscv_vfredusum_vs_f32m4_f32m1(s_sum,
-                    __riscv_vfmv_s_f_f32m1(-0.0, 1), __riscv_vsetvlmax_e32m4()));
+            s += reduce_add_f32m4(s_sum, __riscv_vsetvlmax_e32m4());
             for (int64_t i1 = 0, vl; i1 < M; i1 += vl) {  // M : v @i1
                 vl = (int64_t)__riscv_vsetvl_e32m2((size_t)(M - i1));
                 const vfloat32m2_t e1 = __riscv_vle32_v_f32m2(&e[i1], vl);
