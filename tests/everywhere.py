@@ -27,7 +27,7 @@ from emulated import LENGTHS, Arrays, Trial, merged
 from runnable import agree, random_arguments, small_sizes
 
 import dojoir
-from dojoir import Kernel, kernels
+from dojoir import Kernel, kernels, schedules
 from dojoir.codegen import lower
 from dojoir.codegen.c import print_c
 from dojoir.codegen.c_names import symbol
@@ -64,12 +64,17 @@ def scheduled(name: str, target: str) -> Kernel:
 
 
 def subjects(names: Sequence[str], random: Random, targets: Sequence[str]) -> Iterator[Subject]:
-    """Each kernel scheduled for each target, and walked from its text or from a schedule."""
+    """Each kernel as scheduled by rule for each target and by what is stored for it, and walked from its text or
+    from a schedule."""
     for name in names:
         kernel = kernels.load(name)
         trials = calls(kernel, random)
         for target in targets:
             yield Subject(f"{name}, scheduled", scheduled(name, target), trials, target)
+            for schedule in schedules.schedules(name):
+                if target in schedule.targets:
+                    begin = kernel.with_fp(schedule.fp) if schedule.fp else kernel
+                    yield Subject(f"{name}, {schedule.path}", schedule.on(begin).kernel, trials, target)
         start = random.choice((kernel, kernel, scheduled(name, random.choice(sorted(MACHINES)))))
         yield Subject(f"{name}, walked", emulated.walked(start, random), trials)
 

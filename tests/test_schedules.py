@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 import dojoir
 from dojoir import schedules
+from dojoir.machine import Machine
 
 OWN = sorted(entry.name for entry in files("dojoir.schedules").iterdir() if entry.name.endswith(".moves"))
 
@@ -17,11 +20,44 @@ def kernel_of(name: str) -> dojoir.Kernel:
     return dojoir.kernels.load(name.split(".")[0])
 
 
+STORED = """
+add                  llvm c avx512 avx2
+attention            avx2 neon rvv
+avgpool2d            avx2 neon rvv
+batchnorm_inference  llvm c avx512
+bias_relu            llvm c avx512 avx2
+depthwise_conv2d     avx2 neon rvv
+dot                  llvm c avx512
+gemv                 llvm c avx512
+layernorm            llvm c avx512 avx2
+log_softmax          llvm c avx512
+matmul_int8          c
+maxpool2d            avx2 neon rvv
+mul                  llvm c avx512 avx2
+reduce_mean_1        llvm c avx512
+relu                 llvm c avx512 avx2
+residual_rmsnorm     llvm c avx512 avx2
+rmsnorm              llvm c avx512 avx2
+softmax              llvm c avx512 avx2
+swiglu               avx2 neon rvv
+transpose            llvm c avx512 avx2 neon rvv
+"""
+"""The kernels and targets that a stored schedule is faster for at large sizes. All others have the default."""
+
+FEW_ROWS = {"matmul", "matmul_tn", "matmul_nt", "matmul_int8"}
+"""Those that have a schedule for few rows, on every target."""
+
+
+def schedule_of(name: str) -> tuple[dojoir.Kernel, schedules.Schedule]:
+    """A schedule that comes with dojoir, and its kernel."""
+    schedule = next(s for s in schedules.schedules(name.split(".")[0]) if s.path == name)
+    kernel = kernel_of(name)
+    return kernel.with_fp(schedule.fp) if schedule.fp else kernel, schedule
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str) -> None:
-    kernel = kernel_of(name)
-    schedule = next(s for s in schedules.schedules(kernel.name) if s.path == name)
-    kernel = kernel.with_fp(schedule.fp) if schedule.fp else kernel
+    kernel, schedule = schedule_of(name)
     assert schedule.fits(kernel, schedule.targets[0], {})
     assert set(schedule.targets) <= set(dojoir.TARGETS)
     trace = schedule.on(kernel)
@@ -29,6 +65,54 @@ def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str) -> No
     assert dojoir.certify(trace)
     report = dojoir.verify(trace.kernel, against=kernel, seeds=1)
     assert report.ok, report
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What `optimize` chooses for a kernel of the library: the file, or the machine of the default schedule."""
+    found: list[str] = []
+
+    def stored(self: schedules.Schedule, kernel: dojoir.Kernel) -> dojoir.Trace:
+        found.append(self.path)
+        return dojoir.Trace(kernel)
+
+    def default(trace: dojoir.Trace, target: Machine) -> None:
+        found.append(f"{target.name}, {target.cores} cores" if target.cores else target.name)
+
+    monkeypatch.setattr(schedules.Schedule, "on", stored)
+    pass_ = dataclasses.replace(dojoir.PASSES["default_schedule"], run=default)
+    monkeypatch.setattr(dojoir, "PASSES", {**dojoir.PASSES, "default_schedule": pass_})
+
+    def choose(name: str, target: str, **sizes: int) -> str:
+        dojoir.optimize(dojoir.kernels.load(name), target, sizes=sizes)
+        return found[-1]
+
+    return choose
+
+
+def test_which_schedule_each_kernel_has_on_each_target(chosen: Callable[..., str]) -> None:
+    expected = {line.split()[0]: set(line.split()[1:]) for line in STORED.split("\n") if line}
+    for name in dojoir.kernels.names():
+        sizes = {} if name not in FEW_ROWS else {"N": 100}
+        found = {target: chosen(name, target, **sizes) for target in dojoir.TARGETS}
+        stored = {target for target, choice in found.items() if choice.endswith(".moves")}
+        assert stored == expected.get(name, set()), name
+        assert all(found[target] == target for target in found if target not in stored), name
+        if name in FEW_ROWS:
+            few = {chosen(name, target, N=1, M=4096, K=1024) for target in dojoir.TARGETS}
+            assert all(choice.startswith(f"{name}.few") for choice in few), few
+
+
+def test_small_sizes_stay_on_one_core(chosen: Callable[..., str]) -> None:
+    assert chosen("softmax", "llvm", N=3, M=5) == "llvm, 1 cores"
+    assert chosen("layernorm", "avx2", N=3, M=5) == "avx2, 1 cores"
+    assert chosen("matmul", "rvv", N=7, M=9, K=11) == "rvv, 1 cores"
+    assert chosen("softmax", "llvm", N=3) == "softmax.moves"
+
+
+def test_a_kernel_of_small_fixed_sizes_has_no_threads() -> None:
+    text = dojoir.to_text(dojoir.optimize(dojoir.kernels.load("softmax", N=3, M=5)).kernel)
+    assert ": v" in text and ": p" not in text
 
 
 def test_the_stored_schedule_is_for_its_kernel_only() -> None:
@@ -58,6 +142,7 @@ def test_what_is_stored_is_found_where_it_fits(tmp_path: Path) -> None:
     assert found() == found(N=128) == long.moves
     assert found(N=63) == found(N=65) == short.moves
     assert found("c") == dojoir.optimize(kernel, "c").moves
+    assert found(N=8) == short.moves
 
 
 def test_folders_of_the_environment_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,8 @@
 """Stored schedules: the moves that make a kernel fast on a target, and `optimize`, which picks them.
 
+What comes with dojoir was measured to be faster than `default_schedule` for the target, which is what all other
+kernels and targets get: a schedule is stored where a rule for all texts does not see what a person sees.
+
 A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first comments say what it is for:
 
     # kernel: softmax            a kernel of the library, or the hash of any other
@@ -8,7 +11,8 @@ A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first co
     # fp: fast                   the fp mode of the kernel, if it is not that of the library
 
 The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
-`softmax.short.moves`. What has a `when` is looked at first.
+`softmax.short.moves`. What has a `when` is looked at first. Passes in it are for the target that they name, not for
+that of the caller.
 """
 
 from __future__ import annotations
@@ -18,14 +22,18 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
 import dojoir
+from dojoir.machine import machine_named
 
 VARIABLE = "DOJOIR_SCHEDULES"
 """Folders to search before those that come with dojoir, separated as in PATH."""
+
+SMALL = 1 << 17
+"""A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
 
 _HEADER = re.compile(r"#\s*(kernel|targets|when|fp):\s*(.*)")
 _CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
@@ -76,38 +84,66 @@ def optimize(
     sizes: Mapping[str, int] | None = None,
     folders: Sequence[str | os.PathLike[str]] = (),
 ) -> dojoir.Trace:
-    """The kernel with the stored schedule that fits it best, or with `default_schedule` where none does.
+    """The kernel with the stored schedule that fits it best, or with `default_schedule` for the target where none
+    does.
 
-    `sizes` are the runtime sizes that it will mostly run at, as far as they are known. `folders` are searched
-    first, then those of the variable DOJOIR_SCHEDULES, then what comes with dojoir. Raises KernelError for an
-    ill-formed kernel, ArgumentError for a stored schedule that cannot be read, IllegalMove for one of the caller's
-    whose moves do not fit the kernel that it names.
+    `sizes` are the runtime sizes that it will mostly run at, as far as they are known. Where they all are, and so
+    small that there is less to do than a second thread needs to begin, the kernel stays on one core, and what comes
+    with dojoir is passed over. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what
+    comes with dojoir. Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or a stored
+    schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that it
+    names.
     """
+    machine = machine_named(target)
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {**fixed, **(sizes or {})}
-    for schedule in schedules(kernel.name, folders):
+    for schedule in _given(kernel.name, folders):
         if schedule.fits(kernel, target, known):
             return schedule.on(kernel)
-    return dojoir.PASSES["default_schedule"].on(kernel)
+    trace = dojoir.Trace(kernel)
+    if is_small(kernel, known):
+        dojoir.PASSES["default_schedule"].run(trace, replace(machine, cores=1))
+        return trace
+    for schedule in _own(kernel.name):
+        if schedule.fits(kernel, target, known):
+            return schedule.on(kernel)
+    dojoir.PASSES["default_schedule"].run(trace, machine)
+    return trace
+
+
+def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
+    """Whether all sizes are known, and other threads are of no use at them."""
+    if not all(name in sizes for name in kernel.runtime_sizes):
+        return False
+    return dojoir.cost(kernel).instances(sizes) < SMALL
 
 
 def schedules(name: str, folders: Iterable[str | os.PathLike[str]] = ()) -> list[Schedule]:
     """The stored schedules for kernels of a name, in the order in which `optimize` looks at them."""
+    return [*_given(name, folders), *_own(name)]
+
+
+def _given(name: str, folders: Iterable[str | os.PathLike[str]]) -> list[Schedule]:
+    """Those in the folders of the caller, then in those of the variable."""
     variable = [folder for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
-    places = [Path(folder) for folder in (*folders, *variable)]
     found: list[Schedule] = []
-    for place in places:
+    for place in (Path(folder) for folder in (*folders, *variable)):
         if not place.is_dir():
             raise dojoir.ArgumentError(f"there is no folder {place} of schedules", "cannot-read")
         mine = [_read(str(path), path.read_text(encoding="utf-8")) for path in sorted(place.glob("*.moves"))
                 if path.name.split(".")[0] == name]  # fmt: skip
         found += sorted(mine, key=lambda schedule: not schedule.when)
-    own = [
+    return found
+
+
+def _own(name: str) -> list[Schedule]:
+    """Those that come with dojoir."""
+    found = [
         _read(entry.name, entry.read_text(encoding="utf-8"))
         for entry in sorted(files(__name__).iterdir(), key=lambda entry: entry.name)
         if entry.name.endswith(".moves") and entry.name.split(".")[0] == name
     ]
-    return found + sorted(own, key=lambda schedule: not schedule.when)
+    return sorted(found, key=lambda schedule: not schedule.when)
 
 
 def store(
