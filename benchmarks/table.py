@@ -38,7 +38,7 @@ MALLOC = ("hugetlb=1", "mmap_max=0", f"trim_threshold={1 << 40}")
 
 def scheduled(row: Row, target: str) -> dojoir.Kernel:
     """The kernel of a row as dojoir runs it."""
-    return dojoir.optimize(row.load(), target, sizes=row.sizes).kernel
+    return dojoir.optimize(row.load(), target, sizes=row.sizes, folders=[HERE / "schedules"]).kernel
 
 
 def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:

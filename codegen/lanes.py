@@ -21,6 +21,9 @@ from dojoir.typecheck import Apply, Convert, Typed, TypedStatement
 
 MOST_LANES = 64
 
+MOST_STRIP_LANES = 16
+"""How many lanes a strip has at most where registers have 128 bits: eight of them hold as many of 64 bits."""
+
 MOST_KEPT = 16
 """How many variables unrolled scopes may make of one reduction."""
 
@@ -36,13 +39,15 @@ class Spelled:
 
 @dataclass(frozen=True)
 class Accumulator:
-    """A reduction into `target`, one element in every lane, that is kept in a variable until the scope ends; in
-    one for each iteration of the unrolled scopes inside that the indices follow."""
+    """A reduction into `target`, one element in every lane, that is kept in a variable until the scope at `until`,
+    this one or one around it, ends; in one for each iteration of the unrolled scopes inside that the indices
+    follow."""
 
     target: Access
     op: str
     dtype: DType
     paths: tuple[Path, ...]
+    until: Path
     along: tuple[Spelled, ...] = ()
 
     @property
@@ -57,6 +62,10 @@ class Plan:
 
     lanes: int
     accumulators: tuple[Accumulator, ...]
+
+    def at_once(self, target: Target) -> int:
+        """How many lanes its variables have."""
+        return min(self.lanes, MOST_STRIP_LANES) if target.tail == "vl" else max(self.lanes, 1)
 
     @property
     def spelled(self) -> frozenset[Path]:
@@ -184,7 +193,25 @@ class Analysis:
             return None
         if not self._exists(path, scope, inside, target):
             return None
-        return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), along)
+        until = self._until(path, scope, inside, target)
+        return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), until, along)
+
+    def _until(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> Path:
+        """The outermost scope in which nothing is done with a buffer but what is done `inside` the one at `path`,
+        to one element."""
+        found = path
+        if self.target.vector_bits == 0 or (self.target.tail == "vl" and fixed_lanes(scope)):
+            return found
+        for length in range(len(path) - 1, 0, -1):
+            own, node = path[:length], self.kernel.at(path[:length])
+            depth = self.kernel.depth_of(own)
+            users = [use for use in self.uses[target.buffer] if use.site.path[:length] == own]
+            outside = not any(d == depth for i in target.indices if isinstance(i, Affine) for d in i.iterators)
+            if not isinstance(node, Scope) or "p" in node.marks or not outside or len(users) != len(inside):
+                break
+            if self._exists(own, node, inside, target):
+                found = own
+        return found
 
     def _spelled(self, path: Path, depths: set[int], inside: list[Use]) -> tuple[Spelled, ...] | None:
         """The scopes at `depths` around all the uses `inside` the scope at `path`, if they are unrolled ones that

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from dojoir.affine import Affine, Mod, SizeVar
 from dojoir.codegen import lir
 from dojoir.codegen.arith import add, compare, divide, integer, known, smaller, spread, sub
-from dojoir.codegen.conversions import as_stored, convert
-from dojoir.codegen.lanes import Accumulator, Plan, fixed_lanes
+from dojoir.codegen.conversions import as_stored
+from dojoir.codegen.lanes import Plan, fixed_lanes
 from dojoir.codegen.lir import INDEX, Type, Value, Var
 from dojoir.codegen.lir_walk import parts, statements, values
 from dojoir.codegen.lower_access import Accesses
-from dojoir.codegen.lower_expr import combination, operate
+from dojoir.codegen.lower_expr import combination
 from dojoir.codegen.lower_fetch import Span, fetch_ahead
-from dojoir.codegen.lower_scopes import Scopes, at_least, identity
+from dojoir.codegen.lower_kept import finish, keep
+from dojoir.codegen.lower_scopes import Scopes, at_least
 from dojoir.codegen.lower_stream import before_alignment, streamed_stores
-from dojoir.codegen.state import Block, Kept, Lanes, Memory, Place, State, Variable, Window
+from dojoir.codegen.state import Block, Lanes, Memory, Place, State, Window
 from dojoir.dtypes import DTYPES, I64
 from dojoir.ir import Access, Condition, Path, Scope
 
 U8 = DTYPES["u8"]
-
-MOST_STRIP_LANES = 16
-"""How many lanes a strip has at most where registers have 128 bits: eight of them hold as many of 64 bits."""
 
 BLOCK = 256
 """How many iterations of a compiler's lanes are fetched for, or streamed, at once."""
@@ -136,7 +134,7 @@ class _Runner:
 
     def strips(self, stop: Value, block: Block) -> None:
         """As many iterations at once as the target takes: it is asked at the beginning of each strip."""
-        count = min(self.plan.lanes, MOST_STRIP_LANES)
+        count = self.plan.at_once(self.unit.target)
 
         def run(state: State, block: Block) -> None:
             var = self.scopes.loop_var(self.scope, state)
@@ -245,9 +243,12 @@ class _Runner:
         return integer(0), None
 
     def one_by_one(self, start: Value, stop: Value, block: Block) -> None:
-        """Without lanes."""
-        var = self.scopes.loop_var(self.scope, self.state)
-        block.emit(lir.For(var, start, stop, 1, self._body(self.state, var, None), comment=self.comment))
+        """Without lanes, and so not into the variables of scopes around that have some."""
+        own = {path for accumulator in self.plan.accumulators for path in accumulator.paths}
+        kept = {path: kept for path, kept in self.state.accumulators.items() if path not in own}
+        state = replace(self.state, accumulators=kept)
+        var = self.scopes.loop_var(self.scope, state)
+        block.emit(lir.For(var, start, stop, 1, self._body(state, var, None), comment=self.comment))
 
     # -- their parts -----------------------------------------------------------------------------------------
     def _lanes(self, count: int, mask: Value | None) -> Lanes:
@@ -271,47 +272,12 @@ class _Runner:
         return len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
 
     def _reducing(self, lanes: int, run: Callable[[State, Block], None], block: Block) -> None:
-        """`run` with variables for the reductions, which go into their elements when it is done. One that is a
-        variable already is its own."""
-        made: list[tuple[Accumulator, Kept]] = []
-        into: dict[Path, Kept] = {}
-        for accumulator in self.plan.accumulators:
-            place = self.state.places[accumulator.target.buffer]
-            if isinstance(place, Variable) and place.var.type == Type(accumulator.dtype, lanes):
-                into |= dict.fromkeys(accumulator.paths, Kept((), {(): place.var}))
-                continue
-            variables = {at: self._declared(accumulator, lanes, block) for at in accumulator.iterations}
-            kept = Kept(tuple(scope.depth for scope in accumulator.along), variables)
-            made.append((accumulator, kept))
-            into |= dict.fromkeys(accumulator.paths, kept)
-        accumulators = {**self.state.accumulators, **into}
-        run(replace(self.state, accumulators=accumulators, spelled=self.plan.spelled), block)
-        for accumulator, kept in made:
-            for at, var in kept.variables.items():
-                self._finish(accumulator, dict(zip(kept.depths, at, strict=True)), var, block)
-
-    def _declared(self, accumulator: Accumulator, lanes: int, block: Block) -> Var:
-        """A variable for a reduction, which nothing has been added to."""
-        name = self.unit.names.fresh(f"{accumulator.target.buffer}_{_NAMES[accumulator.op]}")
-        var = Var(Type(accumulator.dtype, lanes), name)
-        block.emit(lir.Declare(var, spread(identity(accumulator.op, accumulator.dtype), lanes)))
-        return var
-
-    def _finish(self, accumulator: Accumulator, at: Mapping[int, int], var: Var, block: Block) -> None:
-        """Adds what a variable has to its element; `at` gives the iterators of unrolled scopes by depth."""
-        op = combination(self.unit, accumulator.op, accumulator.dtype)
-        total: Value = var if var.type.lanes == 1 else lir.Reduce(op, var)
-        statement = self.unit.typed[accumulator.paths[0]]
-        outer = self.state.iterators
-        inner = (integer(at.get(depth, 0)) for depth in range(len(outer), max(at, default=0) + 1))
-        state = replace(self.state, iterators=(*outer, *inner)) if at else self.state
-        accesses = Accesses(self.unit, state, block, accumulator.paths[0])
-        own = convert(self.unit, statement.dtype, accumulator.dtype, accesses.load(accumulator.target))
-        combined = operate(self.unit, accumulator.op, accumulator.dtype, own, total)
-        accesses.store(accumulator.target, convert(self.unit, accumulator.dtype, statement.dtype, combined))
-
-
-_NAMES = {"add": "sum", "mul": "product", "max": "max", "min": "min"}
+        """`run` with variables for the reductions that have none yet, which go into their elements when it is
+        done."""
+        accumulators = [a for a in self.plan.accumulators if a.paths[0] not in self.state.accumulators]
+        inner, sums = keep(self.unit, accumulators, lanes, self.state, block)
+        run(replace(inner, spelled=self.plan.spelled), block)
+        finish(self.unit, sums, self.state, block)
 
 
 def is_multiple(affine: Affine, count: int, facts: tuple[Condition, ...]) -> bool:

@@ -25,6 +25,7 @@ from dojoir.codegen.lower_access import Accesses, lane_condition
 from dojoir.codegen.lower_expr import combination, evaluate, operate
 from dojoir.codegen.lower_fetch import fetch_ahead
 from dojoir.codegen.lower_instruction import instruct, instruction_of
+from dojoir.codegen.lower_kept import finish, identity, keep
 from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.dtypes import DType
 from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement, expr_accesses
@@ -263,6 +264,14 @@ class Scopes:
             self.in_lanes(self, path, scope, state, block)
         elif path in state.spelled:
             self._copies(path, scope, state, block)
+        elif path in self.unit.held and state.lanes is None:
+            inner, sums = state, []
+            for plan in self.unit.held[path]:
+                accumulators = [a for a in plan.accumulators if a.until == path]
+                inner, made = keep(self.unit, accumulators, plan.at_once(self.unit.target), inner, block)
+                sums += made
+            self._loop(path, scope, inner, block)
+            finish(self.unit, sums, state, block)
         else:
             self._loop(path, scope, state, block)
 
@@ -317,22 +326,6 @@ def copies(nodes: tuple[Node, ...]) -> int:
                 bounds = [bound.offset for bound in extent.bounds if bound.is_constant]
                 total += copies(body) * (max(min(bounds), 1) if "u" in marks and bounds else 1)
     return total
-
-
-def identity(op: str, dtype: DType) -> Value:
-    """What combining leaves a value as it is with."""
-    infinite = float("inf")
-    low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
-    high = (1 << dtype.bits) - 1 + low
-    match op:
-        case "add":
-            return number(dtype, -0.0 if dtype.is_float else 0)
-        case "mul":
-            return number(dtype, 1)
-        case "max":
-            return number(dtype, -infinite if dtype.is_float else low)
-        case _:
-            return number(dtype, infinite if dtype.is_float else high)
 
 
 def at_least(extent: Extent, bound: int) -> bool:

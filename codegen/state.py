@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dojoir.codegen import lir
 from dojoir.codegen.arith import known
@@ -156,6 +157,15 @@ class Unit:
     @property
     def fast(self) -> bool:
         return self.kernel.fp == "fast"
+
+    @cached_property
+    def held(self) -> Mapping[Path, Sequence[Plan]]:
+        """The scopes around those in lanes until which these keep what they add up, each with them."""
+        found: dict[Path, list[Plan]] = {}
+        for path, plan in self.plans.items():
+            for until in {accumulator.until for accumulator in plan.accumulators} - {path}:
+                found.setdefault(until, []).append(plan)
+        return found
 
     def status(self, path: Path, access: Access, text: str) -> int:
         """The status of the runtime check of a gathered access."""

@@ -109,3 +109,53 @@ def test_the_results_are_right(text: str, target: str) -> None:
     ]
     report = dojoir.verify(kernel, target=target, sizes=sizes, seeds=1)
     assert report.ok, report
+
+
+IMAGE = """
+kernel image(C, N, H, W)
+in  x: f32[N, C, H, W]
+out y: f32[C]
+out z: f32[C]
+tmp s: f32[C~] reg
+C : p @c
+| s[{0}] = 0
+| y[{0}] = -1
+| N @n
+| | H
+| | | W : v
+| | | | s[{0}] += x[{1}, {0}, {2}, {3}]
+| | if {1} < 2
+| | | H @h
+| | | | W : v
+| | | | | y[{0}] max= x[{1}, {0}, {2}, {3}]
+| z[{0}] = s[{0}]
+"""
+
+SEEN = """
+kernel seen(H, W)
+in    x: f32[H, W]
+inout y: f32[1]
+out   z: f32[H]
+H @n
+| W : v
+| | y[0] += x[{0}, {1}]
+| z[{0}] = y[0]
+"""
+
+
+@pytest.mark.parametrize(("text", "names"), [(IMAGE, ["y_max"]), (SEEN, ["y_sum"])], ids=["image", "seen"])
+def test_a_sum_is_kept_until_something_else_is_done_with_its_element(text: str, names: list[str]) -> None:
+    program = lower(dojoir.parse(text.replace(" : p", "")), WIDE)
+    (loop,) = (s for s in statements(program.body) if isinstance(s, For) and s.var.name == "n")
+    declared = [s.var for s in statements(loop.body) if isinstance(s, Declare)]
+    assert [var.name for var in declared if var.type.lanes > 1] == names
+
+
+@pytest.mark.parametrize("text", [IMAGE, SEEN], ids=["image", "seen"])
+@pytest.mark.parametrize("target", ["llvm", "c", "avx512", "avx2"])
+def test_results_of_several_loops_are_right(text: str, target: str) -> None:
+    kernel = dojoir.parse(text)
+    names = [size.name for size in kernel.sizes]
+    sizes = [dict(zip(names, (3, 4, 2, w)[-len(names) :], strict=True)) for w in (1, 16, 67, 130)]
+    report = dojoir.verify(kernel, target=target, sizes=sizes, seeds=1)
+    assert report.ok, report
