@@ -207,3 +207,40 @@ def test_the_nearest_alternative(kernel: dojoir.Kernel, move: str, hint: str | N
         for step in filter(None, first.removeprefix(" after ").split(", then ")):
             kernel = dojoir.apply(kernel, step)
         assert dojoir.check(kernel, then)
+
+
+NO_FIRST = """kernel tangled(N = 6, M = 4)
+inout a: i32[4, 12]
+inout b: i32[4]
+inout q: i32
+tmp t: i32[6, 6]
+out y: i32[7]
+36
+| t[{0} // 6, {0} % 6] = max(q, a[3, 2*({0} // 6)])
+7
+| y[{0}] = q * {0}
+4
+| t[{0} + 2, -{0} + 5] = y[-{0} + 4]
+4
+| 6
+| | q = b[-{0} + 3]
+| | t[{1}, {1}] = q + {0}
+| | q = q + a[{0}, {0} + 2]
+| | q max= a[{0}, -{0} + 11] + q
+| | if {1} + 1 >= 0 and {1} + 1 < 4
+| | | y[{0} + 2] = b[{1} + 1]
+| | a[{0}, {0} + 2] = t[({0} + 2*{1}) % 6, {1}] + q
+6
+| 4
+| | a[{1}, -{1} + 11] = {0}
+| | t[{0}, {1}] = t[{1}, {0}]
+| | if {0} < 1
+| | | y[{1}] = {1} - {0}
+"""
+"""In the witness of a refusal here, isl 0.27 finds no first point: it ends with an error of its own."""
+
+
+def test_a_witness_is_found_where_isl_finds_no_first_one() -> None:
+    verdict = dojoir.check(dojoir.parse(NO_FIRST), "unshare_buffer(t, t_own, 5, 1, 2, 3, 4, 5)")
+    assert verdict.status == "illegal"
+    assert verdict.diagnostic is not None and verdict.diagnostic.code in {"lost-value", "wrong-value"}
