@@ -11,7 +11,6 @@ import pytest
 
 import dojoir
 from dojoir import schedules
-from dojoir.machine import Machine
 
 OWN = sorted(entry.name for entry in files("dojoir.schedules").iterdir() if entry.name.endswith(".moves"))
 
@@ -21,28 +20,23 @@ def kernel_of(name: str) -> dojoir.Kernel:
 
 
 STORED = """
-add                  llvm c avx512 avx2
+add                  avx2
 attention            avx2 neon rvv
 avgpool2d            avx2 neon rvv
-batchnorm_inference  llvm c avx512
-bias_relu            llvm c avx512 avx2
+bias_relu            avx2
 depthwise_conv2d     avx2 neon rvv
-dot                  llvm c avx512
-gemv                 llvm c avx512
-layernorm            llvm c avx512 avx2
-log_softmax          llvm c avx512
-matmul_int8          c
+layernorm            avx2
 maxpool2d            avx2 neon rvv
-mul                  llvm c avx512 avx2
-reduce_mean_1        llvm c avx512
-relu                 llvm c avx512 avx2
-residual_rmsnorm     llvm c avx512 avx2
-rmsnorm              llvm c avx512 avx2
-softmax              llvm c avx512 avx2
+mul                  avx2
+relu                 avx2
+residual_rmsnorm     avx2
+rmsnorm              avx2
+softmax              avx2
 swiglu               avx2 neon rvv
-transpose            llvm c avx512 avx2 neon rvv
+transpose            avx2 neon rvv
 """
-"""The kernels and targets that a stored schedule is faster for at large sizes. All others have the default."""
+"""The kernels and targets besides llvm, c and avx512 that a stored schedule is faster for at large sizes. Others
+have the default."""
 
 FEW_ROWS = {"matmul", "matmul_tn", "matmul_nt", "matmul_int8"}
 """Those that have a schedule for few rows, on every target."""
@@ -69,15 +63,15 @@ def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str) -> No
 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What `optimize` chooses for a kernel of the library: the file, or the machine of the default schedule."""
+    """What `optimize` chooses for a kernel of the library: the file, or the target of the default schedule."""
     found: list[str] = []
 
     def stored(self: schedules.Schedule, kernel: dojoir.Kernel) -> dojoir.Trace:
         found.append(self.path)
         return dojoir.Trace(kernel)
 
-    def default(trace: dojoir.Trace, target: Machine) -> None:
-        found.append(f"{target.name}, {target.cores} cores" if target.cores else target.name)
+    def default(trace: dojoir.Trace, target: str) -> None:
+        found.append(target)
 
     monkeypatch.setattr(schedules.Schedule, "on", stored)
     pass_ = dataclasses.replace(dojoir.PASSES["default_schedule"], run=default)
@@ -96,17 +90,19 @@ def test_which_schedule_each_kernel_has_on_each_target(chosen: Callable[..., str
         sizes = {} if name not in FEW_ROWS else {"N": 100}
         found = {target: chosen(name, target, **sizes) for target in dojoir.TARGETS}
         stored = {target for target, choice in found.items() if choice.endswith(".moves")}
-        assert stored == expected.get(name, set()), name
+        named = {target for schedule in schedules.schedules(name) if not schedule.fp for target in schedule.targets}
+        assert stored - {"llvm", "c", "avx512"} == expected.get(name, set()), name
+        assert stored <= named and (name in FEW_ROWS or stored == named), name
         assert all(found[target] == target for target in found if target not in stored), name
         if name in FEW_ROWS:
             few = {chosen(name, target, N=1, M=4096, K=1024) for target in dojoir.TARGETS}
             assert all(choice.startswith(f"{name}.few") for choice in few), few
 
 
-def test_small_sizes_stay_on_one_core(chosen: Callable[..., str]) -> None:
-    assert chosen("softmax", "llvm", N=3, M=5) == "llvm, 1 cores"
-    assert chosen("layernorm", "avx2", N=3, M=5) == "avx2, 1 cores"
-    assert chosen("matmul", "rvv", N=7, M=9, K=11) == "rvv, 1 cores"
+def test_what_is_stored_is_not_for_small_sizes(chosen: Callable[..., str]) -> None:
+    assert chosen("softmax", "llvm", N=3, M=5) == "llvm"
+    assert chosen("layernorm", "avx2", N=3, M=5) == "avx2"
+    assert chosen("matmul", "rvv", N=7, M=9, K=11) == "rvv"
     assert chosen("softmax", "llvm", N=3) == "softmax.moves"
 
 

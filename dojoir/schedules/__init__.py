@@ -22,12 +22,11 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import dojoir
-from dojoir.machine import machine_named
 
 VARIABLE = "DOJOIR_SCHEDULES"
 """Folders to search before those that come with dojoir, separated as in PATH."""
@@ -94,21 +93,21 @@ def optimize(
     schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that it
     names.
     """
-    machine = machine_named(target)
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {**fixed, **(sizes or {})}
     for schedule in _given(kernel.name, folders):
         if schedule.fits(kernel, target, known):
             return schedule.on(kernel)
-    trace = dojoir.Trace(kernel)
+    default = dojoir.PASSES["default_schedule"].given(target)
     if is_small(kernel, known):
-        dojoir.PASSES["default_schedule"].run(trace, replace(machine, cores=1))
+        trace = default.on(kernel)
+        while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes
+            trace.undo()
         return trace
     for schedule in _own(kernel.name):
         if schedule.fits(kernel, target, known):
             return schedule.on(kernel)
-    dojoir.PASSES["default_schedule"].run(trace, machine)
-    return trace
+    return default.on(kernel)
 
 
 def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
