@@ -41,12 +41,22 @@ def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change |
         return None
     if origins[behind:] != same[found.were.stop :]:
         return None
-    while not _stays(found, instances):
-        if not found.place:
-            return None
+    while found.place and not _stays(found, instances):
         *above, start = found.place
         found = _change(before, after, tuple(above), start, start + 1, start + 1)
-    return found
+    if not _stays(found, instances):
+        found = _with_origins(before, after, instances, found)
+    return found if _stays(found, instances) else None
+
+
+def _with_origins(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> Change:
+    """The smallest change of children of the kernel itself that has a part of them, and all that it stands for."""
+    inside = (before.sites[k].path[0] for k in change.were)
+    named = {origin.site for origin in instances.origins[change.are.start : change.are.stop] if origin is not None}
+    if not change.were or not named <= set(range(len(before.sites))):
+        return change
+    tops = [*inside, *(before.sites[k].path[0] for k in named)]
+    return _change(before, after, (), min(tops), max(tops) + 1, max(tops) + 1 + len(change.new) - len(change.old))
 
 
 def difference_of(before: Kernel, after: Kernel) -> Change:

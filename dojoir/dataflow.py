@@ -306,6 +306,11 @@ def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | N
         depth = len(site.scopes)
         if origin is not None and any(d >= depth for value in origin.iterators for d in value.iterators):
             return refuse("lost-statement", "the instance map names an iterator that is not there", before)
+    for kernel, steps in ((before, instances.inlined), (after, instances.extracted)):
+        numbers = range(len(kernel.sites))
+        for step in steps:
+            if step.site not in numbers or step.definition not in numbers:
+                return refuse("lost-statement", "the instance map names a statement that does not exist", before)
     return None
 
 

@@ -102,6 +102,8 @@ class Graph:
         """Replaces a read by the expression that gave its value. Raises NotTransparent if it is not the value of
         that instance, always and alone."""
         kernel = self.sets.kernel
+        if not 0 <= step.ordinal < len(self.slots[step.site]):
+            raise NotTransparent("there is no such read", step.site)
         slot = self.slots[step.site][step.ordinal]
         definition = kernel.sites[step.definition].statement
         if definition.accumulation is not None or slot.extra:

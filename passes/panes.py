@@ -19,12 +19,14 @@ from dojoir.hashing import hash_once
 from dojoir.ir import Buffer, Condition, Kernel, Node, Scope, Size, Statement, format_path, parse_path
 from dojoir.memo import Memo
 from dojoir.passes.move import BufferName, Move, Place
+from dojoir.passes.order import SwapSiblings
+from dojoir.passes.trivial import AddScope
 
 PANED = frozenset(
     {
         "join_scopes", "split_scopes", "swap_siblings", "sink_scope", "lift_scope", "set_extent", "remove_scope",
         "add_scope", "split_reduction", "inline", "recompute", "reuse_dims", "share_buffer", "to_fma", "split_dim",
-        "join_dims", "unsplit", "untile", "uncollapse", "unpeel", "split", "cut", "peel", "shift", "skew",
+        "join_dims", "unsplit", "untile", "uncollapse", "split", "cut", "peel", "shift", "skew",
         "collapse", "tile", "swap_scopes", "stage",
     }
 )  # fmt: skip
@@ -66,9 +68,13 @@ def question(kernel: Kernel, move: Move) -> Question | None:
     children = _children_of(kernel)
     buffers, places = _named(move)
     try:
-        tops = [kernel.path(place)[0] for place in places]
+        paths = [kernel.path(place) for place in places]
     except ArgumentError:
         return None
+    tops = [path[0] for path in paths]
+    if isinstance(move, SwapSiblings | AddScope):  # these look at what comes after their place
+        further = 1 if isinstance(move, SwapSiblings) else move.count - 1
+        tops += [path[0] + further for path in paths if len(path) == 1]
     if move.name != "stage":
         tops += [n for n, child in enumerate(children) if not child.used.isdisjoint(buffers)]
     if not tops:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from threading import Thread
 
@@ -11,11 +12,26 @@ from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, start_kernel
 
 import dojoir
 from dojoir import correspondence, wellformed
+from dojoir.change import change_of
 from dojoir.correspondence import Correspondence
-from dojoir.dataflow import InstanceMap, _form, compare, identity, is_legal, is_plain
+from dojoir.dataflow import (
+    InstanceMap,
+    _form,
+    _is_same_tree,
+    _meaning_of,
+    _well_formed,
+    compare,
+    identity,
+    is_legal,
+    is_plain,
+)
 from dojoir.ir import Kernel
 from dojoir.limits import StepLimitReached, limited
 from dojoir.passes.move import Refusal, Rewrite
+from dojoir.refilled import reads_no_more
+from dojoir.slices import slice_of
+from dojoir.traced import goes_wrong
+from dojoir.written import is_written
 
 NEST = """kernel f(N, M)
 in  x: f32[N, M]
@@ -218,6 +234,127 @@ def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.Monk
                     continue
                 assert (quick is None) == (full is None), f"{move} {forth}: {quick} {full}\n{kernel}"
     assert seen > 5
+
+
+def said_in_full(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """What the full comparison of two whole kernels says, marks aside."""
+    if Correspondence(before, after, instances, before.fp == "strict").refusal() is not None:
+        return False
+    return _well_formed(before, after, instances) is None
+
+
+def said_of_a_slice(before: Kernel, after: Kernel, instances: InstanceMap) -> bool | None:
+    """What a slice says of two kernels, or None where it says nothing."""
+    change = change_of(before, after, instances)
+    part = slice_of(before, after, instances, change) if change is not None else None
+    meant = _meaning_of(part) if part is not None else None
+    if change is None or part is None or not meant:
+        return meant
+    return all(
+        reads_no_more(before, after, change, name) or is_written(after, after.buffer(name)) for name in part.filled
+    )
+
+
+def rewrites(kernel: Kernel, random: Random, moves: int, faults: int) -> Iterator[Rewrite]:
+    """Some moves on a kernel, legal or not, and rewrites that are wrong."""
+    for move in draw_moves(kernel, random, moves):
+        try:
+            done = move.rewrite(kernel)
+        except (Refusal, dojoir.DojoError):
+            continue
+        if done.instances.rule is None and not done.instances.backward:
+            yield done
+            yield from filter(None, (fault(done, random) for fault in random.sample(FAULTS, faults)))
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_slices_and_runs_say_what_the_full_comparison_says(block: int) -> None:
+    smaller = refuted = 0
+    for number in range(4):
+        random = Random(f"slices {block} {number}")
+        kernel, _ = start_kernel(random, 0.9)
+        for done in rewrites(kernel, random, 8, 4):
+            pair = kernel, done.kernel, done.instances
+            if any(refusal is not None for refusal in _form(*pair)) or _is_same_tree(*pair):
+                continue
+            try:
+                with limited(300_000):
+                    sliced, wrong = said_of_a_slice(*pair), goes_wrong(*pair)
+                    full = said_in_full(*pair)
+            except StepLimitReached:
+                continue
+            assert sliced in {None, full}, f"{sliced} {full}: {done}\n{kernel}"
+            assert not (wrong and full), f"{done}\n{kernel}"
+            smaller += sliced is not None
+            refuted += wrong
+    assert smaller > 10
+    assert refuted > 0
+
+
+LOST = """kernel f(N)
+inout a: f32[N]
+inout b: f32[N]
+tmp t: f32[N]
+N
+| t[{0}] = 2 * a[{0}]
+N
+| a[{0}] = t[{0}] + 1
+| b[{0}] += a[{0}]
+"""
+
+
+@pytest.mark.parametrize("place", [(1, 0), (1, 1)])
+def test_what_a_slice_no_longer_writes_is_returned(place: tuple[int, int]) -> None:
+    before = dojoir.parse(LOST)
+    origins = identity(before).origins
+    kept = InstanceMap((*origins[: 1 + place[1]], *origins[2 + place[1] :]))
+    after = before.replace_node(place)
+    assert said_of_a_slice(before, after, kept) is False
+    assert not is_legal(before, after, kept)
+
+
+CARRIED = """kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp b: f32[1]
+tmp t: f32[1]
+{0}N
+| b[0] = x[{{0}}]
+{1}"""
+
+
+def test_a_copy_may_carry_a_value_from_one_iteration_to_the_next() -> None:
+    before = dojoir.parse(CARRIED.format("", "| y[{0}] = b[0]\n"))
+    first = "b[0] = x[0]\nt[0] = b[0]\n"
+    late = dojoir.parse(CARRIED.format(first, "| y[{0}] = t[0]\n| t[0] = b[0]\n"))
+    own = identity(before).origins
+    assert not is_legal(before, late, InstanceMap((None, None, *own, None)))
+    plain = dojoir.parse(CARRIED.format("", "| t[0] = b[0]\n| y[{0}] = t[0]\n"))
+    assert is_legal(before, plain, InstanceMap((own[0], None, own[1])))
+
+
+AGAIN = """kernel f(N)
+inout x: f32[N + 2]
+out y: f32[N]
+tmp t: f32[N + 2]
+N + 2
+| t[{0}] = 2 * x[{0}]
+N
+| y[{0}] = t[{0}] + t[{0} + 2]
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "legal"), [("", True), ("N + 2\n| x[{0}] = 0\n", False), ("N\n| y[{0}] = x[{0}]\n", True)]
+)
+def test_what_is_computed_again_reads_what_did_not_change(write: str, legal: bool) -> None:
+    text = AGAIN.replace("N\n| y[{0}] = t", f"{write}N\n| y[{{0}}] = t")
+    kernel = dojoir.parse(text)
+    place = "2" if write else "1"
+    move = dojoir.parse_move(f"recompute({place}, t, u)")
+    assert bool(dojoir.check(kernel, move)) == legal
+    done = move.rewrite(kernel)
+    assert is_plain(kernel, done.kernel, done.instances) == legal
 
 
 def test_a_flow_that_is_not_believed_refutes_nothing() -> None:
