@@ -15,9 +15,8 @@ def hash_once(cls: type[T]) -> type[T]:
     compute, equal = cls.__hash__, cls.__eq__
 
     def kept(self: T) -> int:
-        try:
-            found: int = self._hash  # type: ignore[attr-defined]
-        except AttributeError:
+        found: int | None = getattr(self, _KEY, None)
+        if found is None:
             found = compute(self)
             object.__setattr__(self, _KEY, found)
         return found
