@@ -7,7 +7,8 @@ quotients. Of the composition of accesses that is
 
 the last element is (3, 1), and isl 0.27 answers (0, 2); and for some such sets its computation of flow reads memory
 that is not its own. Where quotients or remainders of iterators take part, a flow is computed from its definition,
-by composition and difference, and believed only if composition and intersection find no fault in it.
+by composition and difference, and believed only if composition and intersection find no fault in it. Where those of
+sizes alone do, isl's own flow is held against the definition in the same way, and replaced if it is wrong.
 """
 
 from __future__ import annotations
@@ -39,14 +40,18 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
 
     Raises StepLimitReached where isl finds none, or what it finds does not hold.
     """
-    divides = any(map(has_quotients, users))
+    affines = [affine for site in users for affine in _affines(site)]
     try:
-        sources, initial = _from_definition(given) if divides else _by_isl(given)
-        if divides and not is_flow(given, sources, initial):
+        if not any(_divides(affine, of_sizes=False) for affine in affines):
+            found = _by_isl(given)
+            if not any(_divides(affine, of_sizes=True) for affine in affines) or is_flow(given, *found):
+                return found
+        found = _from_definition(given)
+        if not is_flow(given, *found):
             raise StepLimitReached
     except isl.Error:  # at the limit, or for a set with quotients that isl cannot factor
         raise StepLimitReached from None
-    return sources, initial
+    return found
 
 
 def _by_isl(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
@@ -95,11 +100,6 @@ def _same(left: isl.UnionMap, right: isl.UnionMap) -> isl.UnionMap:
     return left.apply_range(right.reverse())
 
 
-def has_quotients(site: Site) -> bool:
-    """Whether quotients or remainders of iterators say where a statement runs or what it touches."""
-    return any(map(_divides, _affines(site)))
-
-
 def _affines(site: Site) -> list[Affine]:
     found: list[Affine] = []
     for node in site.ancestors:
@@ -113,5 +113,7 @@ def _affines(site: Site) -> list[Affine]:
     return found
 
 
-def _divides(affine: Affine) -> bool:
-    return any(isinstance(atom, FloorDiv | Mod) and Affine.atom(atom).iterators for atom, _ in affine.terms)
+def _divides(affine: Affine, of_sizes: bool) -> bool:
+    """Whether there is a quotient or a remainder: of iterators, or `of_sizes` alone."""
+    quotients = [atom for atom, _ in affine.terms if isinstance(atom, FloorDiv | Mod)]
+    return any(of_sizes or Affine.atom(atom).iterators for atom in quotients)
