@@ -182,8 +182,9 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
     if not found.kept:
         return Answer(False, False, True)
     known = all(reads_no_more(before, after, change, name) for name in part.filled)
-    kept = known or all(is_written(after, after.buffer(name)) for name in part.filled)
-    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, known)
+    asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
+    kept = all(is_written(after, after.buffer(name)) for name in asked)
+    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, not asked)
 
 
 class _Meaning(NamedTuple):

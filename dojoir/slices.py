@@ -42,13 +42,15 @@ from dojoir.ir import Buffer, Dim, Guard, Kernel, Node, Scope, Statement
 @dataclass(frozen=True)
 class Slice:
     """Two kernels with their instance map; the buffers of the new kernel of which it must be asked besides whether
-    all that is read was written; and those whose last values may never be read."""
+    all that is read was written; those whose last values may never be read; and those that the change writes and
+    that are given there, but not to the kernel: dead reads of them may come to see what was never written."""
 
     before: Kernel
     after: Kernel
     instances: InstanceMap
     filled: tuple[str, ...]
     held: frozenset[str]
+    begun: tuple[str, ...] = ()
 
     def loose(self) -> Slice:
         """The slice that says nothing of the last values of the buffers in `held`. (Where these were given, they
@@ -137,7 +139,9 @@ class _Window:
         befores, afters, held = buffers
         roles = {buffer.name: buffer.role for buffer in afters}
         kernels = _kernel(self.before, befores, old), _kernel(self.after, afters, new)
-        return Slice(*kernels, self._renumbered(old, new), self._filled(roles), held)
+        begun = (b.name for b in self.after.buffers if b.name in self.written and b.role in {"tmp", "out"})
+        given_there = tuple(name for name in begun if roles.get(name) in {"in", "inout"})
+        return Slice(*kernels, self._renumbered(old, new), self._filled(roles), held, given_there)
 
     def _mixes(self, mine: list[Statement], others: list[Statement]) -> bool:
         """Whether several operators accumulate into a buffer that the change touches, but not in the slice."""

@@ -422,3 +422,22 @@ def test_what_a_legal_move_gives_is_well_formed() -> None:
     for move in dojoir.moves(kernel)[::5]:
         text = dojoir.to_text(dojoir.apply(kernel, move))
         wellformed.prove(dojoir.parse(text))
+
+
+def test_a_dead_value_is_not_read_before_it_is_written_either() -> None:
+    kernel = dojoir.parse("""kernel f(N)
+in  x: i32[N]
+out y: i32[N]
+
+N
+| if {0} < 2
+| | y[{0}] = x[{0}]
+N
+| if {0} >= 2
+| | y[{0}] = 0
+| | N
+| | | y[{0}] *= x[{1}]
+| | y[{0}] = -1
+""")
+    assert dojoir.check(kernel, "swap_siblings(1.0.0)").status == "illegal"
+    assert "swap_siblings(1.0.0)" not in map(str, dojoir.moves(kernel))
