@@ -98,7 +98,7 @@ class SplitReduction(Move):
         own = Affine.iterator(depth)
         used = _partial(own, factor, scope.extent)
         if used is None:
-            message = f"there are so many partial results as a number says, or a bound of the extent, not {factor}"
+            message = f"give a number of partial results, or one for each iteration; {factor} is neither"
             raise Refusal("bad-factor", message, path)
         check_new_name(kernel, self.copy)
         inside = [(k, site) for k, site in enumerate(kernel.sites) if site.path[: len(path)] == path]

@@ -347,3 +347,12 @@ def test_labels_survive() -> None:
     k = dojoir.apply(k, "split(@a, 8)")
     labels = [node.label for _, node in k.walk() if hasattr(node, "label")]
     assert labels == ["a", "a_in2", "a_in"]
+
+
+def test_partial_results_are_a_number_or_one_for_each_iteration() -> None:
+    k = dojoir.parse("kernel f(N)\nin  x: f32[N]\nout s: f32\n\ns = 0\nN @i\n| s += x[{i}]\n")
+    own = dojoir.apply(k, "split_reduction(@i, s, p, N)")
+    assert dojoir.check(own, "parallelize(2)")
+    verdict = dojoir.check(k, "split_reduction(@i, s, p, 2*N - 1)")
+    assert verdict.diagnostic is not None and verdict.diagnostic.code == "bad-factor"
+    assert "2*N - 1 is neither" in verdict.diagnostic.message
