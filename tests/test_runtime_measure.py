@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 import dojoir
 from dojoir import ArgumentError, KernelError, RunError
-from dojoir.runtime import Ceilings, PythonCode, measure, measure_together, roofline
+from dojoir.runtime import Ceilings, PythonCode, measure, measure_together, roofline, timing
 from dojoir.runtime.memory import HUGE_PAGE, last_level_cache, touched
 from dojoir.runtime.roofline import Ceiling
 from dojoir.runtime.spread import spread
@@ -107,6 +108,25 @@ def test_another_result_is_seen(cube: dojoir.Kernel) -> None:
     found = measure(cube, baseline="y[:] = x * x * x + 1", N=100, **QUICK)
     assert found.baseline is not None
     assert found.baseline.difference > 0.5
+
+
+@pytest.mark.parametrize(
+    ("statement", "wrong"), [("y += a * x", False), ("y += 2 * a * x", True), ("a * x + y", False)]
+)
+def test_results_in_place_are_compared_where_there_are_any(statement: str, wrong: bool) -> None:
+    found = measure(dojoir.parse(SAXPY), baseline=statement, N=1000, **QUICK)
+    assert found.baseline is not None
+    assert (found.baseline.difference > 1e-3) is wrong
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell what threads do")
+def test_contestants_wait_until_the_threads_of_others_rest() -> None:
+    work = np.random.default_rng(0).random(1 << 20)
+    busy = threading.Thread(target=lambda: work.sort())
+    busy.start()
+    waited = timing._let_rest()
+    assert not timing._others_work() or waited >= timing.REST_SECONDS
+    busy.join()
 
 
 def test_ceilings_are_compared_with() -> None:
