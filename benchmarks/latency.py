@@ -4,8 +4,8 @@ threads to begin; for the check of one move.
     python benchmarks/latency.py [--json] [--first] [--launch] [--checks]
 
 Cold is a new process with an empty cache; warm is a process that has compiled another kernel before, with the
-text new to it. The first result is softmax of a matrix of 64 × 64, import included, of dojoir and of what else is
-installed. Without options, all is measured.
+text new to it. The first result is softmax of a matrix of 64 × 64, import included, of dojoir, as it is written and
+with the moves of its stored schedule, and of what else is installed. Without options, all is measured.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ FIRST = {
     "dojoir": """
 import dojoir
 y = dojoir.compile(dojoir.kernels.load("softmax")).run({"x": x})["y"]""",
+    "dojoir, optimized": """
+import dojoir
+softmax = dojoir.optimize(dojoir.kernels.load("softmax")).kernel
+y = dojoir.compile(softmax).run({"x": x})["y"]""",
     "torch.compile": """
 import torch
 y = torch.compile(lambda a: torch.softmax(a, 1))(torch.from_numpy(x)).numpy()""",

@@ -8,6 +8,9 @@ from importlib import import_module
 
 from dojoir.instruction import Instruction
 
+INTRINSICS = ("avx512", "avx2", "neon", "rvv")
+"""The targets that are printed as C with the intrinsics of an instruction set: the names of `isas.ISAS`."""
+
 
 @dataclass(frozen=True)
 class Target:

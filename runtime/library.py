@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from dojoir.codegen import emit, lower
 from dojoir.codegen.c import declaration
 from dojoir.codegen.c_names import symbol
+from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.isas import ISAS
 from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir import Kernel

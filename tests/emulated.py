@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import dojoir
 from dojoir import Kernel
-from dojoir.codegen import lower
+from dojoir.codegen.emission import lower
 from dojoir.codegen.isas import ISAS
 from dojoir.codegen.simd import print_simd
 from dojoir.runtime import emulation

@@ -28,9 +28,9 @@ from runnable import agree, random_arguments, small_sizes
 
 import dojoir
 from dojoir import Kernel, kernels, schedules
-from dojoir.codegen import lower
 from dojoir.codegen.c import print_c
 from dojoir.codegen.c_names import symbol
+from dojoir.codegen.emission import lower
 from dojoir.codegen.isas import ISAS
 from dojoir.codegen.simd import print_simd
 from dojoir.ir import holds

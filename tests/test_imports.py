@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 import dojoir
+from dojoir.codegen.isas import ISAS
+from dojoir.codegen.target import INTRINSICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("grammar", "passes", "codegen", "runtime")
@@ -88,8 +90,22 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         getattr(dojoir, "nonsense")  # noqa: B009
 
 
+def loaded(code: str, modules: list[str]) -> str:
+    """Which of the modules a new process has loaded after some code."""
+    code = f"import sys, dojoir\n{code}\nprint([m for m in {modules} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_a_bare_import_is_light() -> None:
-    heavy = ["lark", "sympy", "islpy", "llvmlite", "numpy"]
-    code = f"import sys, dojoir; print([m for m in {heavy} if m in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    assert loaded("", ["lark", "sympy", "islpy", "llvmlite", "numpy"]) == "[]"
+
+
+def test_what_llvm_does_not_need_is_not_loaded() -> None:
+    """Neither the generator of parsers nor the targets that call a C compiler."""
+    code = 'dojoir.compile(dojoir.optimize(dojoir.kernels.load("softmax")).kernel)'
+    others = ["lark", "sympy", "dojoir.codegen.c", "dojoir.codegen.simd", "dojoir.runtime.emulation"]
+    assert loaded(code, others) == "[]"
+
+
+def test_the_targets_with_intrinsics_are_known_by_name() -> None:
+    assert tuple(ISAS) == INTRINSICS

@@ -13,7 +13,8 @@ import pytest
 
 import dojoir
 from dojoir import instructions
-from dojoir.codegen import lir, lower
+from dojoir.codegen import lir
+from dojoir.codegen.emission import lower
 from dojoir.codegen.lir_walk import statements
 from dojoir.dtypes import F64
 from dojoir.errors import ArgumentError, DojoError, KernelError, ParseError, ToolchainError

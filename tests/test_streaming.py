@@ -10,7 +10,8 @@ import pytest
 from c_machine import Machine
 
 import dojoir
-from dojoir.codegen import lir, lower
+from dojoir.codegen import lir
+from dojoir.codegen.emission import lower
 from dojoir.codegen.fences import fenced
 from dojoir.codegen.lir_walk import statements
 from dojoir.codegen.lower import lower as lower_to
