@@ -141,25 +141,27 @@ def problems() -> Iterator[Problem]:
     for dtype, terms in (("f32", 6), ("f64", 14)):
         powers = range(3, 3 + 2 * terms, 2)
         yield Problem("tanh", dtype, lambda x: mp.tanh(x) - x, inverse(mp.tanh), powers, mpf("1e-6"), mpf("0.8"))
-    for dtype, terms, degree, end in (("f32", 6, 6, 4), ("f64", 13, 20, 6)):
-        slope = ROUND[dtype](2 / mp.sqrt(mp.pi))
+    for dtype, terms, degree, middle, end, lowest in (
+        ("f32", 7, 9, mpf("1.5"), mpf("4.04"), mpf(2) ** -11),
+        ("f64", 14, 26, mpf("2.5"), mpf(6), mpf(2) ** -25),
+    ):
         yield Problem(
             "erf_small",
             dtype,
-            lambda x, c=slope: mp.erf(x) - c * x,
+            lambda x: mp.erf(x) - x,
             inverse(mp.erf),
             range(1, 1 + 2 * terms, 2),
             mpf("1e-6"),
-            mpf("0.85"),
+            mpf("1.07"),
         )
         yield Problem(
-            "erf_large",
+            "erf_root",
             dtype,
-            lambda x: -mp.log(mp.erfc(x)),
-            mp.erfc,
+            lambda x, middle=middle: mp.sqrt(mp.erfc(x + middle)),
+            lambda x, middle=middle, lowest=lowest: 2 * mp.sqrt(mp.erfc(x + middle)) + lowest,
             range(degree + 1),
-            mpf("0.85"),
-            mpf(end),
+            mpf("1.05") - middle,
+            end - middle,
         )
 
     yield Problem("fast.EXP", "f32", lambda x: mp.exp(x) - 1 - x, inverse(mp.exp), range(2, 6), -half_ln2, half_ln2)

@@ -257,6 +257,25 @@ def test_small_arguments_come_back(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_erf_and_sigmoid_reach_one_and_no_more(dtype: DType) -> None:
+    kind = numpy_type(dtype)
+    x = np.linspace(0.9, 60, 40_001).astype(kind)
+    for name in ("erf", "sigmoid"):
+        got = compute(name, x)
+        assert got.max() == 1
+        assert got[x > 40].min() == 1
+    same(compute("erf", -x), -compute("erf", x))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", ["exp", "exp2", "erf", "sigmoid"])
+def test_what_is_to_be_fast_divides_nothing(name: str, dtype: DType) -> None:
+    f = function(name, lir.Type(dtype, 16))
+    parts = [part for e in [*(let.value for let in f.body), f.result] for part in values(e)]
+    assert not [part for part in parts if isinstance(part, lir.Binary) and part.op == "div"]
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_special_values_of_pow(dtype: DType) -> None:
     """All pairs of what C99 F.9.4.4 names, as the C library has them."""
     kind = numpy_type(dtype)
@@ -394,7 +413,7 @@ def test_the_accuracy_script_reports_each_function_once() -> None:
 
 
 def test_the_coefficients_are_those_that_the_script_finds() -> None:
-    lines = run_script("minimax.py", "exp f32", "tanh f32", "fast.").splitlines()
+    lines = run_script("minimax.py", "exp f32", "tanh f32", "erf_small f32", "erf_root f32", "fast.").splitlines()
     source = "".join((BENCHMARKS.parent / "codegen" / f"{name}.py").read_text() for name in ("precision", "fast"))
     found = [coefficient.strip() for numbers in lines[1::2] for coefficient in numbers.split(",")]
     assert len(found) > 20
