@@ -48,9 +48,9 @@ LIMITS: Mapping[str, str] = {
     "batchnorm_training": "memory: a channel, larger than the cache, is read for its statistics and again for y",
     "batchnorm_inference": _STREAM,
     "relu": _STREAM,
-    "gelu": "memory; on one thread erf, some 30 operations an element",
-    "silu": "memory; on one thread exp and a division an element",
-    "swiglu_gate": "memory: two elements are read for one that is written; on one thread exp and a division",
+    "gelu": "memory; on one thread erf, some 24 operations an element",
+    "silu": "memory; on one thread sigmoid, some 26 operations an element",
+    "swiglu_gate": "memory: two elements are read for one that is written",
     "bias_relu": _STREAM,
     "add": "memory: two elements are read for one that is written",
     "reduce_mean_0": _READ + "; columns are summed in the cache while rows stream by",
@@ -64,7 +64,7 @@ LIMITS: Mapping[str, str] = {
     "saxpy": "memory: two elements are read and one of them written again",
     "transpose": "memory: one side is not read or written in order, so lines and pages are visited again",
     "jacobi2d_sweep": "memory: three rows stay in the cache; b is inout, its borders are kept",
-    "cumsum": "memory where rows are summed side by side; else each addition waits for the one before",
+    "cumsum": "memory; one element at a time is added and stored, four rows side by side",
 }
 """What limits each kernel, apart from what this project does not do well yet."""
 

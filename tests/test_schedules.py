@@ -24,13 +24,16 @@ add                  avx2
 attention            avx2 neon rvv
 avgpool2d            avx2 neon rvv
 bias_relu            avx2
+cumsum               avx2
 depthwise_conv2d     avx2 neon rvv
+gelu                 avx2
 layernorm            avx2
 maxpool2d            avx2 neon rvv
 mul                  avx2
 relu                 avx2
 residual_rmsnorm     avx2
 rmsnorm              avx2
+silu                 avx2
 softmax              avx2
 swiglu               avx2 neon rvv
 transpose            avx2 neon rvv
