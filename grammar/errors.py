@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
-from dojoir.grammar.tokens import Token, UnexpectedCharacter, UnexpectedToken
 from dojoir.words import KEYWORDS
 
 WORDS = {word.upper(): word for word in KEYWORDS}
@@ -50,14 +52,14 @@ class LayoutError(Exception):
         self.span = span
 
 
-def explain(error: LayoutError | UnexpectedCharacter | UnexpectedToken, source: Source) -> ParseError:
+def explain(error: LayoutError | UnexpectedCharacters | UnexpectedToken, source: Source) -> ParseError:
     """The error that a user sees."""
     match error:
         case LayoutError():
             return _error(error.code, error.message, error.span, source)
-        case UnexpectedCharacter():
+        case UnexpectedCharacters():
             span = Span(error.line, error.column, error.column + 1)
-            return _error("unexpected-character", _character(error.character), span, source)
+            return _error("unexpected-character", _character(str(error.char)), span, source)
         case UnexpectedToken():
             return _unexpected(error, source)
 
@@ -73,8 +75,10 @@ def _character(character: str) -> str:
 
 
 def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
-    token, line, accepts = error.token, error.line, error.accepts
-    span = Span(line, token.column, max(token.end_column, token.column + 1))
+    token: Token = error.token
+    line = token.line or 1
+    span = Span(line, token.column or 1, max(token.end_column or 1, (token.column or 1) + 1))
+    accepts = set(error.accepts)
     before = source.line(line)[: span.column - 1]
     first = re.match(r"[ \t|]*([A-Za-z_]\w*)?", before)
     opening = first[1] if first and first[1] else ""

@@ -6,17 +6,17 @@ import os
 from functools import cache, lru_cache
 from pathlib import Path
 
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
 from dojoir.affine import Affine
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar import syntax
-from dojoir.grammar.bars import bars
-from dojoir.grammar.dojo_tables import TABLES
+from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
 from dojoir.grammar.expressions import affine, conditions, extent
-from dojoir.grammar.lalr import Parser
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
-from dojoir.grammar.tokens import Token, UnexpectedCharacter, UnexpectedToken
 from dojoir.ir import Condition, Extent, Kernel
 
 
@@ -109,20 +109,22 @@ def _expression(source: Source) -> syntax.Expr:
 
 def _read(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
     try:
-        written = _parser().parse(source.text, start)
-    except (LayoutError, UnexpectedCharacter, UnexpectedToken) as error:
+        # What Lark gives is typed as a tree; here it is what the rule `start` of _Tree returns.
+        written: object = _grammar().parse(source.text, start=start)
+    except (LayoutError, UnexpectedCharacters, UnexpectedToken) as error:
         raise explain(error, source) from None
     assert isinstance(written, syntax.Kernel | syntax.Expr)
     return written
 
 
 @cache
-def _parser() -> Parser:
-    return Parser(TABLES, _Tree(), bars)
+def _grammar() -> Lark:
+    text = (Path(__file__).parent / "dojo.lark").read_text(encoding="utf-8")
+    return Lark(text, start=["kernel", "affine"], parser="lalr", lexer="basic", postlex=Bars(), transformer=_Tree())
 
 
 def _span(token: Token) -> Span:
-    return Span(token.line, token.column, token.end_column)
+    return Span(token.line or 1, token.column or 1, token.end_column or 1)
 
 
 def _word(token: Token) -> syntax.Word:
@@ -133,7 +135,8 @@ def _from(first: Span, last: Span) -> Span:
     return Span(first.line, first.column, last.end)
 
 
-class _Tree:
+@v_args(inline=True)
+class _Tree(Transformer[Token, syntax.Kernel]):
     """What each rule of the grammar gives."""
 
     # -- the header --------------------------------------------------------------------------------------

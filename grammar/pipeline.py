@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedInput
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span
-from dojoir.grammar.lalr import Parser
-from dojoir.grammar.pipeline_tables import TABLES
-from dojoir.grammar.tokens import Token, Unexpected
 
 
 @dataclass(frozen=True)
@@ -24,30 +26,25 @@ def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
     """The calls of a pipeline, in order. Raises ParseError with the place and what was expected."""
     source = Source(name, text)
     try:
-        found = Parser(TABLES, _Tree(source)).parse(text, "pipeline")
-    except Unexpected as error:
+        tree = _parser().parse(text)
+    except UnexpectedInput as error:
         raise ParseError(_diagnostic(error, source)) from None
-    assert isinstance(found, list)
-    return found
+    return [_call(child, source) for child in tree.children if isinstance(child, Tree)]
 
 
-@dataclass(frozen=True)
-class _Tree:
-    """What each rule of the grammar gives."""
-
-    source: Source
-
-    def pipeline(self, *calls: Call | None) -> list[Call]:
-        return [call for call in calls if call is not None]
-
-    def call(self, name: Token, *given: Token | None) -> Call:
-        arguments = [argument for argument in given if argument is not None]
-        last = arguments[-1] if arguments else name
-        span = Span(name.line, name.column, last.end_column if last.line == name.line else 1)
-        return Call(str(name), tuple(argument.strip() for argument in arguments), span, self.source)
+@cache
+def _parser() -> Lark:
+    return Lark(files(__package__).joinpath("pipeline.lark").read_text(), start="pipeline", parser="lalr")
 
 
-def _diagnostic(error: Unexpected, source: Source) -> Diagnostic:
+def _call(tree: Tree[Token], source: Source) -> Call:
+    name, *arguments = (token for token in tree.children if isinstance(token, Token))
+    last = arguments[-1] if arguments else name
+    span = Span(name.line or 1, name.column or 1, (last.end_column or 1) if last.line == name.line else 1)
+    return Call(str(name), tuple(str(a).strip() for a in arguments), span, source)
+
+
+def _diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     line, column = error.line, error.column
     if line < 1:  # the end of the text
         lines = source.text.split("\n")

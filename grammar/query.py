@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
-from dojoir.grammar.lalr import END, Parser
-from dojoir.grammar.query_tables import TABLES
-from dojoir.grammar.tokens import Token, Unexpected, UnexpectedToken
 from dojoir.queries import (
     KINDS,
     RELATIONS,
@@ -36,22 +37,23 @@ USAGE = (
 
 
 @cache
-def _parser() -> Parser:
-    return Parser(TABLES, _Tree())
+def _parser() -> Lark:
+    text = files(__package__).joinpath("query.lark").read_text(encoding="utf-8")
+    return Lark(text, start="query", parser="lalr", maybe_placeholders=True, transformer=_Tree())
 
 
 def parse_query(text: str) -> Query:
     """The query that a text writes. Raises ParseError with the place in the text."""
     try:
-        found = _parser().parse(text, "query")
-    except Unexpected as error:
+        found: object = _parser().parse(text)
+    except UnexpectedInput as error:
         raise ParseError(_diagnostic(error, text)) from None
     assert isinstance(found, Query)
     return found
 
 
-def _diagnostic(error: Unexpected, text: str) -> Diagnostic:
-    at_end = error.line < 1 or (isinstance(error, UnexpectedToken) and error.token.type == END)
+def _diagnostic(error: UnexpectedInput, text: str) -> Diagnostic:
+    at_end = error.line < 1 or (isinstance(error, UnexpectedToken) and error.token.type == "$END")
     start = len(text) if at_end else error.column - 1
     rest = text[start:].rstrip("> ").split()
     what = f"unexpected '{rest[0]}'{did_you_mean(rest[0], WORDS)}" if rest else "the query ends here, unfinished"
@@ -59,7 +61,8 @@ def _diagnostic(error: Unexpected, text: str) -> Diagnostic:
     return Diagnostic("bad-query", f"{what}; {USAGE}", Span(1, start + 1, end), Source("<query>", text))
 
 
-class _Tree:
+@v_args(inline=True)
+class _Tree(Transformer[Token, Query]):
     """What each rule of the grammar gives."""
 
     def query(self, pick: int | None, condition: Query) -> Query:
