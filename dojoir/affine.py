@@ -7,12 +7,12 @@ infinity, as in Python and in isl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, total_ordering
+from functools import cached_property, lru_cache, total_ordering
 from math import gcd
 
-from dojoir.hashing import hash_once
+from dojoir.hashing import hash_once, keep_hash
 
 
 @hash_once
@@ -23,7 +23,7 @@ class SizeVar:
 
     name: str
 
-    @property
+    @cached_property
     def key(self) -> tuple[int, str]:
         return (0, self.name)
 
@@ -83,15 +83,69 @@ class Mod:
 
 Atom = SizeVar | Iter | FloorDiv | Mod
 
+Terms = tuple[tuple[Atom, int], ...]
+"""Atoms with their coefficients, in the order of their keys, which differ as the atoms do."""
 
-@hash_once
+
+def _sum(some: Terms, others: Terms) -> Terms:
+    """The terms of both, those of one atom added up, without zeros: two ordered lists are merged."""
+    if not some or not others:
+        return some or others
+    found: list[tuple[Atom, int]] = []
+    left, right = 0, 0
+    while left < len(some) and right < len(others):
+        term, other = some[left], others[right]
+        key, its = term[0].key, other[0].key
+        if key < its:
+            found.append(term)
+            left += 1
+        elif its < key:
+            found.append(other)
+            right += 1
+        else:
+            if term[1] + other[1]:
+                found.append((term[0], term[1] + other[1]))
+            left += 1
+            right += 1
+    return (*found, *some[left:], *others[right:])
+
+
+def _collected(terms: list[tuple[Atom, int]]) -> Terms:
+    """The sum of terms in any order."""
+    total: dict[tuple[int, str], tuple[Atom, int]] = {}
+    for atom, coefficient in terms:
+        key = atom.key
+        before = total.get(key)
+        total[key] = (atom, coefficient) if before is None else (atom, before[1] + coefficient)
+    return tuple([term for _, term in sorted(total.items()) if term[1]])
+
+
+@lru_cache(maxsize=4096)
+def _quotient(numerator: Affine, divisor: int) -> FloorDiv:
+    """One object for all that are equal: its key is a text."""
+    return FloorDiv(numerator, divisor)
+
+
+@lru_cache(maxsize=4096)
+def _remainder(numerator: Affine, divisor: int) -> Mod:
+    return Mod(numerator, divisor)
+
+
+@keep_hash
 @dataclass(frozen=True)
 class Affine:
     """`sum(coefficient * atom) + constant`, in normal form. Build one with `size`, `iterator`, `constant` and
     the operators; the constructor itself expects sorted, distinct atoms with non-zero coefficients."""
 
-    terms: tuple[tuple[Atom, int], ...]
+    terms: Terms
     offset: int
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Affine):
+            return NotImplemented
+        return self.offset == other.offset and self.terms == other.terms
 
     # -- construction ------------------------------------------------------------------------------------
     @staticmethod
@@ -112,24 +166,10 @@ class Affine:
             return Affine.iterator(atom.depth)
         return Affine(((atom, 1),), 0)
 
-    @staticmethod
-    def _collect(terms: Iterable[tuple[Atom, int]], offset: int) -> Affine:
-        total: dict[Atom, int] = {}
-        for atom, coefficient in terms:
-            total[atom] = total.get(atom, 0) + coefficient
-        kept = [(atom, c) for atom, c in total.items() if c]
-        if len(kept) > 1:
-            kept.sort(key=lambda term: term[0].key)
-        return Affine(tuple(kept), offset)
-
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.offset + other) if other else self
-        if not other.terms:
-            return Affine(self.terms, self.offset + other.offset)
-        if not self.terms:
-            return Affine(other.terms, self.offset + other.offset)
-        return Affine._collect((*self.terms, *other.terms), self.offset + other.offset)
+        return Affine(_sum(self.terms, other.terms), self.offset + other.offset)
 
     __radd__ = __add__
 
@@ -137,7 +177,7 @@ class Affine:
         return self * -1
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + (-other)
+        return self + (-other if isinstance(other, int) else other * -1)
 
     def __rsub__(self, other: Affine | int) -> Affine:
         return (-self) + other
@@ -147,7 +187,7 @@ class Affine:
             return Affine((), 0)
         if factor == 1:
             return self
-        return Affine(tuple((atom, c * factor) for atom, c in self.terms), self.offset * factor)
+        return Affine(tuple([(atom, c * factor) for atom, c in self.terms]), self.offset * factor)
 
     __rmul__ = __mul__
 
@@ -171,7 +211,7 @@ class Affine:
             (atom, coefficient) = inside.terms[0]
             if isinstance(atom, FloorDiv) and coefficient == 1:  # (a//b + c)//d == (a + b*c)//(b*d)
                 return outside + (atom.numerator + inside.offset * atom.divisor) // (atom.divisor * divisor)
-        return outside + Affine.atom(FloorDiv(inside, divisor))
+        return outside + Affine.atom(_quotient(inside, divisor))
 
     def __mod__(self, divisor: int) -> Affine:
         """Multiples of the divisor vanish: (16*{0} + {1}) % 16 is {1}%16."""
@@ -189,7 +229,7 @@ class Affine:
             (atom, coefficient) = inside.terms[0]
             if isinstance(atom, Mod) and coefficient == 1 and divisor % atom.divisor == 0:
                 return inside * common
-        return Affine.atom(Mod(inside, divisor)) * common
+        return Affine.atom(_remainder(inside, divisor)) * common
 
     # -- questions ---------------------------------------------------------------------------------------
     @property
@@ -235,17 +275,20 @@ class Affine:
         terms: list[tuple[Atom, int]] = []
         offset = self.offset
         for atom, coefficient in self.terms:
-            if isinstance(atom, FloorDiv):
-                value = atom.numerator.substitute(replace) // atom.divisor
-            elif isinstance(atom, Mod):
-                value = atom.numerator.substitute(replace) % atom.divisor
+            if isinstance(atom, FloorDiv | Mod):
+                inner = atom.numerator.substitute(replace)
+                if inner is atom.numerator:
+                    terms.append((atom, coefficient))
+                    continue
+                value = inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor
             else:
                 value = replace(atom)
             offset += value.offset * coefficient
             terms += value.terms if coefficient == 1 else [(a, c * coefficient) for a, c in value.terms]
-        if offset == self.offset and tuple(terms) == self.terms:
+        found = tuple(terms)
+        if offset == self.offset and found == self.terms:
             return self
-        return Affine._collect(terms, offset)
+        return Affine(found if len(found) < 2 else _collected(terms), offset)
 
     def evaluate(self, sizes: Mapping[str, int], iterators: Mapping[int, int] | tuple[int, ...] = ()) -> int:
         """The value for concrete sizes and iterators. Raises KeyError or IndexError if one is missing."""

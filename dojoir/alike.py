@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dojoir.affine import Affine
 from dojoir.elimination import without_divisions
@@ -67,7 +68,7 @@ class _Place:
     around: tuple[Scope | Guard, ...]
     values: tuple[Affine, ...]
 
-    @property
+    @cached_property
     def scopes(self) -> tuple[Scope, ...]:
         return tuple(node for node in self.around if isinstance(node, Scope))
 
@@ -80,7 +81,7 @@ class _Place:
         """The iterator of a scope that stands here."""
         return Affine.iterator(self.depth)
 
-    @property
+    @cached_property
     def replace(self) -> Replace:
         return substitute_iterators(dict(enumerate(self.values)))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dojoir.affine import Affine
 from dojoir.instances import InstanceMap, identity
 from dojoir.ir import Guard, Kernel, Node, Path, Scope
+from dojoir.memo import Memo
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,18 @@ def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change |
     inside of which each stands for none, or for one inside of it in the same iteration of the scopes around; None
     where there is none.
 
-    If there is one, each statement of the rest is in order to everything, and to itself, as it was.
+    If there is one, each statement of the rest is in order to everything, and to itself, as it was. The last ones
+    are kept: several questions about a rewrite begin with it.
     """
+    key = (before, after, instances)
+    kept = _changes.get(key)
+    return (kept if kept is not None else _changes.put(key, (_change_of(*key),)))[0]
+
+
+_changes: Memo[tuple[Kernel, Kernel, InstanceMap], tuple[Change | None]] = Memo(16)
+
+
+def _change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change | None:
     found = difference_of(before, after)
     same, origins = identity(before).origins, instances.origins
     behind = len(origins) - (len(same) - found.were.stop)

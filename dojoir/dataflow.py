@@ -34,7 +34,7 @@ from dojoir.instances import (
     identity,
     same_elements,
 )
-from dojoir.ir import Guard, Kernel, Node, Scope, format_path
+from dojoir.ir import Guard, Kernel, Node, Scope, any_marked, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
@@ -378,6 +378,8 @@ def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap, outputs:
 def _marks(after: Kernel, before: Kernel | None = None) -> Verdict | None:
     """Scopes that are out of order are independent. Where nothing but marks differs from `before`, those that
     it has are."""
+    if not any_marked(after.body):
+        return None
     error = mark_error(after)
     if error is not None:
         return Verdict("illegal", error)

@@ -43,6 +43,8 @@ def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
 def without_divisions(affine: Affine, scopes: Sequence[Scope]) -> Affine:
     """The same value wherever the body of the innermost of `scopes` runs, without the divisions that its range is
     seen to decide: of a multiple of g and a rest r, 0 <= r < g, divided by a multiple of g, r does not count."""
+    if not any(isinstance(atom, FloorDiv | Mod) for atom, _ in affine.terms):
+        return affine
     result = Affine.constant(affine.offset)
     for atom, coefficient in affine.terms:
         value = Affine.atom(atom)

@@ -10,27 +10,42 @@ _KEY = "_hash"
 
 
 def hash_once(cls: type[T]) -> type[T]:
-    """Makes a frozen dataclass keep the hash of each of its instances, and compare by it first. It is not pickled:
-    strings hash in another way in another process."""
-    compute, equal = cls.__hash__, cls.__eq__
+    """Makes a frozen dataclass keep the hash of each of its instances, and compare by it first."""
+    equal = cls.__eq__
+    keep_hash(cls)
 
-    def kept(self: T) -> int:
-        found: int | None = getattr(self, _KEY, None)
-        if found is None:
-            found = compute(self)
-            object.__setattr__(self, _KEY, found)
-        return found
-
-    def same(self: T, other: object) -> Any:
+    def same(self: Any, other: Any) -> Any:
         if self is other:
             return True
         if self.__class__ is not other.__class__:
             return NotImplemented
-        return hash(self) == hash(other) and equal(self, other)
+        try:
+            alike = self._hash == other._hash
+        except AttributeError:
+            alike = hash(self) == hash(other)
+        return alike and equal(self, other)
+
+    name = "__eq__"
+    setattr(cls, name, same)
+    return cls
+
+
+def keep_hash(cls: type[T]) -> type[T]:
+    """Makes a frozen dataclass keep the hash of each of its instances. It is not pickled: strings hash in another
+    way in another process."""
+    compute = cls.__hash__
+
+    def kept(self: Any) -> int:
+        try:
+            found: int = self._hash
+        except AttributeError:
+            found = compute(self)
+            object.__setattr__(self, _KEY, found)
+        return found
 
     def state(self: T) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != _KEY}
 
-    for name, method in (("__hash__", kept), ("__eq__", same), ("__getstate__", state)):
+    for name, method in (("__hash__", kept), ("__getstate__", state)):
         setattr(cls, name, method)
     return cls

@@ -9,6 +9,7 @@ from functools import lru_cache
 import islpy as isl
 
 from dojoir.affine import Affine
+from dojoir.hashing import hash_once
 from dojoir.ir import Access, Kernel, Replace, Statement, expr_accesses, substitute, substitute_iterators
 from dojoir.match import RuleUse
 from dojoir.sets import isl_affine, iterators, sets_of
@@ -25,6 +26,7 @@ class Substitution:
     iterators: tuple[Affine, ...]
 
 
+@hash_once
 @dataclass(frozen=True)
 class Origin:
     """What one statement of the new kernel stands for: the statement `site` of the old kernel, with the old
@@ -39,6 +41,7 @@ class Origin:
         return substitute_iterators(dict(enumerate(self.iterators)))
 
 
+@hash_once
 @dataclass(frozen=True)
 class InstanceMap:
     """How a rewritten kernel corresponds to the one before.

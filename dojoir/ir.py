@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import is_
 from typing import NamedTuple
 
 from dojoir.affine import Affine, Iter, SizeVar
@@ -129,6 +130,7 @@ def _as_affine(expr: Expr) -> Affine | None:
 
 
 # -- the tree ----------------------------------------------------------------------------------------------
+@hash_once
 @dataclass(frozen=True)
 class Condition:
     """`left relation right`, with `relation` one of RELATIONS."""
@@ -139,6 +141,7 @@ class Condition:
     loc: Span | None = field(default=None, compare=False, repr=False)
 
 
+@hash_once
 @dataclass(frozen=True)
 class Extent:
     """How often a scope runs: the smallest of `bounds`, and not at all if that is 0 or less."""
@@ -217,6 +220,11 @@ class Scope:
         if len(self.hints) > 1:
             object.__setattr__(self, "hints", in_order(self.hints))
 
+    @cached_property
+    def marked(self) -> bool:
+        """Whether it or a scope inside has a mark or a hint."""
+        return bool(self.marks or self.hints) or any_marked(self.body)
+
 
 @hash_once
 @dataclass(frozen=True)
@@ -227,8 +235,18 @@ class Guard:
     body: tuple[Node, ...]
     loc: Span | None = field(default=None, compare=False, repr=False)
 
+    @cached_property
+    def marked(self) -> bool:
+        """Whether a scope inside has a mark or a hint."""
+        return any_marked(self.body)
+
 
 Node = Scope | Guard | Statement
+
+
+def any_marked(nodes: tuple[Node, ...]) -> bool:
+    """Whether a scope anywhere in some trees has a mark or a hint."""
+    return any(node.marked for node in nodes if not isinstance(node, Statement))
 
 
 @dataclass(frozen=True)
@@ -507,7 +525,12 @@ def _fixed(atom: SizeVar | Iter, fixed: Mapping[str, Affine]) -> Affine:
 
 def substitute_iterators(mapping: Mapping[int, Affine]) -> Replace:
     """A `Replace` that changes the iterators of some depths and leaves the rest."""
-    return lambda atom: mapping.get(atom.depth, Affine.atom(atom)) if isinstance(atom, Iter) else Affine.atom(atom)
+
+    def new(atom: SizeVar | Iter) -> Affine:
+        found = mapping.get(atom.depth) if isinstance(atom, Iter) else None
+        return Affine.atom(atom) if found is None else found
+
+    return new
 
 
 def substitute_access(access: Access, new: Replace) -> Access:
@@ -570,7 +593,7 @@ def substitute(node: Node, new: Replace) -> Node:
 
 def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     """Whether two tuples of one length hold the same objects."""
-    return all(a is b for a, b in zip(some, others, strict=True))
+    return all(map(is_, some, others))
 
 
 def with_body(node: Scope | Guard, body: tuple[Node, ...]) -> Scope | Guard:

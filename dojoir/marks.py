@@ -5,7 +5,7 @@ from __future__ import annotations
 from dojoir.affine import Affine
 from dojoir.errors import Diagnostic
 from dojoir.fitting import hint_error
-from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.ir import Guard, Kernel, Node, Path, Scope, Statement, any_marked, format_path
 from dojoir.locate import place
 
 MAX_UNROLL = 256
@@ -25,6 +25,8 @@ MAX_WAVE = 64
 def mark_error(kernel: Kernel) -> Diagnostic | None:
     """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
     question."""
+    if not any_marked(kernel.body):
+        return None
     for path, node in kernel.walk():
         if isinstance(node, Scope) and node.marks:
             found = _scope_error(kernel, path, node)

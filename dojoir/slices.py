@@ -35,10 +35,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from dojoir.change import Change
+from dojoir.hashing import hash_once
 from dojoir.instances import InstanceMap, Origin, Substitution
 from dojoir.ir import Buffer, Dim, Guard, Kernel, Node, Scope, Statement
 
 
+@hash_once
 @dataclass(frozen=True)
 class Slice:
     """Two kernels with their instance map; the buffers of the new kernel of which it must be asked besides whether
