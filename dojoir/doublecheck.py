@@ -62,7 +62,7 @@ def _by_isl(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
 
 def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
     """Of the writes before a read, those that no sure write comes after."""
-    order = given.schedule.lex_lt_union_map(given.schedule)
+    order = _order(given)
     sure, other = (_same(writes, given.reads).intersect(order) for writes in (given.must, given.may))
     last = sure.subtract(_same(given.must, given.must).intersect(order).apply_range(sure))
     since = other.subtract(_same(given.may, given.must).intersect(order).apply_range(sure))
@@ -72,7 +72,7 @@ def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
 def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bool:
     """Whether `sources` has the last sure write before each read and all others since, and nothing else, and
     `initial` the reads with no sure write before."""
-    order = given.schedule.lex_lt_union_map(given.schedule)
+    order = _order(given)
     sure, other = (order.intersect(_same(writes, given.reads)) for writes in (given.must, given.may))
     last = sources.intersect_domain(given.must.domain()).reverse()
     added = sources.intersect_domain(given.may.domain()).reverse()
@@ -93,6 +93,15 @@ def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bo
         and initial.domain().is_disjoint(sure.range())
         and given.reads.domain().is_subset(initial.domain().union(last.domain()))
     )
+
+
+def _order(given: Accesses) -> isl.UnionMap:
+    """Each write to all that runs after it, whether its iterators are in range or not: only to be intersected with
+    accesses. (Nothing is said of sizes that a call may not have: the facts about them would take most of the time.)
+    """
+    schedule = given.schedule.gist_params(given.schedule.params())
+    writes = given.must.union(given.may).domain().universe()
+    return schedule.intersect_domain(writes).lex_lt_union_map(schedule)
 
 
 def _same(left: isl.UnionMap, right: isl.UnionMap) -> isl.UnionMap:

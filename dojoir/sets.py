@@ -143,8 +143,18 @@ def isl_condition(condition: Condition) -> str:
 
 
 def isl_extent(extent: Extent, depth: int) -> str:
-    bounds = " and ".join(f"i{depth} < {isl_affine(bound)}" for bound in extent.bounds)
-    return f"0 <= i{depth} and {bounds}"
+    return f"0 <= i{depth} and {' and '.join(_below(depth, bound) for bound in extent.bounds)}"
+
+
+def _below(depth: int, bound: Affine) -> str:
+    """That an iterator is less than a bound. Of integers, i < n // d + r is d * (i + 1 - r) <= n, for d > 0: isl
+    reads, and works with, what has no quotients much faster."""
+    quotients = [atom for atom, _ in bound.terms if isinstance(atom, FloorDiv | Mod)]
+    match quotients:
+        case [FloorDiv(numerator, divisor) as quotient] if bound.coefficient(quotient) == 1:
+            rest = bound - Affine.atom(quotient)
+            return f"{isl_affine((Affine.iterator(depth) + 1 - rest) * divisor)} <= {isl_affine(numerator)}"
+    return f"i{depth} < {isl_affine(bound)}"
 
 
 def iterators(count: int) -> str:

@@ -94,9 +94,10 @@ def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap]
     sets = sets_of(kernel)
     reads = sets.map(*(use.text for use in uses))
     writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
-    read_at = sets.map(*(use.time for use in uses)).intersect_domain(reads.domain())
-    written_at = sets.map(*map(sets.schedule_text, writers)).intersect_domain(writes.domain())
-    before = read_at.lex_gt_union_map(written_at)
+    read_at, written_at = sets.map(*(use.time for use in uses)), sets.map(*map(sets.schedule_text, writers))
+    # Nothing is said here of iterators out of range, nor of sizes that no call has: what is read does not.
+    times = (time.gist_params(sets.parameters) for time in (read_at, written_at))
+    before = isl.UnionMap.lex_gt_union_map(*times)
     covered = reads.apply_range(writes.reverse()).intersect(before).domain()
     for use in uses:
         wrong = sets.map(use.text).subtract_domain(covered)
