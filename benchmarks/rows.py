@@ -59,7 +59,7 @@ LIMITS: Mapping[str, str] = {
     "bmm": _FMA + "; with 64 products an element, the loads and stores of results as well",
     "conv2d": _FMA + "; 56 columns are three and a half vectors",
     "gemv": "memory: every element of the matrix is read once",
-    "attention": "two products half of whose tiles are masked, and exp between them",
+    "attention": "two products, in whose last tiles half is masked, one row at a time, and exp between them",
     "dot": "memory: two arrays are read once",
     "saxpy": "memory: two elements are read and one of them written again",
     "transpose": "memory: one side is not read or written in order, so lines and pages are visited again",
