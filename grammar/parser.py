@@ -17,6 +17,7 @@ from dojoir.grammar.errors import LayoutError, explain
 from dojoir.grammar.expressions import affine, conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
+from dojoir.grammar.tables import parser
 from dojoir.ir import Condition, Extent, Kernel
 
 
@@ -119,8 +120,7 @@ def _read(source: Source, start: str) -> syntax.Kernel | syntax.Expr:
 
 @cache
 def _grammar() -> Lark:
-    text = (Path(__file__).parent / "dojo.lark").read_text(encoding="utf-8")
-    return Lark(text, start=["kernel", "affine"], parser="lalr", lexer="basic", postlex=Bars(), transformer=_Tree())
+    return parser("dojo", start=["kernel", "affine"], lexer="basic", postlex=Bars(), transformer=_Tree())
 
 
 def _span(token: Token) -> Span:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span
+from dojoir.grammar.tables import parser
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
 
 @cache
 def _parser() -> Lark:
-    return Lark(files(__package__).joinpath("pipeline.lark").read_text(), start="pipeline", parser="lalr")
+    return parser("pipeline", start="pipeline")
 
 
 def _call(tree: Tree[Token], source: Source) -> Call:

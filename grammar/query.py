@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
+from dojoir.grammar.tables import parser
 from dojoir.queries import (
     KINDS,
     RELATIONS,
@@ -38,8 +38,7 @@ USAGE = (
 
 @cache
 def _parser() -> Lark:
-    text = files(__package__).joinpath("query.lark").read_text(encoding="utf-8")
-    return Lark(text, start="query", parser="lalr", maybe_placeholders=True, transformer=_Tree())
+    return parser("query", start="query", maybe_placeholders=True, transformer=_Tree())
 
 
 def parse_query(text: str) -> Query:

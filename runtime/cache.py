@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from dojoir.folders import cache_folder
 
 MAGIC = b"dojoir-cache-1\n"
 SHARDS = 16
@@ -36,23 +37,6 @@ def content_key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
-def default_folder() -> Path | None:
-    """`$DOJOIR_CACHE`, else the user's cache folder, else none. An empty `$DOJOIR_CACHE` turns the cache off."""
-    chosen = os.environ.get("DOJOIR_CACHE")
-    if chosen is not None:
-        return Path(chosen) if chosen else None
-    if sys.platform == "darwin":
-        base = "~/Library/Caches"
-    elif sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    try:
-        return Path(base).expanduser() / "dojoir"
-    except RuntimeError:  # there is no home
-        return None
-
-
 @dataclass(frozen=True)
 class Cache:
     """Entries under `folder` (None: no cache), which together take at most about `limit` bytes."""
@@ -63,7 +47,7 @@ class Cache:
     @staticmethod
     def default() -> Cache:
         """The cache that `$DOJOIR_CACHE` or the user's cache folder names, as it is set now."""
-        return Cache(default_folder())
+        return Cache(cache_folder())
 
     def get(self, key: str) -> bytes | None:
         """The content of an entry, or None where there is no whole one."""

@@ -101,9 +101,9 @@ def test_a_bare_import_is_light() -> None:
 
 
 def test_what_llvm_does_not_need_is_not_loaded() -> None:
-    """Neither the generator of parsers nor the targets that call a C compiler."""
+    """Neither computer algebra nor the targets that call a C compiler."""
     code = 'dojoir.compile(dojoir.optimize(dojoir.kernels.load("softmax")).kernel)'
-    others = ["lark", "sympy", "dojoir.codegen.c", "dojoir.codegen.simd", "dojoir.runtime.emulation"]
+    others = ["sympy", "dojoir.codegen.c", "dojoir.codegen.simd", "dojoir.runtime.emulation"]
     assert loaded(code, others) == "[]"
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dojoir.runtime.cache import SHARDS, Cache, content_key, default_folder
+from dojoir.folders import cache_folder
+from dojoir.runtime.cache import SHARDS, Cache, content_key
 
 KEY = content_key("some text", "flags")
 
@@ -168,13 +169,13 @@ for i in range(150):
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOJOIR_CACHE", "/some/where")
-    assert default_folder() == Path("/some/where")
+    assert cache_folder() == Path("/some/where")
     monkeypatch.setenv("DOJOIR_CACHE", "")
-    assert default_folder() is None
+    assert cache_folder() is None
     monkeypatch.delenv("DOJOIR_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/other")
     if sys.platform == "linux":
-        assert default_folder() == Path("/other/dojoir")
+        assert cache_folder() == Path("/other/dojoir")
         monkeypatch.delenv("XDG_CACHE_HOME")
         monkeypatch.setenv("HOME", "/home/me")
-        assert default_folder() == Path("/home/me/.cache/dojoir")
+        assert cache_folder() == Path("/home/me/.cache/dojoir")
