@@ -28,6 +28,10 @@ from table_report import Ceiling, Record, Result, summary, table
 
 import dojoir
 
+REPEATS, DISTURBED = 2, 1.25
+"""A pair in which dojoir took so many times as long as in another was disturbed, as a shared machine is for seconds
+at a time, and is measured again, so often at most."""
+
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 2e-3
 """How far results may be apart, as a share of the largest: float sums in other orders."""
@@ -74,33 +78,38 @@ def measured(
     times: dict[str, float] = {}
     ratios: dict[str, float] = {}
     failed: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    mine: list[float] = []
+    missing = {peer: PEERS[peer].missing[row.kernel] for peer in peers if row.kernel in PEERS[peer].missing}
+    mine: dict[str, float] = {}
     names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in kernel.arguments)
-    for peer in peers:
-        if row.kernel in PEERS[peer].missing:
-            missing[peer] = PEERS[peer].missing[row.kernel]
-            continue
+
+    def pair(peer: str) -> None:
         setup = (
             f"import sys; sys.path.insert(0, {str(HERE)!r}); from libraries import bind\n"
             f"run = bind({peer!r}, {row.kernel!r}, {{{names}}}, {threads})"
         )
+        together = dojoir.measure_together(
+            [kernel, dojoir.PythonCode("run()", setup, peer)], target, threads=threads, time_limit=time_limit,
+            budget=budget, sizes=row.sizes, with_ceilings=False,
+        )  # fmt: skip
+        ours, theirs = together.measurements
+        if not theirs.difference <= TOLERANCE:
+            raise dojoir.RunError(f"another result, off by {theirs.difference:.1e}", "other-result")
+        mine[peer], times[peer] = ours.seconds, theirs.seconds
+        ratios[peer] = dojoir.ratio_of(theirs, ours).median
+
+    def tried(peer: str) -> None:
         try:
-            together = dojoir.measure_together(
-                [kernel, dojoir.PythonCode("run()", setup, peer)], target, threads=threads, time_limit=time_limit,
-                budget=budget, sizes=row.sizes, with_ceilings=False,
-            )  # fmt: skip
+            pair(peer)
         except dojoir.DojoError as error:
             lines = [error.diagnostic.message, *(note.message for note in error.diagnostic.notes[-1:])]
             failed[peer] = ": ".join(" ".join(line.split())[:160] for line in lines)
-            continue
-        ours, theirs = together.measurements
-        if not theirs.difference <= TOLERANCE:
-            failed[peer] = f"another result, off by {theirs.difference:.1e}"
-            continue
-        mine.append(ours.seconds)
-        times[peer] = theirs.seconds
-        ratios[peer] = dojoir.ratio_of(theirs, ours).median
+
+    for peer in peers:
+        if peer not in missing:
+            tried(peer)
+    for _ in range(REPEATS):
+        for peer in [peer for peer, seconds in mine.items() if seconds > DISTURBED * min(mine.values())]:
+            tried(peer)
     if not mine:
         alone = dojoir.measure(
             kernel,
@@ -111,9 +120,20 @@ def measured(
             sizes=row.sizes,
             with_ceilings=False,
         )
-        mine.append(alone.seconds)
+        mine["nobody"] = alone.seconds
     return Result(
-        row.title, threads, min(mine), flops, moved, least, bound, row.limits, times, ratios, failed, missing
+        row.title,
+        threads,
+        min(mine.values()),
+        flops,
+        moved,
+        least,
+        bound,
+        row.limits,
+        times,
+        ratios,
+        failed,
+        missing,
     )
 
 
