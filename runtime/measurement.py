@@ -186,7 +186,8 @@ def measure(
     """Times a call of the kernel, in a child process. Sizes are given by name (`N=4096`), or in `sizes`.
 
     After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
-    side, or `budget` seconds are over. The arrays are on huge pages where there are any, and touched before.
+    side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
+    rest. The arrays are on huge pages where there are any, and touched before.
     With `hot` every call uses the same ones; without, they are rotated so that none is in a cache when its turn
     comes. A `baseline` (a kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the
     same run. `with_ceilings` compares with what this machine reaches, which is measured once and kept.

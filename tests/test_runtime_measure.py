@@ -121,10 +121,14 @@ def test_results_in_place_are_compared_where_there_are_any(statement: str, wrong
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not tell what threads do")
 def test_contestants_wait_until_the_threads_of_others_rest() -> None:
-    work = np.random.default_rng(0).random(1 << 20)
+    work = np.random.default_rng(0).random(1 << 22)
     busy = threading.Thread(target=lambda: work.sort())
     busy.start()
+    seen = False
+    while busy.is_alive() and not seen:
+        seen = timing._others_work()
     waited = timing._let_rest()
+    assert seen
     assert not timing._others_work() or waited >= timing.REST_SECONDS
     busy.join()
 
