@@ -259,6 +259,11 @@ class Affine:
         return frozenset(a.name for a in self.atoms() if isinstance(a, SizeVar))
 
     @cached_property
+    def divides(self) -> bool:
+        """Whether an iterator occurs in a division or a remainder."""
+        return any(isinstance(atom, FloorDiv | Mod) and atom.numerator.iterators for atom, _ in self.terms)
+
+    @cached_property
     def magnitude(self) -> int:
         """The largest absolute value among the numbers in it, divisors included."""
         largest = max([abs(self.offset), *(abs(coefficient) for _, coefficient in self.terms)])

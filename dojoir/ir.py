@@ -17,6 +17,7 @@ from dojoir.dtypes import DType
 from dojoir.errors import ArgumentError, Source, Span, did_you_mean
 from dojoir.hashing import hash_once
 from dojoir.hints import Hint, in_order
+from dojoir.memo import Memo
 
 Path = tuple[int, ...]
 """A place in the tree: child indices from the root, `(0, 1)` written `0.1`."""
@@ -182,6 +183,16 @@ class Statement:
         """The buffers that the value reads."""
         return frozenset(access.buffer for access in expr_accesses(self.value))
 
+    @cached_property
+    def atoms(self) -> tuple[SizeVar | Iter, ...]:
+        """Every size and iterator that occurs in it, once each."""
+        return tuple(dict.fromkeys(atom for affine in _affines(self) for atom in affine.atoms()))
+
+    @cached_property
+    def divides(self) -> bool:
+        """Whether an iterator occurs in a division or a remainder."""
+        return any(affine.divides for affine in _affines(self))
+
     @property
     def accumulation(self) -> str | None:
         """The operator that combines `term` with the target (`+=`, `*=`, `max=`, `min=`), or None for a plain
@@ -225,6 +236,11 @@ class Scope:
         """Whether it or a scope inside has a mark or a hint."""
         return bool(self.marks or self.hints) or any_marked(self.body)
 
+    @cached_property
+    def divides(self) -> bool:
+        """Whether an iterator occurs in a division or a remainder, in its extent or inside."""
+        return any(bound.divides for bound in self.extent.bounds) or any_divides(self.body)
+
 
 @hash_once
 @dataclass(frozen=True)
@@ -240,6 +256,11 @@ class Guard:
         """Whether a scope inside has a mark or a hint."""
         return any_marked(self.body)
 
+    @cached_property
+    def divides(self) -> bool:
+        """Whether an iterator occurs in a division or a remainder, in a condition or inside."""
+        return any(c.left.divides or c.right.divides for c in self.conditions) or any_divides(self.body)
+
 
 Node = Scope | Guard | Statement
 
@@ -247,6 +268,11 @@ Node = Scope | Guard | Statement
 def any_marked(nodes: tuple[Node, ...]) -> bool:
     """Whether a scope anywhere in some trees has a mark or a hint."""
     return any(node.marked for node in nodes if not isinstance(node, Statement))
+
+
+def any_divides(nodes: tuple[Node, ...]) -> bool:
+    """Whether an iterator occurs in a division or a remainder anywhere in some trees."""
+    return any(node.divides for node in nodes)
 
 
 @dataclass(frozen=True)
@@ -574,9 +600,8 @@ def substitute(node: Node, new: Replace) -> Node:
     absolute, so a caller that moves the node deeper or shallower replaces the iterators of the scopes inside it as
     well."""
     match node:
-        case Statement(target, op, value, loc):
-            moved, result = substitute_access(target, new), substitute_expr(value, new)
-            return node if moved is target and result is value else Statement(moved, op, result, loc)
+        case Statement():
+            return _substituted(node, new)
         case Scope():
             extent = substitute_extent(node.extent, new)
             body = tuple(substitute(child, new) for child in node.body)
@@ -589,6 +614,22 @@ def substitute(node: Node, new: Replace) -> Node:
             if _are(conditions, node.conditions) and _are(body, node.body):
                 return node
             return Guard(conditions, body, node.loc)
+
+
+def _substituted(statement: Statement, new: Replace) -> Statement:
+    """What becomes of a statement follows from what stands for its atoms. A move and its proof ask the same: the
+    answer is kept, with the statement that it was for, as an equal one may stand elsewhere in a text."""
+    key = (statement, tuple([new(atom) for atom in statement.atoms]))
+    found = _kept.get(key)
+    if found is not None and found[0] is statement:
+        return found[1]
+    target, value = substitute_access(statement.target, new), substitute_expr(statement.value, new)
+    same = target is statement.target and value is statement.value
+    moved = statement if same else Statement(target, statement.op, value, statement.loc)
+    return _kept.put(key, (statement, moved))[1]
+
+
+_kept: Memo[tuple[Statement, tuple[Affine, ...]], tuple[Statement, Statement]] = Memo(16384)
 
 
 def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
@@ -615,6 +656,31 @@ def expr_accesses(expr: Expr) -> Iterator[Access]:
             yield from expr_accesses(arg)
         case Const() | Index():
             return
+
+
+def _affines(statement: Statement) -> Iterator[Affine]:
+    """Every affine expression in a statement."""
+
+    def visit(expr: Expr) -> Iterator[Affine]:
+        match expr:
+            case Access(_, indices):
+                for index in indices:
+                    if isinstance(index, Access):
+                        yield from visit(index)
+                    else:
+                        yield index
+            case Op(_, args):
+                for arg in args:
+                    yield from visit(arg)
+            case Cast(_, arg):
+                yield from visit(arg)
+            case Index(affine):
+                yield affine
+            case Const():
+                return
+
+    yield from visit(statement.target)
+    yield from visit(statement.value)
 
 
 def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:

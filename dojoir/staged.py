@@ -17,13 +17,15 @@ another question: the copies touch elements that the node does not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dojoir.affine import Affine
+from dojoir.affine import Affine, Iter
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change
+from dojoir.elimination import is_nonnegative
 from dojoir.instances import InstanceMap, Origin, accesses, identity
-from dojoir.ir import Access, Buffer, Condition, Extent, Kernel, Node, Scope, Statement
+from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement, expr_accesses
 from dojoir.refilled import reads_no_more
 from dojoir.rename import map_accesses
 from dojoir.sets import KernelSets, sets_of
@@ -159,7 +161,56 @@ def _has_values(before: Kernel, after: Kernel, change: Change, found: _Staging) 
         return comes_and_goes(after, found.copy)
     if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):
         return False
-    return reads_no_more(before, after, change, found.array.name) or is_written(after, found.array)
+    return (
+        _reads_the_box(after, change, found)
+        or reads_no_more(before, after, change, found.array.name)
+        or is_written(after, found.array)
+    )
+
+
+def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:
+    """Whether it is seen from the text that the node reads all of the box in each iteration around it, and assigns
+    none of it. Then all that the first copy reads was read before, in a kernel that is well-formed."""
+    inside = [after.sites[k] for k in change.are[found.filled : len(change.are) - found.drained]]
+    if any(s.statement.target.buffer == found.copy.name and s.statement.accumulation is None for s in inside):
+        return False
+    for site in inside:
+        around, scopes = site.scopes[: change.depth], site.scopes[change.depth :]
+        extents = [scope.extent.bounds[0] for scope in scopes]
+        single = all(len(scope.extent.bounds) == 1 for scope in scopes) and not any(
+            d >= change.depth for extent in extents for d in extent.iterators
+        )
+        guarded = any(isinstance(node, Guard) for node in site.ancestors[len(change.around) :])
+        if guarded or not single or not all(is_nonnegative(extent - 1, around) for extent in extents):
+            continue
+        reads = [a for a in expr_accesses(site.statement.term) if a.buffer == found.copy.name]
+        if site.statement.target.buffer == found.copy.name:
+            reads.append(site.statement.target)
+        if any(_counts_through(read, found.extents, extents, around) for read in reads):
+            return True
+    return False
+
+
+def _counts_through(
+    read: Access, box: Sequence[Extent], extents: Sequence[Affine], around: Sequence[Scope]
+) -> bool:
+    """Whether the indices of a read take all values in a box, whatever runs `around`: each is a sum of c*i, where
+    the iterators i of scopes inside, of the given extents, are in no other, and no c leaves a gap."""
+    used: set[int] = set()
+    for index, extent in zip(read.indices, box, strict=True):
+        if not isinstance(index, Affine) or index.offset or index.iterators & used:
+            return False
+        used |= index.iterators
+        reached = Affine.constant(1)  # all values below it are taken
+        for atom, step in sorted(index.terms, key=lambda term: term[1]):
+            if not isinstance(atom, Iter) or atom.depth < len(around) or step < 1:
+                return False
+            if not is_nonnegative(reached - step, around):
+                return False
+            reached = reached + (extents[atom.depth - len(around)] - 1) * step
+        if not any(is_nonnegative(reached - bound, around) for bound in extent.bounds):
+            return False
+    return True
 
 
 def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ from dojoir.ir import (
     Path,
     Replace,
     Scope,
+    any_divides,
     format_path,
     substitute,
     substitute_iterators,
@@ -156,7 +157,9 @@ class Split(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
-        return split_reversibly(self, kernel, lambda decide: split(kernel, path, scope, self.factor, decide))
+        return split_reversibly(
+            self, kernel, (scope,), lambda decide: split(kernel, path, scope, self.factor, decide)
+        )
 
     def inverse(self, before: Kernel) -> Move:
         path, scope = scope_at(before, self.scope)
@@ -327,13 +330,25 @@ def _factors(most: int | None) -> list[int]:
     return sorted({*divisors, *(f for f in SPLIT_FACTORS if f < most)})
 
 
-def split_reversibly(move: Move, kernel: Kernel, attempt: Callable[[bool], Rewrite]) -> Rewrite:
-    """What a move does by `split`: without the divisions that the extents decide, or with them where the inverse
-    would not find them again. Raises Refusal where it would not find the text either way."""
+def split_reversibly(
+    move: Move, kernel: Kernel, nest: Sequence[Scope], attempt: Callable[[bool], Rewrite]
+) -> Rewrite:
+    """What a move does by `split` of the scopes of a nest: without the divisions that the extents decide, or with
+    them where the inverse would not find them again. Raises Refusal where it would not find the text either
+    way."""
+    if _comes_back(nest):
+        return attempt(False)
     try:
         return reversible(move, kernel, attempt(True))
     except Refusal:
         return reversible(move, kernel, attempt(False))
+
+
+def _comes_back(nest: Sequence[Scope]) -> bool:
+    """Whether it is seen of some scopes, each the only child of the one before, that the inverse of a split of them
+    finds their text: without divisions c*(f*{o} + {r}) with r = i - f*o is c*{i} to the letter, and one mark goes
+    to one of the two scopes."""
+    return not any_divides(nest[0].body) and all(len(scope.marks) < 2 for scope in nest)
 
 
 def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -> Rewrite:

@@ -12,6 +12,7 @@ from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, start_kernel
 
 import dojoir
 from dojoir import correspondence, wellformed
+from dojoir.affine import Affine
 from dojoir.change import change_of
 from dojoir.correspondence import Correspondence
 from dojoir.dataflow import (
@@ -25,11 +26,13 @@ from dojoir.dataflow import (
     is_legal,
     is_plain,
 )
-from dojoir.ir import Kernel
+from dojoir.ir import Access, Extent, Kernel
 from dojoir.limits import StepLimitReached, limited
+from dojoir.passes.engine import rewrite
 from dojoir.passes.move import Refusal, Rewrite
 from dojoir.refilled import reads_no_more
 from dojoir.slices import slice_of
+from dojoir.staged import _counts_through, _reads_the_box, _staging
 from dojoir.traced import goes_wrong
 from dojoir.written import is_written
 
@@ -342,6 +345,54 @@ N + 2
 N
 | y[{0}] = t[{0}] + t[{0} + 2]
 """
+
+
+BOX = """kernel f(N)
+in  x: f32[N, 32]
+in  k: i32[N]
+out y: f32[N]
+tmp w: f32[N, 32]
+
+N
+| 32
+| | w[{0}, {1}] = x[{0}, {1}]
+N
+| y[{0}] = 0
+| NODE
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "whole"),
+    [
+        (("4", "| 4", "| | y[{0}] += w[{0}, 4*{1} + {2}]"), True),
+        (("4", "| 4", "| | y[{0}] += w[{0}, 2*{1} + {2}]"), True),
+        (("4", "| 4", "| | y[{0}] += w[{0}, {1} + 4*{2}]"), True),
+        (("4", "| y[{0}] += w[{0}, {1} + 7]"), False),
+        (("4", "| 4", "| | y[{0}] += w[{0}, 5*{1} + {2}]"), False),
+        (("4", "| 4", "| | y[{0}] += w[{0}, 4*{1} + 2*{2}]"), False),
+        (("4", "| if {1} >= 1", "| | y[{0}] += w[{0}, {1}]"), False),
+        (("min(4, N)", "| y[{0}] += w[{0}, {1}]"), None),
+    ],
+)
+def test_a_box_that_is_read_whole_was_written(node: tuple[str, ...], whole: bool | None) -> None:
+    lines = "\n".join(node).replace("\n", "\n| ")
+    kernel = dojoir.parse(BOX.replace("NODE", lines))
+    done = rewrite(kernel, "stage(1.1, w, w_copy, in)")
+    change = change_of(kernel, done.kernel, done.instances)
+    assert change is not None
+    found = _staging(kernel, done.kernel, change, True, False)
+    assert found is not None
+    assert _reads_the_box(done.kernel, change, found) is bool(whole)
+    if whole is not None:
+        assert reads_no_more(kernel, done.kernel, change, "w") is whole
+
+
+def test_a_diagonal_does_not_count_through_a_square() -> None:
+    own, four = Affine.iterator(0), Affine.constant(4)
+    box = [Extent((four,))] * 2
+    assert _counts_through(Access("w", (own, Affine.iterator(1))), box, [four, four], ())
+    assert not _counts_through(Access("w", (own, own)), box, [four, four], ())
 
 
 @pytest.mark.parametrize(
