@@ -53,9 +53,9 @@ class Stage(Move):
     before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
 
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
-    what is left runs from 0 to a constant or a size and is the index of the copy. The temporary is called
-    `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid out. The scopes that copy have no
-    labels; all others keep theirs. The inverse is `unstage`.
+    what is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
+    around it. The temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
+    out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -242,15 +242,15 @@ def all_accesses(statement: Statement) -> Iterator[Access]:
 
 
 def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
-    """How far each iterator inside a node goes around the uses of a buffer, by depth: a constant where there is
-    one. Raises Refusal where two scopes of one depth differ."""
+    """How far each iterator inside a node goes at most around the uses of a buffer, by depth: a constant where
+    there is one. Raises Refusal where two scopes of one depth differ."""
     found: dict[int, Affine] = {}
 
     def visit(node: Node, depth: int) -> None:
         match node:
             case Scope() if _uses(name, node):
                 constant = constant_bound(node)
-                extent = Affine.constant(constant) if constant is not None else node.extent.bounds[0]
+                extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], found)
                 if found.setdefault(depth, extent) != extent:
                     raise Refusal("different-extents", f"scopes at depth {depth} have different extents")
                 for child in node.body:
@@ -263,6 +263,17 @@ def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
 
     visit(node, depth)
     return found
+
+
+def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
+    """An extent when the iterators in it that grow it are at their ends."""
+    return extent.substitute(
+        lambda atom: (
+            ends[atom.depth] - 1
+            if isinstance(atom, Iter) and atom.depth in ends and extent.coefficient(atom) > 0
+            else Affine.atom(atom)
+        )
+    )
 
 
 def _uses(name: str, node: Node) -> bool:

@@ -57,6 +57,37 @@ def origins(before: dojoir.Kernel, *sites: int | None) -> InstanceMap:
     return InstanceMap(tuple(None if site is None else same[site] for site in sites))
 
 
+TRIANGLE = """kernel below(N)
+in  x: f32[N]
+out y: f32[N]
+tmp w: f32[N]
+
+N
+| w[{0}] = x[{0}]
+N @i
+| y[{i}] = 0
+| {i} + 1 @j
+| | y[{i}] += w[{j}]
+"""
+
+
+def test_of_a_triangle_the_square_around_it_is_copied() -> None:
+    kernel = dojoir.parse(TRIANGLE)
+    whole = dojoir.apply(kernel, "stage(@i, w, t, in)")
+    assert "tmp t: f32[N]" in str(whole)
+    assert "N\n| t[{0}] = w[{0}]\nN @i" in str(whole)
+    assert dojoir.apply(whole, dojoir.parse_move("stage(@i, w, t, in)").inverse(kernel)) == kernel
+    assert dojoir.check(kernel, "stage(@j, w, t, in)").code == "not-linear"
+
+
+def test_what_is_above_a_triangle_must_have_a_value_to_be_copied() -> None:
+    rows = TRIANGLE.replace("w: f32[N]", "w: f32[N, N]").replace("w[{j}]", "w[{i}, {j}]")
+    lower = dojoir.parse(rows.replace("| w[{0}] = x[{0}]", "| {0} + 1\n| | w[{0}, {1}] = x[{1}]"))
+    assert dojoir.check(lower, "stage(@i, w, t, in)").code == "read-before-write"
+    square = dojoir.parse(rows.replace("| w[{0}] = x[{0}]", "| N\n| | w[{0}, {1}] = x[{1}]"))
+    assert dojoir.check(square, "stage(@i, w, t, in)")
+
+
 def test_partial_results_are_the_sum() -> None:
     before, after = dojoir.parse(SUM), dojoir.parse(PARTIAL)
     assert compare(before, after, origins(before, 0, None, 1, None))
