@@ -193,7 +193,7 @@ SHIFTED = f("N @i\n| y[{i}] = x[{i}]\nN - 1 @j\n| z[{j}] = y[{j} + 1]\n")
         (SOFTMAX, "join_scopes(1, 0)", "join_scopes(0, 1) is legal"),
         (SOFTMAX, "join_scopes(0.1, 1.1)", "join_scopes(0, 1) is legal"),
         (SHIFTED, "join_scopes(0, 1)", "join_scopes(0, 1) is legal after shift(1, 1)"),
-        (dojoir.kernels.load("attention"), "stage(0, k, t, in)", "stage(0.0.1.1, k, t, in) is legal"),
+        (dojoir.kernels.load("attention"), "stage(0.0.1, k, t, in)", "stage(0.0.1.1, k, t, in) is legal"),
         (dojoir.apply(SOFTMAX, "vectorize(0.1)"), "parallelize(0.1)", "parallelize(0) is legal"),
         (SOFTMAX, "join_scopes(1.1, 1.2)", None),
     ],
