@@ -14,6 +14,8 @@ of a scope, 0 <= i < E for all bounds E, from below:
 - by its body alone, if it runs once (`once`): i = 0;
 - a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
 
+A statement may also become a fused accumulation, or cease to be one, where rounding is free.
+
 Two trees that match run one sequence of statement instances, so that all that the checker asks holds of the one
 if it holds of the other, marks aside.
 """
@@ -25,6 +27,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dojoir.affine import Affine
+from dojoir.contraction import may_fuse
 from dojoir.elimination import without_divisions
 from dojoir.instances import Origin
 from dojoir.ir import (
@@ -269,7 +272,20 @@ class _Match:
 
         if old == new:
             return True
-        return isinstance(new, Statement) and map_indices(old, plain) == map_indices(new, plain)
+        if not isinstance(old, Statement) or not isinstance(new, Statement):
+            return False
+        if old.fused != new.fused:
+            return self._differ_in_rounding(old, new)
+        return map_indices(old, plain) == map_indices(new, plain)
+
+    def _differ_in_rounding(self, old: Statement, new: Statement) -> bool:
+        """Whether one of two statements does what the other does as a fused accumulation, and that is free here."""
+        buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
+        return (
+            self.sets.kernel.fp != "strict"
+            and (old.target, old.accumulation, old.term) == (new.target, new.accumulation, new.term)
+            and may_fuse(old, buffers)
+        )
 
     def _divides(self, bound: Affine, factor: int) -> bool:
         rest = bound % factor

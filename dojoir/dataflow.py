@@ -39,11 +39,11 @@ from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import mark_error
 from dojoir.memo import Memo
 from dojoir.quick import is_plain, keeps_order
-from dojoir.refilled import reads_no_more
-from dojoir.refuted import is_refuted
+from dojoir.refuted import differs_somewhere, is_refuted
 from dojoir.sampled import shares_too_much
 from dojoir.sets import sets_of
 from dojoir.slices import Slice, slice_of
+from dojoir.staged import was_read
 from dojoir.traced import goes_wrong
 from dojoir.verdict import LEGAL, Verdict, refuse
 from dojoir.wellformed import prove, prove_bounds, prove_dimensions, prove_storage
@@ -172,7 +172,14 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
     found = _meanings.get(key) if part is not None else None
     if found is None:
         plain = is_plain(before, after, instances)
-        found = _Meaning(True if plain else _meaning_of(part) if part is not None else None, plain)
+        if part is None or plain:
+            found = _Meaning(plain or None, plain)
+        elif _is_seen_to_differ(part):
+            found = _Meaning(False, False)
+        elif not _are_written(after, part.begun):  # as would be asked in the end; it is sooner said than the rest
+            return Answer(False, False, False)
+        else:
+            found = _Meaning(_meaning_of(part), False)
         if part is not None:
             _meanings.put(key, found)
     if part is None or change is None or found.kept is None:
@@ -181,10 +188,15 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
         return Answer(_of_the_whole(before, after, instances), False, False)
     if not found.kept:
         return Answer(False, False, True)
-    known = all(reads_no_more(before, after, change, name) for name in part.filled)
+    known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
-    kept = all(is_written(after, after.buffer(name)) for name in asked)
+    kept = _are_written(after, asked)
     return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, not asked)
+
+
+def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
+    """Whether all that is read of some buffers has been written."""
+    return all(is_written(kernel, kernel.buffer(name)) for name in names)
 
 
 class _Meaning(NamedTuple):
@@ -198,10 +210,15 @@ class _Meaning(NamedTuple):
 _meanings: Memo[tuple[Slice | None, int], _Meaning] = Memo(4096)
 
 
-def _meaning_of(part: Slice) -> bool | None:
+def _is_seen_to_differ(part: Slice) -> bool:
+    """Whether runs at small sizes show that a slice does not keep the meaning."""
     kernels = (part.before, part.after, part.instances)
-    if goes_wrong(*kernels, part.held):
-        return False
+    return goes_wrong(*kernels, part.held) or differs_somewhere(*kernels)
+
+
+def _meaning_of(part: Slice) -> bool | None:
+    """`_Meaning.kept` of a slice that is not seen to differ."""
+    kernels = (part.before, part.after, part.instances)
     try:
         with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
             if is_refuted(*kernels):
@@ -227,7 +244,7 @@ def _same_values(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 
 def _of_the_whole(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """The answer where no slice of the kernels gives one, and it is not seen from the text."""
-    if goes_wrong(before, after, instances):
+    if goes_wrong(before, after, instances) or differs_somewhere(before, after, instances):
         return False
     with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
         if is_refuted(before, after, instances):

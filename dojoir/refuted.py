@@ -9,10 +9,23 @@ from dojoir.change import Change, change_of
 from dojoir.flow import flow_of
 from dojoir.instances import InstanceMap, accesses, same_statement, stand_for
 from dojoir.ir import Kernel
-from dojoir.sampled import leaves_its_domain, loses_its_value, runs_otherwise
+from dojoir.sampled import leaves_its_domain, loses_its_value, reads_first, runs_otherwise
 from dojoir.sets import KernelSets, iterators, sets_of
 from dojoir.staged import reads_unwritten
 from dojoir.written import is_written
+
+
+def differs_somewhere(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether one iteration surely shows that the kernel after does not mean what the one before means: no isl."""
+    if instances.inlined or instances.extracted or before.buffers != after.buffers:
+        return False
+    change = change_of(before, after, instances)
+    return change is not None and (
+        runs_otherwise(before, after, instances, change)
+        or loses_its_value(before, instances, change)
+        or leaves_its_domain(before, after, instances, change)
+        or reads_first(after, change)
+    )
 
 
 def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -29,10 +42,6 @@ def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
         return False
     if before.buffers != after.buffers:
         return reads_unwritten(before, after, change)
-    if runs_otherwise(before, after, instances, change) or loses_its_value(before, instances, change):
-        return True
-    if leaves_its_domain(before, after, instances, change):
-        return True
     written = {before.sites[k].statement.target.buffer for k in change.were}
     if prove_bounds(after, change.are) is None and not all(is_written(after, after.buffer(b)) for b in written):
         return True

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dojoir.affine import Affine
 from dojoir.change import Change
 from dojoir.instances import InstanceMap, identity
-from dojoir.ir import Access, Extent, Guard, Kernel, Node, Scope, Site, holds
+from dojoir.ir import Access, Extent, Guard, Kernel, Node, Scope, Site, Statement, holds
 from dojoir.sets import sets_of
 from dojoir.written import comes_and_goes
 
@@ -132,6 +132,23 @@ def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, 
         and _count(reader.scopes[depth].extent, sizes, (0,) * depth) > 1
         for sizes in sets_of(kernel).some_sizes
     )
+
+
+def reads_first(after: Kernel, change: Change) -> bool:
+    """Whether something that the change writes is surely read, or added to, before anything assigns it: the first
+    statement that touches it in the text does, and its first iteration runs."""
+    for name in {after.sites[k].statement.target.buffer for k in change.are}:
+        if after.buffer(name).role in {"tmp", "out"}:
+            first = next(site for site in after.sites if name in _touched(site.statement))
+            assigns = first.statement.accumulation is None and name not in first.statement.read
+            at = (0,) * len(first.scopes)
+            if not assigns and any(_runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
+                return True
+    return False
+
+
+def _touched(statement: Statement) -> set[str]:
+    return {statement.target.buffer, *statement.read}
 
 
 def shares_too_much(before: Kernel, after: Kernel) -> bool:

@@ -39,12 +39,34 @@ def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change:
 
     Raises isl.Error where the step limit of the context is reached.
     """
+    found = _form(before, after, instances, change)
+    return (
+        found is not None
+        and _stays_inside(after, change, found)
+        and _has_values(before, after, instances, change, found)
+    )
+
+
+def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, buffer: str) -> bool:
+    """Whether all that the new kernel reads of a buffer within the change was surely read there before, and not
+    first assigned there: then it has been written, if the kernel before is well-formed.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    found = _form(before, after, instances, change)
+    if found is not None and found.filled and found.array.name == buffer and _reads_the_box(after, change, found):
+        return True
+    return reads_no_more(before, after, change, buffer)
+
+
+def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
+    """The copies around a node that works on one, as the text shows them; None where there are none."""
     for filled, drained in ((True, True), (True, False), (False, True)):
         if len(change.new) == 1 + filled + drained:
             found = _staging(before, after, change, filled, drained)
             if found is not None and _fits(after, found) and _stands_for_itself(before, instances, change, found):
-                return _stays_inside(after, change, found) and _has_values(before, after, change, found)
-    return False
+                return found
+    return None
 
 
 def _stands_for_itself(before: Kernel, instances: InstanceMap, change: Change, found: _Staging) -> bool:
@@ -155,17 +177,13 @@ def _in_box(sets: KernelSets, number: int, access: Access, found: _Staging) -> b
     )
 
 
-def _has_values(before: Kernel, after: Kernel, change: Change, found: _Staging) -> bool:
+def _has_values(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, found: _Staging) -> bool:
     """Whether all that is read, of the array by the first copy and of the copy, has been written."""
     if not found.filled:
         return comes_and_goes(after, found.copy)
     if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):
         return False
-    return (
-        _reads_the_box(after, change, found)
-        or reads_no_more(before, after, change, found.array.name)
-        or is_written(after, found.array)
-    )
+    return was_read(before, after, instances, change, found.array.name) or is_written(after, found.array)
 
 
 def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:

@@ -19,6 +19,7 @@ from dojoir.dataflow import (
     InstanceMap,
     _form,
     _is_same_tree,
+    _is_seen_to_differ,
     _meaning_of,
     _well_formed,
     compare,
@@ -31,6 +32,7 @@ from dojoir.limits import StepLimitReached, limited
 from dojoir.passes.engine import rewrite
 from dojoir.passes.move import Refusal, Rewrite
 from dojoir.refilled import reads_no_more
+from dojoir.refuted import differs_somewhere
 from dojoir.slices import slice_of
 from dojoir.staged import _counts_through, _reads_the_box, _staging
 from dojoir.traced import goes_wrong
@@ -250,8 +252,10 @@ def said_of_a_slice(before: Kernel, after: Kernel, instances: InstanceMap) -> bo
     """What a slice says of two kernels, or None where it says nothing."""
     change = change_of(before, after, instances)
     part = slice_of(before, after, instances, change) if change is not None else None
-    meant = _meaning_of(part) if part is not None else None
-    if change is None or part is None or not meant:
+    if change is None or part is None:
+        return None
+    meant = not _is_seen_to_differ(part) and _meaning_of(part)
+    if not meant:
         return meant
     return all(
         reads_no_more(before, after, change, name) or is_written(after, after.buffer(name)) for name in part.filled
@@ -386,6 +390,44 @@ def test_a_box_that_is_read_whole_was_written(node: tuple[str, ...], whole: bool
     assert _reads_the_box(done.kernel, change, found) is bool(whole)
     if whole is not None:
         assert reads_no_more(kernel, done.kernel, change, "w") is whole
+
+
+EARLY = """kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+
+N
+| t[{0}] = x[{0}]
+N
+| y[{0}] = t[{0}]
+"""
+
+
+def test_a_read_before_anything_is_assigned_is_seen() -> None:
+    kernel = dojoir.parse(EARLY)
+    late = kernel.evolve(body=kernel.body[::-1])
+    assert differs_somewhere(kernel, late, InstanceMap(identity(kernel).origins[::-1]))
+    assert not differs_somewhere(kernel, kernel, identity(kernel))
+
+
+def test_a_read_that_does_not_run_at_first_may_stand_before_the_assignment() -> None:
+    text = EARLY.replace(
+        "N\n| t[{0}] = x[{0}]\nN\n", "N\n| if {0} >= 1\n| | y[{0}] = t[{0} - 1]\n| t[{0}] = x[{0}]\n"
+    )
+    kernel = dojoir.parse(text)
+    dojoir.prove(kernel)
+    assert not differs_somewhere(kernel, dojoir.apply(kernel, "split(0, 4)"), identity(kernel))
+
+
+@pytest.mark.parametrize(("mode", "same"), [("strict", False), ("reassoc", True), ("fast", True)])
+def test_where_rounding_is_free_a_fused_accumulation_is_the_same(mode: str, same: bool) -> None:
+    kernel = dojoir.kernels.load("dot")
+    done = dojoir.parse_move("to_fma(1.0, 0)").rewrite(kernel)
+    before, after = kernel.with_fp(mode), done.kernel.with_fp(mode)
+    assert is_plain(before, after, done.instances) is same
+    assert is_plain(after, before, done.instances) is same
+    assert bool(compare(before, after, done.instances)) is same
 
 
 def test_a_diagonal_does_not_count_through_a_square() -> None:
