@@ -77,12 +77,13 @@ def _sample(relation: isl.Map, kernel: Kernel) -> Example:
 
 
 def _least(relation: isl.Map) -> isl.BasicMap:
-    """The first pair of points, or any: isl 0.27 ends the search for the first in some sets with remainders with an
-    error of its own."""
+    """The first pair of points, or any: in some sets with remainders, isl 0.27 ends the search for the first with an
+    error of its own, or finds none."""
     try:
-        return relation.lexmin().sample()
+        first = relation.lexmin().sample()
     except isl.Error:
         return relation.sample()
+    return relation.sample() if first.is_empty() else first
 
 
 def _values(sample: isl.BasicMap, kind: isl.dim_type) -> tuple[int, ...]:

@@ -244,3 +244,32 @@ def test_a_witness_is_found_where_isl_finds_no_first_one() -> None:
     verdict = dojoir.check(dojoir.parse(NO_FIRST), "unshare_buffer(t, t_own, 5, 1, 2, 3, 4, 5)")
     assert verdict.status == "illegal"
     assert verdict.diagnostic is not None and verdict.diagnostic.code in {"lost-value", "wrong-value"}
+
+
+NONE_FIRST = """kernel tangled(N = 4)
+fp strict
+in  a: f32[5, 5]
+in  b: i32[4]
+tmp t: i32[4, 4]
+inout y: i32[8, 4]
+4
+| 4
+| | t[{0}, -{1} + 3] = b[-{0} + 3] + {1}
+4
+| 4
+| | if {0} >= 2
+| | | if {1} + 1 >= 0 and {1} + 1 < 4
+| | | | y[{0} + 2, -{0} + 3] = t[{0}, {1} + 1]
+| | | if 2*{1} >= 0 and 2*{1} < 4
+| | | | t[2*{1}, ({0} + {1} + 3) % 4] = y[{1} + 2, {1}]
+"""
+"""In the witness of a refusal after these moves, isl 0.27 finds a set to be empty that is not."""
+
+
+def test_a_witness_is_found_where_isl_finds_none() -> None:
+    kernel = dojoir.parse(NONE_FIRST)
+    for move in ("split(0.0, 3)", "collapse(0)", "skew(1, 2)", "skew(1, 1)", "split(1, 6)", "swap_scopes(1.0)"):
+        kernel = dojoir.apply(kernel, move)
+    verdict = dojoir.check(kernel, "swap_siblings(0)")
+    assert verdict.status == "illegal"
+    assert "{1}" in str(verdict), "it names the iteration"
