@@ -77,8 +77,8 @@ def _sample(relation: isl.Map, kernel: Kernel) -> Example:
 
 
 def _least(relation: isl.Map) -> isl.BasicMap:
-    """The first pair of points, or any: in some sets with remainders, isl 0.27 ends the search for the first with an
-    error of its own, or finds none."""
+    """The first pair of points, or any: in some sets with remainders, isl 0.27 ends the search for the first with
+    an error of its own, or finds none."""
     try:
         first = relation.lexmin().sample()
     except isl.Error:
