@@ -7,7 +7,7 @@ multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster.
 
     python benchmarks/table.py [--rows softmax matmul] [--threads 1 2] [--target llvm] [--json FILE] [--plot FILE]
     python benchmarks/table.py --json FILE --resume          # goes on with a run that was interrupted
-    python benchmarks/table.py --from FILE [--plot FILE]     # shows what was measured before, and runs nothing
+    python benchmarks/table.py --from FILE… [--plot FILE] [--page FILE]  # what was measured before; runs nothing
 
 The file of `--json` is written after every row.
 """
@@ -23,6 +23,7 @@ from pathlib import Path
 
 from libraries import PEERS
 from rows import PRODUCTS, ROWS, Row
+from table_page import write_page
 from table_plot import plot
 from table_report import Ceiling, Record, Result, summary, table
 
@@ -147,8 +148,11 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--time-limit", type=float, default=120, help="seconds after which a peer is given up")
     parser.add_argument("--json", metavar="FILE", help="where results go, after every row")
     parser.add_argument("--resume", action="store_true", help="keep the rows that the file of --json has")
-    parser.add_argument("--from", dest="source", metavar="FILE", help="show such a file, and run nothing")
+    parser.add_argument(
+        "--from", dest="sources", nargs="+", metavar="FILE", help="show such files as one, and run nothing"
+    )
     parser.add_argument("--plot", metavar="FILE", help="where a roofline of all rows goes")
+    parser.add_argument("--page", metavar="FILE", help="where all of it goes as a page of Markdown")
     return parser
 
 
@@ -190,13 +194,15 @@ def run(given: argparse.Namespace) -> Record:
 
 def main() -> None:
     given = options().parse_args()
-    record = Record.read(given.source) if given.source else run(given)
+    record = Record.joined(given.sources) if given.sources else run(given)
     print()
     print(table(record.results, list(record.versions)))
     print()
     print(summary(record.results))
     if given.plot:
         plot(record, given.plot)
+    if given.page:
+        write_page(record, given.page)
 
 
 if __name__ == "__main__":

@@ -112,6 +112,15 @@ class Record:
             [Result(**result) for result in data["results"]],
         )
 
+    @staticmethod
+    def joined(files: Sequence[str]) -> Record:
+        """Several runs on one machine as one. Raises OSError and ValueError."""
+        first, *others = map(Record.read, files)
+        for other in others:
+            first.versions.update(other.versions)
+            first.results += other.results
+        return first
+
 
 def table(results: Sequence[Result], peers: Sequence[str]) -> str:
     """The results as text, a line each after the heads. `–` stands for an operation that a peer does not have,
