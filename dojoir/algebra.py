@@ -16,8 +16,20 @@ from dojoir.affine import Affine
 from dojoir.dtypes import DType
 from dojoir.errors import ArgumentError, KernelError
 from dojoir.instances import accesses
-from dojoir.ir import Access, Buffer, Condition, Kernel, Node, Path, Scope, Statement, expr_accesses, format_path
-from dojoir.match import Match, Rule, RuleUse, affine_parts
+from dojoir.ir import (
+    Access,
+    Buffer,
+    Condition,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    Statement,
+    affine_parts,
+    expr_accesses,
+    format_path,
+)
+from dojoir.match import Match, Rule, RuleUse
 from dojoir.sets import isl_affine, isl_extent, iterators, sets_of
 from dojoir.typecheck import natural_type
 from dojoir.verdict import Verdict, refuse

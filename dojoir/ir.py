@@ -184,14 +184,19 @@ class Statement:
         return frozenset(access.buffer for access in expr_accesses(self.value))
 
     @cached_property
+    def affine_parts(self) -> tuple[Affine, ...]:
+        """The affine values in it: indices, and sizes and iterators used as numbers."""
+        return (*affine_parts(self.target), *affine_parts(self.value))
+
+    @cached_property
     def atoms(self) -> tuple[SizeVar | Iter, ...]:
         """Every size and iterator that occurs in it, once each."""
-        return tuple(dict.fromkeys(atom for affine in _affines(self) for atom in affine.atoms()))
+        return tuple(dict.fromkeys(atom for affine in self.affine_parts for atom in affine.atoms()))
 
     @cached_property
     def divides(self) -> bool:
         """Whether an iterator occurs in a division or a remainder."""
-        return any(affine.divides for affine in _affines(self))
+        return any(affine.divides for affine in self.affine_parts)
 
     @property
     def accumulation(self) -> str | None:
@@ -658,29 +663,24 @@ def expr_accesses(expr: Expr) -> Iterator[Access]:
             return
 
 
-def _affines(statement: Statement) -> Iterator[Affine]:
-    """Every affine expression in a statement."""
-
-    def visit(expr: Expr) -> Iterator[Affine]:
-        match expr:
-            case Access(_, indices):
-                for index in indices:
-                    if isinstance(index, Access):
-                        yield from visit(index)
-                    else:
-                        yield index
-            case Op(_, args):
-                for arg in args:
-                    yield from visit(arg)
-            case Cast(_, arg):
-                yield from visit(arg)
-            case Index(affine):
-                yield affine
-            case Const():
-                return
-
-    yield from visit(statement.target)
-    yield from visit(statement.value)
+def affine_parts(expr: Expr) -> Iterator[Affine]:
+    """The affine values in an expression: indices, and sizes and iterators used as numbers."""
+    match expr:
+        case Index(affine):
+            yield affine
+        case Access(_, indices):
+            for index in indices:
+                if isinstance(index, Access):
+                    yield from affine_parts(index)
+                else:
+                    yield index
+        case Op(_, args):
+            for arg in args:
+                yield from affine_parts(arg)
+        case Cast(_, arg):
+            yield from affine_parts(arg)
+        case Const():
+            return
 
 
 def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:

@@ -35,6 +35,7 @@ from dojoir.ir import (
     Replace,
     Scope,
     Statement,
+    affine_parts,
     index_value,
     make_op,
     substitute_access,
@@ -289,26 +290,6 @@ def positions(access: Access) -> tuple[int, ...]:
     return tuple(depths)
 
 
-def affine_parts(expr: Expr) -> Iterator[Affine]:
-    """The affine values in an expression: indices, and sizes and iterators used as numbers."""
-    match expr:
-        case Index(affine):
-            yield affine
-        case Access(_, indices):
-            for index in indices:
-                if isinstance(index, Access):
-                    yield from affine_parts(index)
-                else:
-                    yield index
-        case Op(_, args):
-            for arg in args:
-                yield from affine_parts(arg)
-        case Cast(_, arg):
-            yield from affine_parts(arg)
-        case Const():
-            return
-
-
 def _index_values(expr: Expr) -> Iterator[Affine]:
     match expr:
         case Index(affine):
@@ -339,4 +320,4 @@ def _agreement(sequences: list[tuple[Extent, ...]]) -> int:
     return shared
 
 
-__all__ = ["Match", "Rule", "RuleUse", "affine_parts", "find", "positions"]
+__all__ = ["Match", "Rule", "RuleUse", "find", "positions"]

@@ -353,7 +353,6 @@ N
 
 BOX = """kernel f(N)
 in  x: f32[N, 32]
-in  k: i32[N]
 out y: f32[N]
 tmp w: f32[N, 32]
 
@@ -417,7 +416,11 @@ def test_a_read_that_does_not_run_at_first_may_stand_before_the_assignment() -> 
     )
     kernel = dojoir.parse(text)
     dojoir.prove(kernel)
-    assert not differs_somewhere(kernel, dojoir.apply(kernel, "split(0, 4)"), identity(kernel))
+    done = rewrite(kernel, "split(0, 4)")
+    change = change_of(kernel, done.kernel, done.instances)
+    assert change is not None
+    assert {done.kernel.sites[k].statement.target.buffer for k in change.are} == {"t", "y"}
+    assert not differs_somewhere(kernel, done.kernel, done.instances)
 
 
 @pytest.mark.parametrize(("mode", "same"), [("strict", False), ("reassoc", True), ("fast", True)])
