@@ -18,7 +18,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from libraries import PEERS
@@ -63,6 +63,53 @@ def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:
     return max(memory, arithmetic), "memory" if memory >= arithmetic else "arithmetic", flops, read + written
 
 
+@dataclass
+class Pairs:
+    """A kernel beside peers, one after another: the seconds of both in each pair, how many times longer the peer
+    took, and why one has no time."""
+
+    row: Row
+    kernel: dojoir.Kernel
+    threads: int
+    target: str
+    budget: float
+    time_limit: float
+    mine: dict[str, float] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    ratios: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def measure(self, peer: str) -> None:
+        """Measures a pair. One that fails when it is measured again keeps what it had."""
+        try:
+            together = dojoir.measure_together(
+                [self.kernel, self._call(peer)], self.target, threads=self.threads, time_limit=self.time_limit,
+                budget=self.budget, sizes=self.row.sizes, with_ceilings=False,
+            )  # fmt: skip
+            ours, theirs = together.measurements
+            if not theirs.difference <= TOLERANCE:
+                raise dojoir.RunError(f"another result, off by {theirs.difference:.1e}", "other-result")
+        except dojoir.DojoError as error:
+            lines = [error.diagnostic.message, *(note.message for note in error.diagnostic.notes[-1:])]
+            if peer not in self.times:
+                self.failed[peer] = ": ".join(" ".join(line.split())[:160] for line in lines)
+            return
+        self.mine[peer], self.times[peer] = ours.seconds, theirs.seconds
+        self.ratios[peer] = dojoir.ratio_of(theirs, ours).median
+
+    def disturbed(self) -> list[str]:
+        """The peers beside which the kernel took much longer than beside another."""
+        return [peer for peer, seconds in self.mine.items() if seconds > DISTURBED * min(self.mine.values())]
+
+    def _call(self, peer: str) -> dojoir.PythonCode:
+        names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in self.kernel.arguments)
+        setup = (
+            f"import sys; sys.path.insert(0, {str(HERE)!r}); from libraries import bind\n"
+            f"run = bind({peer!r}, {self.row.kernel!r}, {{{names}}}, {self.threads})"
+        )
+        return dojoir.PythonCode("run()", setup, peer)
+
+
 def measured(
     row: Row,
     threads: int,
@@ -74,68 +121,26 @@ def measured(
 ) -> Result:
     """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`.
     Raises DojoError where dojoir itself fails."""
-    kernel = scheduled(row, target)
+    pairs = Pairs(row, scheduled(row, target), threads, target, budget, time_limit)
     least, bound, flops, moved = floor(row, at)
-    times: dict[str, float] = {}
-    ratios: dict[str, float] = {}
-    failed: dict[str, str] = {}
     missing = {peer: PEERS[peer].missing[row.kernel] for peer in peers if row.kernel in PEERS[peer].missing}
-    mine: dict[str, float] = {}
-    names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in kernel.arguments)
-
-    def pair(peer: str) -> None:
-        setup = (
-            f"import sys; sys.path.insert(0, {str(HERE)!r}); from libraries import bind\n"
-            f"run = bind({peer!r}, {row.kernel!r}, {{{names}}}, {threads})"
-        )
-        together = dojoir.measure_together(
-            [kernel, dojoir.PythonCode("run()", setup, peer)], target, threads=threads, time_limit=time_limit,
-            budget=budget, sizes=row.sizes, with_ceilings=False,
-        )  # fmt: skip
-        ours, theirs = together.measurements
-        if not theirs.difference <= TOLERANCE:
-            raise dojoir.RunError(f"another result, off by {theirs.difference:.1e}", "other-result")
-        mine[peer], times[peer] = ours.seconds, theirs.seconds
-        ratios[peer] = dojoir.ratio_of(theirs, ours).median
-
-    def tried(peer: str) -> None:
-        try:
-            pair(peer)
-        except dojoir.DojoError as error:
-            lines = [error.diagnostic.message, *(note.message for note in error.diagnostic.notes[-1:])]
-            failed[peer] = ": ".join(" ".join(line.split())[:160] for line in lines)
-
     for peer in peers:
         if peer not in missing:
-            tried(peer)
+            pairs.measure(peer)
     for _ in range(REPEATS):
-        for peer in [peer for peer, seconds in mine.items() if seconds > DISTURBED * min(mine.values())]:
-            tried(peer)
-    if not mine:
+        for peer in pairs.disturbed():
+            pairs.measure(peer)
+    seconds = min(pairs.mine.values(), default=None)
+    if seconds is None:
         alone = dojoir.measure(
-            kernel,
-            target,
-            threads=threads,
-            budget=budget,
-            time_limit=time_limit,
-            sizes=row.sizes,
+            pairs.kernel, target, threads=threads, budget=budget, time_limit=time_limit, sizes=row.sizes,
             with_ceilings=False,
-        )
-        mine["nobody"] = alone.seconds
+        )  # fmt: skip
+        seconds = alone.seconds
     return Result(
-        row.title,
-        threads,
-        min(mine.values()),
-        flops,
-        moved,
-        least,
-        bound,
-        row.limits,
-        times,
-        ratios,
-        failed,
-        missing,
-    )
+        row.title, threads, seconds, flops, moved, least, bound, row.limits,
+        pairs.times, pairs.ratios, pairs.failed, missing,
+    )  # fmt: skip
 
 
 def options() -> argparse.ArgumentParser:
@@ -193,8 +198,15 @@ def run(given: argparse.Namespace) -> Record:
 
 
 def main() -> None:
-    given = options().parse_args()
-    record = Record.joined(given.sources) if given.sources else run(given)
+    parser = options()
+    given = parser.parse_args()
+    if given.sources:
+        try:
+            record = Record.joined(given.sources)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            parser.error(f"--from: not what --json writes: {error}")
+    else:
+        record = run(given)
     print()
     print(table(record.results, list(record.versions)))
     print()
