@@ -259,9 +259,10 @@ class Affine:
         return frozenset(a.name for a in self.atoms() if isinstance(a, SizeVar))
 
     @cached_property
-    def divides(self) -> bool:
-        """Whether an iterator occurs in a division or a remainder."""
-        return any(isinstance(atom, FloorDiv | Mod) and atom.numerator.iterators for atom, _ in self.terms)
+    def divided(self) -> frozenset[int]:
+        """The depths of the iterators that occur in a division or a remainder."""
+        inside = (atom.numerator.iterators for atom, _ in self.terms if isinstance(atom, FloorDiv | Mod))
+        return frozenset().union(*inside)
 
     @cached_property
     def magnitude(self) -> int:

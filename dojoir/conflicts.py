@@ -1,9 +1,10 @@
 """Which iterations two accesses to one element must share, seen from their indices.
 
 Where two instances of statements touch one element, each index of the one equals that of the other. What follows
-for their iterators is seen where both indices are the same sum of iterators: the sum of c_d * (p_d - q_d) is 0 over
-the iterators d that are not known to agree, and with |c_1| < |c_2| < … that has only the solution p = q if each
-|c_k| is more than the largest value of the part below it, the sum of |c_j| * (extent_j - 1) over j < k.
+for their iterators is seen where both indices are the same sum of iterators, quotients and remainders: the sum of
+c_d * (p_d - q_d) is 0 over the terms d that are not known to agree, and with |c_1| < |c_2| < … that has only the
+solution p = q if each |c_k| is more than the largest value of the part below it, the sum of |c_j| * (extent_j - 1)
+over j < k. An iterator agrees, too, where its quotient and its remainder by one number do.
 
 Source: the greatest-common-divisor and bounds tests on subscripts, as in R. Allen and K. Kennedy, "Optimizing
 Compilers for Modern Architectures" (2001), chapter 3, for the case of equal coefficients.
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations_with_replacement
 
-from dojoir.affine import Affine, Iter
+from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod
 from dojoir.ir import Access, Kernel, Site
 from dojoir.marks import constant_bound
 from dojoir.sets import KernelSets
@@ -24,45 +25,72 @@ def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Acce
     """The depths at which two instances of statements surely have equal iterators if they touch one element of
     storage through these accesses of one buffer, given that they agree in the iterators above `depth`."""
     (one, a), (other, b) = left, right
-    known = set(range(depth))
+    known: set[int] = set(range(depth))
     dims = kernel.buffer(a.buffer).dims
     open_pairs = [
         (x, y)
         for x, y, dim in zip(a.indices, b.indices, dims, strict=True)
         if not dim.collapsed and isinstance(x, Affine) and isinstance(y, Affine)
     ]
+    agreed: set[Atom] = set()
     found = True
     while found:
         found = False
         for x, y in open_pairs:
-            more = _equal_iterators(x, y, known, one, other) - known
+            more = _equal_terms(x, y, known, agreed, one, other)
             if more:
-                known |= more
+                agreed |= more
+                known |= _iterators_of(agreed)
                 found = True
     return frozenset(known)
 
 
-def _equal_iterators(x: Affine, y: Affine, known: set[int], one: Site, other: Site) -> set[int]:
-    """The iterators that agree if two indices do and those known do; none where that is not plain."""
+def _iterators_of(agreed: set[Atom]) -> set[int]:
+    """The iterators that agree if these terms do."""
+    found: set[int] = set()
+    for atom in agreed:
+        match atom:
+            case Iter(depth):
+                found.add(depth)
+            case FloorDiv(Affine(((Iter(depth), 1),), 0) as whole, divisor) if Mod(whole, divisor) in agreed:
+                found.add(depth)
+    return found
+
+
+def _equal_terms(x: Affine, y: Affine, known: set[int], agreed: set[Atom], one: Site, other: Site) -> set[Atom]:
+    """The further terms that agree if two indices do, and the iterators known and terms agreed; none where that is
+    not plain."""
     if (x - y).terms or x.offset != y.offset:
         return set()
-    sums: list[tuple[int, int]] = []
+    sums: list[tuple[int, Atom]] = []
     for atom, coefficient in x.terms:
-        if Affine.atom(atom).iterators <= known:
-            continue
-        if not isinstance(atom, Iter):
-            return set()
-        sums.append((abs(coefficient), atom.depth))
+        if atom not in agreed and not Affine.atom(atom).iterators <= known:
+            sums.append((abs(coefficient), atom))
     reach = 0
-    for number, (coefficient, depth) in enumerate(sorted(sums)):
+    for number, (coefficient, atom) in enumerate(sorted(sums)):
         if coefficient <= reach:
             return set()
         if number < len(sums) - 1:
-            bounds = constant_bound(one.scopes[depth]), constant_bound(other.scopes[depth])
-            if bounds[0] is None or bounds[1] is None:
+            largest = _largest(atom, one), _largest(atom, other)
+            if largest[0] is None or largest[1] is None:
                 return set()
-            reach += coefficient * max(0, max(bounds[0], bounds[1]) - 1)
-    return {depth for _, depth in sums}
+            reach += coefficient * max(largest[0], largest[1])
+    return {atom for _, atom in sums}
+
+
+def _largest(atom: Atom, site: Site) -> int | None:
+    """The largest value of a term at a statement, of which it is known that it has none below 0; None where it is
+    not seen."""
+    match atom:
+        case Iter(depth):
+            bound = constant_bound(site.scopes[depth])
+            return None if bound is None else max(0, bound - 1)
+        case FloorDiv(Affine(((Iter() as iterator, 1),), 0), divisor):
+            largest = _largest(iterator, site)
+            return None if largest is None else largest // divisor
+        case Mod(_, divisor):
+            return divisor - 1
+    return None
 
 
 def conflicts(

@@ -194,9 +194,9 @@ class Statement:
         return tuple(dict.fromkeys(atom for affine in self.affine_parts for atom in affine.atoms()))
 
     @cached_property
-    def divides(self) -> bool:
-        """Whether an iterator occurs in a division or a remainder."""
-        return any(affine.divides for affine in self.affine_parts)
+    def divided(self) -> frozenset[int]:
+        """The depths of the iterators that occur in a division or a remainder."""
+        return frozenset().union(*(affine.divided for affine in self.affine_parts))
 
     @property
     def accumulation(self) -> str | None:
@@ -242,9 +242,9 @@ class Scope:
         return bool(self.marks or self.hints) or any_marked(self.body)
 
     @cached_property
-    def divides(self) -> bool:
-        """Whether an iterator occurs in a division or a remainder, in its extent or inside."""
-        return any(bound.divides for bound in self.extent.bounds) or any_divides(self.body)
+    def divided(self) -> frozenset[int]:
+        """The depths of the iterators that occur in a division or a remainder, in its extent or inside."""
+        return divided_in(self.body).union(*(bound.divided for bound in self.extent.bounds))
 
 
 @hash_once
@@ -262,9 +262,9 @@ class Guard:
         return any_marked(self.body)
 
     @cached_property
-    def divides(self) -> bool:
-        """Whether an iterator occurs in a division or a remainder, in a condition or inside."""
-        return any(c.left.divides or c.right.divides for c in self.conditions) or any_divides(self.body)
+    def divided(self) -> frozenset[int]:
+        """The depths of the iterators that occur in a division or a remainder, in a condition or inside."""
+        return divided_in(self.body).union(*(c.left.divided | c.right.divided for c in self.conditions))
 
 
 Node = Scope | Guard | Statement
@@ -275,9 +275,9 @@ def any_marked(nodes: tuple[Node, ...]) -> bool:
     return any(node.marked for node in nodes if not isinstance(node, Statement))
 
 
-def any_divides(nodes: tuple[Node, ...]) -> bool:
-    """Whether an iterator occurs in a division or a remainder anywhere in some trees."""
-    return any(node.divides for node in nodes)
+def divided_in(nodes: tuple[Node, ...]) -> frozenset[int]:
+    """The depths of the iterators that occur in a division or a remainder anywhere in some trees."""
+    return frozenset().union(*(node.divided for node in nodes))
 
 
 @dataclass(frozen=True)

@@ -169,21 +169,30 @@ def shares_too_much(before: Kernel, after: Kernel) -> bool:
 
 
 def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: Access) -> bool:
-    """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one."""
+    """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one.
+
+    It covers what is read, in scopes of its own: from one iteration to the next that has the same other indices,
+    the index does not fall."""
     level = next(n for n, pair in enumerate(zip(writer.path, reader.path, strict=False)) if len(set(pair)) > 1)
     mine = writer.ancestors[level:]
     depth = sum(isinstance(node, Scope) for node in writer.ancestors[:level])
     index, wanted = writer.statement.target.indices[dim], read.indices[dim]
-    own = [n for n in range(depth, len(writer.scopes)) if index == Affine.iterator(n)]
+    assert isinstance(index, Affine)
+    own = bool(index.iterators) and min(index.iterators) >= depth
     square = not any(
         d >= depth for scope in writer.scopes[depth:] for b in scope.extent.bounds for d in b.iterators
     )
     if not own or not square or any(isinstance(node, Guard) for node in mine) or isinstance(wanted, Access):
         return False
+
+    def last(sizes: Sizes) -> tuple[int, ...]:
+        first = (0,) * depth
+        return (*first, *(_count(scope.extent, sizes, first) - 1 for scope in writer.scopes[depth:]))
+
     return any(
         _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
         and wanted.evaluate(sizes, (0,) * len(reader.scopes)) == 0
-        and _count(writer.scopes[own[0]].extent, sizes, (0,) * own[0]) > 1
+        and index.evaluate(sizes, last(sizes)) > 0
         for sizes in sets_of(kernel).some_sizes
     )
 

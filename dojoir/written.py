@@ -7,7 +7,7 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -23,6 +23,7 @@ from dojoir.locate import place
 from dojoir.memo import Memo
 from dojoir.printer import format_access
 from dojoir.sets import Read, sets_of
+from dojoir.spanning import counted, digits_of
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
@@ -192,7 +193,8 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
     and in the same iteration of the scopes they share.
 
     It does if it comes earlier in the text and, of the scopes that only it is in, each runs over the whole of
-    one dimension, or runs at least once; in the other dimensions its index is that of the read, or the only one.
+    one dimension, or runs at least once, or some run over whole dimensions together (`dojoir.spanning`); in the
+    other dimensions its index is that of the read, or the only one.
     """
     shared = 0
     if use is not None:
@@ -206,6 +208,7 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
     free = dict(enumerate(writer.scopes[outer:], outer))
     if any(depth >= outer for scope in free.values() for b in scope.extent.bounds for depth in b.iterators):
         return False
+    digits: list[tuple[Affine, Affine]] = []
     for dim, index in enumerate(writer.statement.target.indices):
         assert isinstance(index, Affine)
         wanted = use.access.indices[dim] if use is not None else None
@@ -216,12 +219,26 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
             continue  # there is one index that is in bounds
         spanning = next((depth for depth in free if index == Affine.iterator(depth)), None)
         if spanning is None:
-            return False
+            together = counted(index, extent, _single(free))
+            if together is None:
+                digits.append((index, extent))
+            for depth in together or ():
+                del free[depth]
+            continue
         for bound in free.pop(spanning).extent.bounds:
             reached = isinstance(wanted, Affine) and use and is_nonnegative(bound - 1 - wanted, use.site.scopes)
             if bound != extent and not reached:
                 return False
-    return all(is_nonnegative(bound - 1, around) for scope in free.values() for bound in scope.extent.bounds)
+    split = digits_of(digits, _single(free))
+    if split is None:
+        return False
+    runs = [scope for depth, scope in free.items() if depth not in split]
+    return all(is_nonnegative(bound - 1, around) for scope in runs for bound in scope.extent.bounds)
+
+
+def _single(scopes: Mapping[int, Scope]) -> dict[int, Affine]:
+    """The extents of those scopes that have one bound, by depth."""
+    return {depth: scope.extent.bounds[0] for depth, scope in scopes.items() if len(scope.extent.bounds) == 1}
 
 
 def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool:

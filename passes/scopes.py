@@ -15,7 +15,7 @@ from dojoir.ir import (
     Path,
     Replace,
     Scope,
-    any_divides,
+    divided_in,
     format_path,
     substitute,
     substitute_iterators,
@@ -157,8 +157,9 @@ class Split(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path, scope = scope_at(kernel, self.scope)
+        depth = kernel.depth_of(path)
         return split_reversibly(
-            self, kernel, (scope,), lambda decide: split(kernel, path, scope, self.factor, decide)
+            self, kernel, depth, (scope,), lambda decide: split(kernel, path, scope, self.factor, decide)
         )
 
     def inverse(self, before: Kernel) -> Move:
@@ -331,12 +332,12 @@ def _factors(most: int | None) -> list[int]:
 
 
 def split_reversibly(
-    move: Move, kernel: Kernel, nest: Sequence[Scope], attempt: Callable[[bool], Rewrite]
+    move: Move, kernel: Kernel, depth: int, nest: Sequence[Scope], attempt: Callable[[bool], Rewrite]
 ) -> Rewrite:
-    """What a move does by `split` of the scopes of a nest: without the divisions that the extents decide, or with
-    them where the inverse would not find them again. Raises Refusal where it would not find the text either
-    way."""
-    if _comes_back(nest):
+    """What a move does by `split` of the scopes of a nest, the first of which is at `depth`: without the divisions
+    that the extents decide, or with them where the inverse would not find them again. Raises Refusal where it
+    would not find the text either way."""
+    if _comes_back(nest, depth):
         return attempt(False)
     try:
         return reversible(move, kernel, attempt(True))
@@ -344,11 +345,12 @@ def split_reversibly(
         return reversible(move, kernel, attempt(False))
 
 
-def _comes_back(nest: Sequence[Scope]) -> bool:
+def _comes_back(nest: Sequence[Scope], depth: int) -> bool:
     """Whether it is seen of some scopes, each the only child of the one before, that the inverse of a split of them
-    finds their text: without divisions c*(f*{o} + {r}) with r = i - f*o is c*{i} to the letter, and one mark goes
-    to one of the two scopes."""
-    return not any_divides(nest[0].body) and all(len(scope.marks) < 2 for scope in nest)
+    finds their text: where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
+    letter, and one mark goes to one of the two scopes."""
+    own = range(depth, depth + len(nest))
+    return divided_in(nest[0].body).isdisjoint(own) and all(len(scope.marks) < 2 for scope in nest)
 
 
 def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -> Rewrite:

@@ -70,7 +70,8 @@ class Tile(Move):
             if kernel.path(place) != base + (0,) * level:
                 raise Refusal("not-nested", f"{place} is not the only child of {self.scopes[level - 1]}", base)
         nest = [scope_at(kernel, place)[1] for place in self.scopes]
-        return split_reversibly(self, kernel, nest, lambda decide: self._tiled(kernel, base, decide))
+        depth = kernel.depth_of(base)
+        return split_reversibly(self, kernel, depth, nest, lambda decide: self._tiled(kernel, base, decide))
 
     def _tiled(self, kernel: Kernel, base: Path, decide: bool) -> Rewrite:
         result = Rewrite(kernel, identity(kernel))
