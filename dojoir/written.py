@@ -18,12 +18,12 @@ from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
 from dojoir.flow import Users
-from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, expr_accesses
+from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Site, expr_accesses
 from dojoir.locate import place
 from dojoir.memo import Memo
 from dojoir.printer import format_access
 from dojoir.sets import Read, sets_of
-from dojoir.spanning import counted, digits_of
+from dojoir.spanning import counts_to, digits_of
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
@@ -157,6 +157,18 @@ def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
 
 
+def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
+    """Whether all that the node at `path` reads of a buffer was surely assigned in the same run of it, before. A yes
+    needs no isl; no means only that it is not seen."""
+
+    def inside(site: Site) -> bool:
+        return site.path[: len(path)] == path
+
+    plain = [kernel.sites[k] for k in _assigning(kernel, buffer) if inside(kernel.sites[k])]
+    uses = (use for use in _uses(kernel, buffer) if inside(use.site))
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
+
+
 def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     """The numbers of the statements that write a buffer."""
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
@@ -219,10 +231,11 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
             continue  # there is one index that is in bounds
         spanning = next((depth for depth in free if index == Affine.iterator(depth)), None)
         if spanning is None:
-            together = counted(index, extent, _single(free))
-            if together is None:
+            reach = counts_to(index, _single(free), around)
+            if reach is None or not is_nonnegative(reach - extent, around):
                 digits.append((index, extent))
-            for depth in together or ():
+                continue
+            for depth in index.iterators:
                 del free[depth]
             continue
         for bound in free.pop(spanning).extent.bounds:

@@ -45,6 +45,7 @@ from dojoir.passes.move import (
 )
 from dojoir.passes.storage import temporary
 from dojoir.sets import sets_of
+from dojoir.written import gives_itself
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ class Stage(Move):
                 )
                 writes = any(s.statement.target.buffer == buffer.name for s in sites)
                 if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
-                    direction = "out" if not (reads or adds) else "inout" if writes else "in"
+                    given = not (reads or adds) or (writes and gives_itself(kernel, buffer, path))
+                    direction = "out" if given else "inout" if writes else "in"
                     name = fresh_name(kernel, f"{buffer.name}_copy")
                     yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
 
@@ -301,11 +303,13 @@ def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) 
 
 
 def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
-    """The part of the index in a dimension that is fixed while the node runs: the same for all accesses."""
+    """Where the accesses begin in a dimension: the part of the index that is fixed while the node runs, which must
+    be the same for all, and the smallest number that is added to it."""
     bases = {_fixed_part(name, dim, access, depth) for access in found}
     if len(bases) > 1:
         raise Refusal("different-parts", f"accesses of `{name}` begin at different places in dimension {dim}")
-    return bases.pop()
+    indices = (access.indices[dim] for access in found)
+    return bases.pop() + min(index.offset for index in indices if isinstance(index, Affine))
 
 
 def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
@@ -329,8 +333,6 @@ def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: di
         index = access.indices[dim]
         assert isinstance(index, Affine)
         local = index - base
-        if local.offset < 0:
-            raise Refusal("negative-part", f"an index of `{name}` in dimension {dim} goes below its start")
         reach = Affine.constant(local.offset + 1)
         for atom, coefficient in local.terms:
             assert isinstance(atom, Iter)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+
+import numpy as np
 import pytest
 
 import dojoir
@@ -356,3 +359,58 @@ def test_partial_results_are_a_number_or_one_for_each_iteration() -> None:
     verdict = dojoir.check(k, "split_reduction(@i, s, p, 2*N - 1)")
     assert verdict.diagnostic is not None and verdict.diagnostic.code == "bad-factor"
     assert "2*N - 1 is neither" in verdict.diagnostic.message
+
+
+def test_the_collector_is_as_it_was_after_a_list() -> None:
+    """Also after a kernel that cannot be listed, and where it was off."""
+    kernel = dojoir.kernels.load("relu")
+    ill = dojoir.parse("kernel f(N)\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = x[{0} + 1]\n")
+    try:
+        for on in (True, False):
+            (gc.enable if on else gc.disable)()
+            dojoir.moves(kernel)
+            assert gc.isenabled() == on
+            with pytest.raises(dojoir.KernelError):
+                dojoir.moves(ill)
+            assert gc.isenabled() == on
+    finally:
+        gc.enable()
+
+
+def test_a_copy_begins_where_the_node_does() -> None:
+    """After a cut, the rest of the rows is staged by itself."""
+    kernel = dojoir.parse("kernel f(N)\nwhere N >= 8\nin x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = 2 * x[{0}]\n")
+    kernel = dojoir.apply(kernel, "cut(0, 3)")
+    for buffer, direction in (("y", "out"), ("x", "in")):
+        move = f"stage(1, {buffer}, t, {direction})"
+        staged = dojoir.apply(kernel, move)
+        assert "tmp t: f32[N - 3]" in str(staged)
+        assert f"{buffer}[{{0}} + 3]" in str(staged)
+        x = np.arange(11, dtype=np.float32)
+        assert np.array_equal(dojoir.interpret(staged, {"x": x})["y"], 2 * x)
+        back = dojoir.parse_move(move).inverse(kernel)
+        assert str(dojoir.apply(staged, back)) == str(kernel)
+
+
+def test_a_copy_of_what_lies_before_the_array_is_refused() -> None:
+    kernel = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+
+N
+| y[{0}] = 0
+N
+| 3
+| | if {0} + {1} >= 1 and {0} + {1} <= N
+| | | y[{0}] += x[{0} + {1} - 1]
+""")
+    found = dojoir.check(kernel, "stage(1.0, x, t, in)")
+    assert found.code == "out-of-bounds", str(found)
+
+
+def test_a_node_that_gives_its_own_values_is_staged_without_a_fill() -> None:
+    """What it would be filled with may have no value."""
+    kernel = dojoir.kernels.load("softmax")
+    staged = [move for move in dojoir.candidates(kernel) if move.name == "stage"]
+    assert {"stage(0, m, m_copy, out)", "stage(0.1, m, m_copy, inout)"} <= set(map(str, staged))
+    assert [str(move) for move in staged if not dojoir.check(kernel, move)] == []

@@ -121,7 +121,7 @@ def test_only_nodes_away_from_where_the_value_is_made_are_listed() -> None:
         pytest.param(
             "N\n| t[{0}] = x[{0}]\nN\n| y[{0}] = t[N - 1 - {0}]\n",
             "recompute(1, t, u)",
-            "negative-part",
+            "not-linear",
             id="a part that is read in reverse",
         ),
     ],
