@@ -8,6 +8,7 @@ from dojoir.again import computes_again
 from dojoir.alike import alike
 from dojoir.change import Change, change_of
 from dojoir.flow import dependences
+from dojoir.inlined import is_inlined
 from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
 from dojoir.partial import has_partial_results
@@ -23,8 +24,10 @@ def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 
     Raises isl.Error where the step limit of the context is reached.
     """
-    if instances.inlined or instances.extracted:
+    if instances.extracted:
         return False
+    if instances.inlined:
+        return is_inlined(before, after, instances)
     if len(before.buffers) == len(after.buffers) and before.buffers != after.buffers:
         return is_renumbered(before, after, instances)
     change = change_of(before, after, instances)
