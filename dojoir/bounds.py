@@ -21,11 +21,14 @@ def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
     """
     sets = sets_of(kernel)
     for number in sites:
+        if number in sets.inside:
+            continue
         site = kernel.sites[number]
         for access in (*expr_accesses(site.statement.value), site.statement.target):
             dims = [d for d in _affine_dims(access) if not _is_inside(kernel, site, access, d)]
             if dims and not sets.map(_outside(sets, number, access, dims)).is_empty():
                 return _refuse(kernel, number, access, dims)
+        sets.inside.add(number)
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dojoir.affine import Affine
 from dojoir.instances import InstanceMap, identity
 from dojoir.ir import Guard, Kernel, Node, Path, Scope
-from dojoir.memo import Memo
+from dojoir.memo import ObjectMemo
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change |
     If there is one, each statement of the rest is in order to everything, and to itself, as it was. The last ones
     are kept: several questions about a rewrite begin with it.
     """
-    key = (before, after, instances)
-    kept = _changes.get(key)
-    return (kept if kept is not None else _changes.put(key, (_change_of(*key),)))[0]
+    rewrite = before, after, instances
+    kept = _changes.get(*rewrite)
+    return (kept if kept is not None else _changes.put((_change_of(*rewrite),), *rewrite))[0]
 
 
-_changes: Memo[tuple[Kernel, Kernel, InstanceMap], tuple[Change | None]] = Memo(16)
+_changes: ObjectMemo[tuple[Change | None]] = ObjectMemo(16)
 
 
 def _change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change | None:

@@ -125,16 +125,7 @@ def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: 
 
 
 def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
-    """As `compare`, without a reason: a refusal may be found in a shorter way. What was found is kept."""
-    key = (before, after, instances, step_limit)
-    found = _answers.get(key)
-    return found if found is not None else _answers.put(key, _answer(*key))
-
-
-_answers: Memo[tuple[Kernel, Kernel, InstanceMap, int], Answer] = Memo(2048)
-
-
-def _answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int) -> Answer:
+    """As `compare`, without a reason: a refusal may be found in a shorter way."""
     if instances.rule is not None:
         return Answer(bool(compare(before, after, instances, step_limit)), False, False)
     try:
@@ -176,8 +167,8 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
             found = _Meaning(plain or None, plain)
         elif _is_seen_to_differ(part):
             found = _Meaning(False, False)
-        elif not _are_written(after, part.begun):  # as would be asked in the end; it is sooner said than the rest
-            return Answer(False, False, False)
+        elif not (_has_room(before, after, instances) and _are_written(after, part.begun)):
+            return Answer(False, False, False)  # as would be found in the end; it is sooner said than the rest
         else:
             found = _Meaning(_meaning_of(part), False)
         if part is not None:
@@ -192,6 +183,14 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
     return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, not asked)
+
+
+def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether every dimension still has an element, and statements that stand for nothing stay in bounds."""
+    if before.buffers == after.buffers:
+        return True
+    new = [k for k, origin in enumerate(instances.origins) if origin is None]
+    return prove_dimensions(after) is None and prove_bounds(after, new) is None
 
 
 def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:

@@ -568,7 +568,7 @@ def substitute_access(access: Access, new: Replace) -> Access:
     indices = tuple(
         substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices
     )
-    return access if _are(indices, access.indices) else Access(access.buffer, indices, access.loc)
+    return access if are(indices, access.indices) else Access(access.buffer, indices, access.loc)
 
 
 def substitute_expr(expr: Expr, new: Replace) -> Expr:
@@ -577,7 +577,7 @@ def substitute_expr(expr: Expr, new: Replace) -> Expr:
             return substitute_access(expr, new)
         case Op(name, args, loc):
             changed = tuple(substitute_expr(arg, new) for arg in args)
-            return expr if _are(changed, args) else make_op(name, changed, loc)
+            return expr if are(changed, args) else make_op(name, changed, loc)
         case Cast(dtype, arg, loc):
             value = substitute_expr(arg, new)
             return expr if value is arg else Cast(dtype, value, loc)
@@ -597,7 +597,7 @@ def substitute_condition(condition: Condition, new: Replace) -> Condition:
 
 def substitute_extent(extent: Extent, new: Replace) -> Extent:
     bounds = tuple(bound.substitute(new) for bound in extent.bounds)
-    return extent if _are(bounds, extent.bounds) else Extent(bounds, extent.loc)
+    return extent if are(bounds, extent.bounds) else Extent(bounds, extent.loc)
 
 
 def substitute(node: Node, new: Replace) -> Node:
@@ -610,13 +610,13 @@ def substitute(node: Node, new: Replace) -> Node:
         case Scope():
             extent = substitute_extent(node.extent, new)
             body = tuple(substitute(child, new) for child in node.body)
-            if extent is node.extent and _are(body, node.body):
+            if extent is node.extent and are(body, node.body):
                 return node
             return Scope(extent, body, node.marks, node.label, node.loc, hints=node.hints)
         case Guard():
             conditions = tuple(substitute_condition(c, new) for c in node.conditions)
             body = tuple(substitute(child, new) for child in node.body)
-            if _are(conditions, node.conditions) and _are(body, node.body):
+            if are(conditions, node.conditions) and are(body, node.body):
                 return node
             return Guard(conditions, body, node.loc)
 
@@ -637,13 +637,15 @@ def _substituted(statement: Statement, new: Replace) -> Statement:
 _kept: Memo[tuple[Statement, tuple[Affine, ...]], tuple[Statement, Statement]] = Memo(16384)
 
 
-def _are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+def are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
     """Whether two tuples of one length hold the same objects."""
     return all(map(is_, some, others))
 
 
 def with_body(node: Scope | Guard, body: tuple[Node, ...]) -> Scope | Guard:
-    """A node with other children."""
+    """A node with other children; the very node where they are its own."""
+    if len(body) == len(node.body) and are(body, node.body):
+        return node
     if isinstance(node, Guard):
         return Guard(node.conditions, body, node.loc)
     return Scope(node.extent, body, node.marks, node.label, node.loc, hints=node.hints)

@@ -36,3 +36,19 @@ class Memo(Generic[K, V]):
     def clear(self) -> None:
         """Forgets what this thread has kept."""
         self._kept().clear()
+
+
+class ObjectMemo(Generic[V]):
+    """What was found for the last `size` tuples of objects, in this thread. It goes by which objects they are, not
+    by what they are equal to: nothing is hashed. None is no answer."""
+
+    def __init__(self, size: int) -> None:
+        self._kept: Memo[tuple[int, ...], tuple[tuple[object, ...], V]] = Memo(size)
+
+    def get(self, *objects: object) -> V | None:
+        found = self._kept.get(tuple(map(id, objects)))
+        return None if found is None else found[1]
+
+    def put(self, value: V, *objects: object) -> V:
+        self._kept.put(tuple(map(id, objects)), (objects, value))  # kept alive, so that no other gets its id
+        return value

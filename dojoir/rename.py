@@ -18,6 +18,7 @@ from dojoir.ir import (
     Op,
     Scope,
     Statement,
+    are,
     index_value,
     make_op,
     with_body,
@@ -27,10 +28,12 @@ Rename = Callable[[Access], Access]
 
 
 def map_accesses(node: Node, new: Rename) -> Node:
-    """The node with `new` applied to every access in it, to those in its indices first."""
+    """The node with `new` applied to every access in it, to those in its indices first; the very node where that
+    changes none."""
     match node:
         case Statement(target, op, value, loc):
-            return Statement(_access(target, new), op, _expr(value, new), loc)
+            to, what = _access(target, new), _expr(value, new)
+            return node if to is target and what is value else Statement(to, op, what, loc)
         case Scope() | Guard():
             return with_body(node, tuple(map_accesses(child, new) for child in node.body))
 
@@ -42,22 +45,29 @@ def _expr(expr: Expr, new: Rename) -> Expr:
         case Access():
             return _access(expr, new)
         case Op(name, args, loc):
-            return Op(name, tuple(_expr(arg, new) for arg in args), loc)
+            mapped = tuple(_expr(arg, new) for arg in args)
+            return expr if are(mapped, args) else Op(name, mapped, loc)
         case Cast(dtype, arg, loc):
-            return Cast(dtype, _expr(arg, new), loc)
+            one = _expr(arg, new)
+            return expr if one is arg else Cast(dtype, one, loc)
 
 
 def _access(access: Access, new: Rename) -> Access:
     indices = tuple(_access(i, new) if isinstance(i, Access) else i for i in access.indices)
-    return new(Access(access.buffer, indices, access.loc))
+    return new(access if are(indices, access.indices) else Access(access.buffer, indices, access.loc))
 
 
 def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = False) -> Node:
     """The node with `new` applied to every index, bound and side of a condition, and to affine values; to whole
-    numbers too if `constants` are meant."""
+    numbers too if `constants` are meant. Where that changes nothing, the very node."""
+
+    def affine(old: Affine) -> Affine:
+        mapped = new(old)
+        return old if mapped == old else mapped
 
     def access(a: Access) -> Access:
-        return Access(a.buffer, tuple(access(i) if isinstance(i, Access) else new(i) for i in a.indices))
+        indices = tuple(access(i) if isinstance(i, Access) else affine(i) for i in a.indices)
+        return a if are(indices, a.indices) else Access(a.buffer, indices)
 
     def expr(e: Expr) -> Expr:
         match e:
@@ -65,22 +75,32 @@ def map_indices(node: Node, new: Callable[[Affine], Affine], constants: bool = F
                 return index_value(new(Affine.constant(value)))
             case Const():
                 return e
-            case Index(affine):
-                return index_value(new(affine))
+            case Index(old):
+                mapped = affine(old)
+                return e if mapped is old else index_value(mapped)
             case Access():
                 return access(e)
             case Op(name, args):
-                return make_op(name, tuple(map(expr, args)))
+                values = tuple(map(expr, args))
+                return e if are(values, args) else make_op(name, values)
             case Cast(dtype, arg):
-                return Cast(dtype, expr(arg))
+                one = expr(arg)
+                return e if one is arg else Cast(dtype, one)
 
     match node:
         case Statement(target, op, value):
-            return Statement(access(target), op, expr(value))
+            to, what = access(target), expr(value)
+            return node if to is target and what is value else Statement(to, op, what)
         case Scope(extent, body):
-            bounds = tuple(map(new, extent.bounds))
+            bounds = tuple(map(affine, extent.bounds))
             inner = tuple(map_indices(child, new, constants) for child in body)
+            if are(bounds, extent.bounds):
+                return with_body(node, inner)
             return Scope(Extent(bounds), inner, node.marks, node.label, node.loc, hints=node.hints)
         case Guard(conditions, body):
-            sides = tuple(Condition(new(c.left), c.relation, new(c.right), c.loc) for c in conditions)
-            return Guard(sides, tuple(map_indices(child, new, constants) for child in body))
+            sides = tuple(
+                c if left is c.left and right is c.right else Condition(left, c.relation, right, c.loc)
+                for c, left, right in ((c, affine(c.left), affine(c.right)) for c in conditions)
+            )
+            inner = tuple(map_indices(child, new, constants) for child in body)
+            return with_body(node, inner) if are(sides, conditions) else Guard(sides, inner, node.loc)

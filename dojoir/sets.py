@@ -188,6 +188,8 @@ class KernelSets:
         self.prefix = f"[{names}] -> " if names else ""
         self.flows: dict[tuple[str, bool], Flow] = {}
         self.order: isl.UnionMap | None = None
+        self.inside: set[int] = set()
+        """The statements all indices of which are known to be in bounds."""
 
     # -- parameters and domains --------------------------------------------------------------------------
     @cached_property

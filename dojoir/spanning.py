@@ -1,9 +1,9 @@
 """Which indices together take every value of a box, seen from their form.
 
-Two forms say so. A sum of iterators, `256*{0} + 16*{1} + {2}`, counts in a mixed radix: it takes each value below
-its extent once if each coefficient is what the part below it can count to, and the whole counts to the extent. The
-digits of one iterator, `{0} // 4096`, `{0} // 64 % 64` and `{0} % 64`, are the other way round: they take every
-combination of values once if the iterator counts to the product of their extents.
+Two forms say so. A sum of iterators, `256*{0} + 16*{1} + {2}`, takes each value up to its largest if no coefficient
+is more than what the part below it can count to. The digits of one iterator, `{0} // 4096`, `{0} // 64 % 64` and
+`{0} % 64`, are the other way round: they take every combination of values if the iterator counts to the product of
+their extents.
 """
 
 from __future__ import annotations
@@ -11,28 +11,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.elimination import is_nonnegative
+from dojoir.ir import Scope
 
 ONE = Affine.constant(1)
 
 
-def counted(index: Affine, extent: Affine, bounds: Mapping[int, Affine]) -> frozenset[int] | None:
-    """The iterators of a sum that takes every value in `[0, extent)`, or None where that is not seen. `bounds` has
-    the extents of the iterators that are free to take all their values, by depth."""
-    if index.offset or not index.terms:
+def counts_to(index: Affine, extents: Mapping[int, Affine], around: Sequence[Scope]) -> Affine | None:
+    """The number below which a sum of iterators takes every value, whatever runs `around`; None where that is not
+    seen. `extents` has those of the iterators that take all their values, by depth."""
+    if index.offset:
         return None
-    reach = ONE
-    used: list[int] = []
-    for atom, coefficient in sorted(index.terms, key=lambda term: term[1]):
-        if not isinstance(atom, Iter) or atom.depth not in bounds or reach != Affine.constant(coefficient):
+    reached = ONE
+    for atom, step in sorted(index.terms, key=lambda term: term[1]):
+        if not isinstance(atom, Iter) or atom.depth not in extents or step < 1:
             return None
-        used.append(atom.depth)
-        reach = bounds[atom.depth] * coefficient
-    return frozenset(used) if reach == extent else None
+        if not is_nonnegative(reached - step, around):
+            return None
+        # Where it does not run, there is nothing below extent * step; nor is there a value at all.
+        if reached != Affine.constant(step) and not is_nonnegative(extents[atom.depth] - 1, around):
+            return None
+        reached = reached + (extents[atom.depth] - 1) * step
+    return reached
 
 
 def digits_of(indices: Sequence[tuple[Affine, Affine]], bounds: Mapping[int, Affine]) -> frozenset[int] | None:
     """The iterators the digits of which take every value in a box, each index beside its extent, or None where that
-    is not seen; `bounds` as for `counted`."""
+    is not seen. `bounds` has the extents of the iterators that take all their values, by depth."""
     places: dict[int, list[tuple[int, int | None, Affine]]] = {}
     for index, extent in indices:
         found = _digit(index)

@@ -17,18 +17,20 @@ another question: the copies touch elements that the node does not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dojoir.affine import Affine, Iter
+from dojoir.affine import Affine
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change
 from dojoir.elimination import is_nonnegative
 from dojoir.instances import InstanceMap, Origin, accesses, identity
 from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement, expr_accesses
+from dojoir.memo import ObjectMemo
 from dojoir.refilled import reads_no_more
 from dojoir.rename import map_accesses
 from dojoir.sets import KernelSets, sets_of
+from dojoir.spanning import counts_to
 from dojoir.written import comes_and_goes, is_written
 
 ZERO = Affine.constant(0)
@@ -60,7 +62,14 @@ def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Chan
 
 
 def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
-    """The copies around a node that works on one, as the text shows them; None where there are none."""
+    """The copies around a node that works on one, as the text shows them; None where there are none. The last ones
+    are kept."""
+    rewrite = before, after, instances, change
+    kept = _forms.get(*rewrite)
+    return (kept if kept is not None else _forms.put((_form_of(*rewrite),), *rewrite))[0]
+
+
+def _form_of(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
     for filled, drained in ((True, True), (True, False), (False, True)):
         if len(change.new) == 1 + filled + drained:
             found = _staging(before, after, change, filled, drained)
@@ -85,6 +94,9 @@ class _Staging:
     extents: tuple[Extent, ...]
     filled: bool
     drained: bool
+
+
+_forms: ObjectMemo[tuple[_Staging | None]] = ObjectMemo(16)
 
 
 def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, drained: bool) -> _Staging | None:
@@ -194,40 +206,34 @@ def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:
         return False
     for site in inside:
         around, scopes = site.scopes[: change.depth], site.scopes[change.depth :]
-        extents = [scope.extent.bounds[0] for scope in scopes]
+        extents = {d: scope.extent.bounds[0] for d, scope in enumerate(scopes, change.depth)}
         single = all(len(scope.extent.bounds) == 1 for scope in scopes) and not any(
-            d >= change.depth for extent in extents for d in extent.iterators
+            d >= change.depth for extent in extents.values() for d in extent.iterators
         )
         guarded = any(isinstance(node, Guard) for node in site.ancestors[len(change.around) :])
-        if guarded or not single or not all(is_nonnegative(extent - 1, around) for extent in extents):
+        runs = all(is_nonnegative(extent - 1, around) for extent in extents.values())
+        if guarded or not single or not runs:
             continue
         reads = [a for a in expr_accesses(site.statement.term) if a.buffer == found.copy.name]
         if site.statement.target.buffer == found.copy.name:
             reads.append(site.statement.target)
-        if any(_counts_through(read, found.extents, extents, around) for read in reads):
+        if any(_spans(read, found.extents, extents, around) for read in reads):
             return True
     return False
 
 
-def _counts_through(
-    read: Access, box: Sequence[Extent], extents: Sequence[Affine], around: Sequence[Scope]
-) -> bool:
-    """Whether the indices of a read take all values in a box, whatever runs `around`: each is a sum of c*i, where
-    the iterators i of scopes inside, of the given extents, are in no other, and no c leaves a gap."""
-    used: set[int] = set()
+def _spans(read: Access, box: Sequence[Extent], extents: Mapping[int, Affine], around: Sequence[Scope]) -> bool:
+    """Whether the indices of a read take all values in a box, whatever runs `around`: each counts through its
+    dimension, with iterators that are in no other. `extents` has those of the scopes inside, by depth."""
+    free = dict(extents)
     for index, extent in zip(read.indices, box, strict=True):
-        if not isinstance(index, Affine) or index.offset or index.iterators & used:
+        if not isinstance(index, Affine):
             return False
-        used |= index.iterators
-        reached = Affine.constant(1)  # all values below it are taken
-        for atom, step in sorted(index.terms, key=lambda term: term[1]):
-            if not isinstance(atom, Iter) or atom.depth < len(around) or step < 1:
-                return False
-            if not is_nonnegative(reached - step, around):
-                return False
-            reached = reached + (extents[atom.depth - len(around)] - 1) * step
-        if not any(is_nonnegative(reached - bound, around) for bound in extent.bounds):
+        reached = counts_to(index, free, around)
+        if reached is None or not any(is_nonnegative(reached - bound, around) for bound in extent.bounds):
             return False
+        for depth in index.iterators:
+            del free[depth]
     return True
 
 

@@ -74,13 +74,20 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
     if any(_gathers(site.statement) for kernel in (before, after) for site in kernel.sites):
         return False
     old, new = sets_of(before), sets_of(after)
-    for sizes in [s for s in old.some_sizes if s.values() and max(s.values()) > 1][:RUNS]:
+    for sizes in _tried(old):
         was = _known_run(old, tuple(sizes.items()))
         if not was.whole:
             break
         if _differ(old, was, _run(new, instances, sizes), unread):
             return True
     return False
+
+
+def _tried(sets: KernelSets) -> list[dict[str, int]]:
+    """Sizes at which scopes run several times, and last those at which they may not run at all."""
+    some = [sizes for sizes in sets.some_sizes if sizes]
+    several = [sizes for sizes in some if max(sizes.values()) > 1]
+    return [*several[:RUNS], *(sizes for sizes in some if sizes not in several)]
 
 
 def _differ(sets: KernelSets, was: _Run, now: _Run, unread: Collection[str]) -> bool:

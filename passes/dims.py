@@ -8,27 +8,13 @@ from typing import ClassVar
 
 from dojoir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.dataflow import identity
-from dojoir.ir import (
-    Access,
-    Buffer,
-    Cast,
-    Condition,
-    Const,
-    Dim,
-    Expr,
-    Guard,
-    Index,
-    Kernel,
-    Node,
-    Op,
-    Scope,
-    Statement,
-)
+from dojoir.ir import Access, Buffer, Condition, Dim, Guard, Kernel, Node, Scope, Statement, with_body
 from dojoir.marks import constant_bound
 from dojoir.passes.indices import without_divisions
 from dojoir.passes.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.scopes import blocks
 from dojoir.passes.storage import temporary
+from dojoir.rename import map_accesses
 from dojoir.sets import sets_of
 
 FACTORS = (8, 16, 32)
@@ -221,31 +207,19 @@ def _whole(affine: Affine) -> Affine:
 def _changed(kernel: Kernel, old: Buffer, new: Buffer, change: Change) -> Kernel:
     """The kernel with another declaration of a buffer, and what `change` makes of its indices."""
 
-    def access(a: Access, limits: Mapping[int, int]) -> Access:
-        indices = tuple(access(i, limits) if isinstance(i, Access) else i for i in a.indices)
-        return Access(a.buffer, change(indices, limits) if a.buffer == old.name else indices)
-
-    def expr(e: Expr, limits: Mapping[int, int]) -> Expr:
-        match e:
-            case Access():
-                return access(e, limits)
-            case Op(name, args):
-                return Op(name, tuple(expr(arg, limits) for arg in args))
-            case Cast(dtype, arg):
-                return Cast(dtype, expr(arg, limits))
-            case Const() | Index():
-                return e
-
     def visit(node: Node, depth: int, limits: Mapping[int, int]) -> Node:
+        def moved(access: Access) -> Access:
+            return Access(old.name, change(access.indices, limits)) if access.buffer == old.name else access
+
         match node:
-            case Statement(target, op, value):
-                return Statement(access(target, limits), op, expr(value, limits))
+            case Statement():
+                return map_accesses(node, moved)
             case Guard():
-                return replace(node, body=tuple(visit(child, depth, limits) for child in node.body))
+                return with_body(node, tuple(visit(child, depth, limits) for child in node.body))
             case Scope():
                 most = constant_bound(node)
                 inside = limits if most is None else {**limits, depth: most}
-                return replace(node, body=tuple(visit(child, depth + 1, inside) for child in node.body))
+                return with_body(node, tuple(visit(child, depth + 1, inside) for child in node.body))
 
     body = tuple(visit(node, 0, {}) for node in kernel.body)
     return kernel.evolve(body=body).replace_buffer(new)

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, answer, compare
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
+from dojoir.garbage import uncollected
 from dojoir.ir import Kernel
 from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
-from dojoir.passes.locality import Neighbourhood, neighbourhood
+from dojoir.passes.locality import Neighbourhood, kin, neighbourhood
 from dojoir.passes.move import Move, Refusal, Rewrite
 from dojoir.passes.panes import Question, question
 from dojoir.passes.places import located
@@ -25,6 +26,9 @@ _sound: Memo[Kernel, bool] = Memo(2048)
 
 _local: Memo[tuple[Neighbourhood, int], bool] = Memo(16384)
 """What was found of moves that look at nothing but their neighbourhood."""
+
+_shared: Memo[tuple[Neighbourhood, int], bool] = Memo(4096)
+"""What was found of moves for all of their kin."""
 
 _paned: Memo[tuple[Question, int], bool] = Memo(16384)
 """What was found of moves that look at nothing but their pane."""
@@ -44,8 +48,12 @@ def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
 
 
 def moves(kernel: Kernel, target: str | None = None, step_limit: int = STEP_LIMIT) -> list[Move]:
-    """Every legal move of `candidates`, in the same order. Raises KernelError for an ill-formed kernel."""
-    return [move for move in candidates(kernel, target) if _is_legal(kernel, move, step_limit)]
+    """Every legal move of `candidates`, in the same order. Raises KernelError for an ill-formed kernel.
+
+    Python's collector of cycles is off meanwhile (`dojoir.garbage`).
+    """
+    with uncollected():
+        return [move for move in candidates(kernel, target) if _is_legal(kernel, move, step_limit)]
 
 
 def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
@@ -71,6 +79,8 @@ def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: 
     done, verdict = _examine(kernel, move, step_limit, trust=unsafe)
     if done is None or not (verdict or unsafe):
         raise IllegalMove(verdict)
+    if verdict and not unsafe:
+        _sound.put(done.kernel, True)
     return done
 
 
@@ -122,6 +132,10 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     found = _local.get((place, step_limit)) if place is not None else None
     if found is not None:
         return found
+    shared = kin(kernel, move, place) if place is not None else None
+    found = _shared.get((shared, step_limit)) if shared is not None else None
+    if found is not None:
+        return found
     asked = question(kernel, move)
     found = _paned.get((asked, step_limit)) if asked is not None else None
     if found is not None:
@@ -136,6 +150,8 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
             _keep(kernel, move, step_limit, done)
     if place is not None and local:
         _local.put((place, step_limit), legal)
+    if shared is not None and local:
+        _shared.put((shared, step_limit), legal)
     if asked is not None and sliced:
         _paned.put((asked, step_limit), legal)
     return legal
@@ -150,7 +166,6 @@ def _prove(kernel: Kernel) -> None:
 
 def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
     _made.put((kernel, move, step_limit), (kernel, done))
-    _sound.put(done.kernel, True)
 
 
 def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:

@@ -15,7 +15,8 @@ from dojoir.hashing import hash_once
 from dojoir.instances import accesses
 from dojoir.ir import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Scope, Size, Statement
 from dojoir.memo import Memo
-from dojoir.passes.move import Move
+from dojoir.passes.move import Move, scope_at
+from dojoir.passes.scopes import Split, comes_back, divides
 from dojoir.passes.staging import Stage
 from dojoir.sets import sets_of
 
@@ -61,6 +62,22 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
             found = known if known is not None else _known.put(found, found)
         here = _places.put((kernel, path), (found,))
     return (move.name, len(places), tuple(_others(move)), here[0]) if here[0] is not None else None
+
+
+def kin(kernel: Kernel, move: Move, place: Neighbourhood) -> Neighbourhood | None:
+    """The question that a split shares with those by other factors: where the iterator is in no division, it only
+    counts with two iterators in place of one, and what is left to ask is which bounds are multiples of the factor.
+    None for another move, and where the factor may tell.
+
+    This lists a split without making it; when it is made, it is proved.
+    """
+    if not isinstance(move, Split) or move.factor < 1:
+        return None
+    path, scope = scope_at(kernel, move.scope)
+    if scope.hints or not comes_back((scope,), kernel.depth_of(path)):
+        return None
+    whole = tuple(divides(kernel, bound, move.factor) for bound in scope.extent.bounds)
+    return (place[0], place[1], whole, place[3])
 
 
 _places: Memo[tuple[Kernel, Path], tuple[Surroundings | None]] = Memo(1024)

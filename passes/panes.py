@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dojoir.errors import ArgumentError
 from dojoir.hashing import hash_once
 from dojoir.ir import Buffer, Condition, Kernel, Node, Scope, Size, Statement, format_path, parse_path
-from dojoir.memo import Memo
+from dojoir.memo import Memo, ObjectMemo
 from dojoir.passes.move import BufferName, Move, Place
 from dojoir.passes.order import SwapSiblings
 from dojoir.passes.trivial import AddScope
@@ -138,15 +138,13 @@ def _made(kernel: Kernel, children: tuple[_Child, ...], first: int, last: int) -
     )
 
 
-_children: Memo[int, tuple[Kernel, tuple[_Child, ...]]] = Memo(64)
+_children: ObjectMemo[tuple[_Child, ...]] = ObjectMemo(64)
 
 
 def _children_of(kernel: Kernel) -> tuple[_Child, ...]:
     """The children of this very kernel object: an equal one may have other labels."""
-    found = _children.get(id(kernel))
-    if found is None or found[0] is not kernel:
-        found = _children.put(id(kernel), (kernel, tuple(map(_child, kernel.body))))
-    return found[1]
+    found = _children.get(kernel)
+    return found if found is not None else _children.put(tuple(map(_child, kernel.body)), kernel)
 
 
 def _child(node: Node) -> _Child:

@@ -337,7 +337,7 @@ def split_reversibly(
     """What a move does by `split` of the scopes of a nest, the first of which is at `depth`: without the divisions
     that the extents decide, or with them where the inverse would not find them again. Raises Refusal where it
     would not find the text either way."""
-    if _comes_back(nest, depth):
+    if comes_back(nest, depth):
         return attempt(False)
     try:
         return reversible(move, kernel, attempt(True))
@@ -345,7 +345,7 @@ def split_reversibly(
         return reversible(move, kernel, attempt(False))
 
 
-def _comes_back(nest: Sequence[Scope], depth: int) -> bool:
+def comes_back(nest: Sequence[Scope], depth: int) -> bool:
     """Whether it is seen of some scopes, each the only child of the one before, that the inverse of a split of them
     finds their text: where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
     letter, and one mark goes to one of the two scopes."""
@@ -361,7 +361,7 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -
     depth = kernel.depth_of(path)
     block = Affine.iterator(depth)
     bounds = scope.extent.bounds
-    full = [_divides(kernel, bound, factor) for bound in bounds]
+    full = [divides(kernel, bound, factor) for bound in bounds]
     outer = Extent(
         tuple(b // factor if is_full else blocks(b, factor) for b, is_full in zip(bounds, full, strict=True))
     )
@@ -381,7 +381,7 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -
     return Rewrite(after, renamed_inside(kernel, path, new))
 
 
-def _divides(kernel: Kernel, bound: Affine, factor: int) -> bool:
+def divides(kernel: Kernel, bound: Affine, factor: int) -> bool:
     """Whether a bound is a multiple of the factor, by its form or by the facts of the kernel."""
     rest = bound % factor
     return rest == ZERO or (not rest.iterators and sets_of(kernel).always(Condition(rest, "==", ZERO)))
