@@ -158,8 +158,8 @@ def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
 
 
 def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
-    """Whether all that the node at `path` reads of a buffer was surely assigned in the same run of it, before. A yes
-    needs no isl; no means only that it is not seen."""
+    """Whether all that the node at `path` reads of a buffer was surely assigned before, in the same run of it. A
+    yes needs no isl; no means only that it is not seen."""
 
     def inside(site: Site) -> bool:
         return site.path[: len(path)] == path
