@@ -61,7 +61,7 @@ def run_child(
         stdin.seek(0)
         try:
             process = subprocess.Popen(
-                [sys.executable, "-m", "dojoir.runtime.worker", str(writing)],
+                [sys.executable, "-P", "-m", "dojoir.runtime.worker", str(writing)],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

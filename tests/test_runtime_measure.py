@@ -302,3 +302,12 @@ def test_a_contestant_that_starts_threads_of_its_own_has_no_more_cores() -> None
     code = PythonCode("import os; assert len(os.sched_getaffinity(0)) == 1; y[:] = np.maximum(x, 0)", name="NumPy")
     kernel = dojoir.kernels.load("relu")
     assert measure_together([kernel, code], N=64, **QUICK).ratios
+
+
+def test_a_child_imports_what_its_parent_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a folder called dojoir where it was started."""
+    (tmp_path / "dojoir").mkdir()
+    (tmp_path / "dojoir" / "__init__.py").write_text("raise ImportError('another dojoir')\n")
+    monkeypatch.chdir(tmp_path)
+    kernel = dojoir.kernels.load("relu")
+    assert dojoir.measure(kernel, sizes={"N": 1000}, budget=0.05).seconds > 0
