@@ -136,10 +136,11 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
                 return Answer(False, False, False)
             if _is_same_tree(before, after, instances):
                 marked = before.buffers == after.buffers
-                if not marked and goes_wrong(before, after, instances):
-                    return Answer(False, False, True)
-                if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
-                    return Answer(False, False, True)
+                if not marked and _may_mix(before, after) != []:
+                    if goes_wrong(before, after, instances):
+                        return Answer(False, False, True)
+                    if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
+                        return Answer(False, False, True)
                 return Answer(bool(_first(_refusals(before, after, instances))), marked, True)
             return _by_slice(before, after, instances, step_limit)
     except StepLimitReached:
@@ -348,19 +349,24 @@ def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
 def _storage(before: Kernel, after: Kernel, instances: InstanceMap, strict: bool) -> Verdict | None:
     """Only declarations changed: where they are of the same types and extents, only what flows through the
     changed buffers may differ."""
-    extents = [(b.name, b.role, b.dtype, [d.extent for d in b.dims]) for b in before.buffers]
-    if extents != [(b.name, b.role, b.dtype, [d.extent for d in b.dims]) for b in after.buffers]:
+    mixed = _may_mix(before, after)
+    if mixed is None:
         found = Correspondence(before, after, instances, strict).refusal()
         return _well_formed(before, after, instances) if found is None else found
     old, new = sets_of(before), sets_of(after)
-    stored = [b.name for b, c in zip(before.buffers, after.buffers, strict=True) if b.dims != c.dims]
     # The kernel before is well-formed: there, every read gets what was written to its element.
-    same = all(
-        keeps_elements_apart(after, after.buffer(name))
-        or _same_flow(flow_of(old, name, strict), flow_of(new, name, strict))
-        for name in stored
-    )
+    same = all(_same_flow(flow_of(old, name, strict), flow_of(new, name, strict)) for name in mixed)
     return None if same else Correspondence(before, after, instances, strict).refusal()
+
+
+def _may_mix(before: Kernel, after: Kernel) -> list[str] | None:
+    """The buffers of which it is not seen that each read still gets what was written to its element, where only the
+    storage of some differs; None where more does."""
+    extents = [(b.name, b.role, b.dtype, [d.extent for d in b.dims]) for b in before.buffers]
+    if extents != [(b.name, b.role, b.dtype, [d.extent for d in b.dims]) for b in after.buffers]:
+        return None
+    changed = (b for a, b in zip(before.buffers, after.buffers, strict=True) if a.dims != b.dims)
+    return [buffer.name for buffer in changed if not keeps_elements_apart(after, buffer)]
 
 
 def _same_flow(old: Flow, new: Flow) -> bool:

@@ -10,11 +10,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dojoir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.elimination import is_nonnegative
 from dojoir.ir import Scope
 
 ONE = Affine.constant(1)
+
+Bounds = Mapping[int, tuple[Affine, ...]]
+"""The bounds of the extents of scopes, by depth."""
+
+
+def unblocked(bounds: Bounds, indices: Sequence[Affine]) -> tuple[dict[int, tuple[Affine, ...]], list[Affine]]:
+    """Scopes and indices with one iterator for two where a scope is strip-mined: (E + f - 1) // f blocks
+    of min(f, E - f*{o}) iterations {r} are E iterations f*{o} + {r}. It has the depth of the outer one."""
+    found, values = dict(bounds), list(indices)
+    for outer in sorted(bounds):
+        for inner in sorted(depth for depth in found if depth > outer):
+            joined = _joined(found, values, outer, inner)
+            if joined is not None:
+                found, values = joined
+    return found, values
+
+
+def _joined(
+    bounds: Bounds, indices: Sequence[Affine], outer: int, inner: int
+) -> tuple[dict[int, tuple[Affine, ...]], list[Affine]] | None:
+    match bounds.get(outer), bounds[inner]:
+        case ((count,), (one, other)) if one.is_constant != other.is_constant:
+            size, rest = (one, other) if one.is_constant else (other, one)
+        case _:
+            return None
+    factor, own = size.offset, Affine.iterator(outer)
+    whole = rest + own * factor
+    if factor < 1 or whole.iterators & {outer, inner} or count != (whole + (factor - 1)) // factor:
+        return None
+    # With {o} as a block and {r} as the iteration - f * block, the block goes out of the sums, or two are not one.
+    block = Affine.atom(SizeVar(""))
+    new = {Iter(outer): block, Iter(inner): own - block * factor}
+
+    def replaced(value: Affine) -> Affine:
+        return value.substitute(
+            lambda atom: new.get(atom, Affine.atom(atom)) if isinstance(atom, Iter) else Affine.atom(atom)
+        )
+
+    found = {depth: tuple(map(replaced, bounds[depth])) for depth in bounds if depth not in {outer, inner}}
+    values = list(map(replaced, indices))
+    if any("" in value.sizes for value in (*values, *(bound for some in found.values() for bound in some))):
+        return None
+    return {**found, outer: (whole,)}, values
 
 
 def counts_to(index: Affine, extents: Mapping[int, Affine], around: Sequence[Scope]) -> Affine | None:

@@ -7,7 +7,7 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -22,8 +22,8 @@ from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Sit
 from dojoir.locate import place
 from dojoir.memo import Memo
 from dojoir.printer import format_access
-from dojoir.sets import Read, sets_of
-from dojoir.spanning import counts_to, digits_of
+from dojoir.sets import KernelSets, Read, sets_of
+from dojoir.spanning import Bounds, counts_to, digits_of, unblocked
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
@@ -31,21 +31,38 @@ _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
 
 @dataclass(frozen=True)
 class _Use:
-    """A read of an element: the value of statement `number` reads it, or that statement accumulates into it.
-    `name` is its tuple in isl, `text` its access as a map to logical elements and `time` its schedule (see
-    `dojoir.sets`)."""
+    """A read of an element: the value of statement `number` reads it, or, where `read` is None, that statement
+    accumulates into it."""
 
-    site: Site
+    sets: KernelSets
     number: int
     access: Access
-    name: str
-    text: str
-    time: str
+    site: Site
+    read: Read | None
 
     @property
     def own(self) -> bool:
         """Whether this is the read that an accumulation makes of its target."""
-        return self.name.startswith("t")
+        return self.read is None
+
+    @property
+    def name(self) -> str:
+        """Its tuple in isl."""
+        return f"t{self.number}" if self.read is None else self.read.name
+
+    @property
+    def text(self) -> str:
+        """Its access as a map to logical elements."""
+        if self.read is None:
+            return self.sets.write_text(self.number, storage=False, name="t")
+        return self.sets.read_text(self.read, storage=False)
+
+    @property
+    def time(self) -> str:
+        """Its schedule (see `dojoir.sets`)."""
+        if self.read is None:
+            return self.sets.schedule_text(self.number, name="t")
+        return self.sets.schedule_text(self.number, self.read)
 
 
 def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
@@ -182,13 +199,10 @@ def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
     for number, site in enumerate(kernel.sites):
         for ordinal, access in enumerate(expr_accesses(site.statement.term)):
             if access.buffer == buffer.name:
-                read = Read(number, ordinal, access)
-                text = sets.read_text(read, storage=False)
-                yield _Use(site, number, access, read.name, text, sets.schedule_text(number, read))
+                yield _Use(sets, number, access, site, Read(number, ordinal, access))
         target = site.statement.target
         if site.statement.accumulation is not None and target.buffer == buffer.name:
-            text = sets.write_text(number, storage=False, name="t")
-            yield _Use(site, number, target, f"t{number}", text, sets.schedule_text(number, name="t"))
+            yield _Use(sets, number, target, site, None)
 
 
 # -- what needs no isl ---------------------------------------------------------------------------------------
@@ -217,12 +231,12 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
         return False
     outer = sum(isinstance(node, Scope) for node in writer.ancestors[:shared])
     around = writer.scopes[:outer]
-    free = dict(enumerate(writer.scopes[outer:], outer))
-    if any(depth >= outer for scope in free.values() for b in scope.extent.bounds for depth in b.iterators):
+    own = {depth: scope.extent.bounds for depth, scope in enumerate(writer.scopes[outer:], outer)}
+    free, indices = unblocked(own, [i for i in writer.statement.target.indices if isinstance(i, Affine)])
+    if any(depth >= outer for bounds in free.values() for b in bounds for depth in b.iterators):
         return False
     digits: list[tuple[Affine, Affine]] = []
-    for dim, index in enumerate(writer.statement.target.indices):
-        assert isinstance(index, Affine)
+    for dim, index in enumerate(indices):
         wanted = use.access.indices[dim] if use is not None else None
         if index == wanted and all(depth < outer for depth in index.iterators):
             continue
@@ -238,20 +252,20 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
             for depth in index.iterators:
                 del free[depth]
             continue
-        for bound in free.pop(spanning).extent.bounds:
+        for bound in free.pop(spanning):
             reached = isinstance(wanted, Affine) and use and is_nonnegative(bound - 1 - wanted, use.site.scopes)
             if bound != extent and not reached:
                 return False
     split = digits_of(digits, _single(free))
     if split is None:
         return False
-    runs = [scope for depth, scope in free.items() if depth not in split]
-    return all(is_nonnegative(bound - 1, around) for scope in runs for bound in scope.extent.bounds)
+    runs = (bound for depth, bounds in free.items() if depth not in split for bound in bounds)
+    return all(is_nonnegative(bound - 1, around) for bound in runs)
 
 
-def _single(scopes: Mapping[int, Scope]) -> dict[int, Affine]:
+def _single(free: Bounds) -> dict[int, Affine]:
     """The extents of those scopes that have one bound, by depth."""
-    return {depth: scope.extent.bounds[0] for depth, scope in scopes.items() if len(scope.extent.bounds) == 1}
+    return {depth: bounds[0] for depth, bounds in free.items() if len(bounds) == 1}
 
 
 def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool:

@@ -15,7 +15,7 @@ from dojoir.affine import Affine
 from dojoir.conflicts import agreement
 from dojoir.ir import Access
 from dojoir.passes.engine import moves
-from dojoir.spanning import counts_to, digits_of
+from dojoir.spanning import counts_to, digits_of, unblocked
 from dojoir.written import comes_and_goes
 
 
@@ -175,3 +175,62 @@ def test_a_dimension_written_by_digits_is_not_shared() -> None:
     assert not {"reuse_dims(b, 0)", "reuse_dims(b, 1)"} & listed
     for text in ("reuse_dims(b, 0)", "reuse_dims(b, 1)"):
         assert dojoir.check(kernel, text).diagnostic is not None
+
+
+def test_blocks_that_are_joined_run_the_same_iterations() -> None:
+    """Whatever scopes are strip-mined again, the joined ones give the same indices in all their iterations."""
+    random = Random(4)
+    joined = 0
+    for _ in range(400):
+        whole, factor, again = random.randint(1, 20), random.randint(1, 6), random.randint(1, 4)
+        blocks = number((whole + factor - 1) // factor)
+        bounds: dict[int, tuple[Affine, ...]] = {
+            1: (blocks,),
+            2: (number(factor), number(whole) - iterator(1) * factor),
+        }
+        index = iterator(1) * factor + iterator(2)
+        if random.random() < 0.5:  # the blocks in blocks
+            outer = number((blocks.offset + again - 1) // again)
+            wide = iterator(0) * again + iterator(1)
+            bounds = {
+                0: (outer,),
+                1: (number(again), blocks - iterator(0) * again),
+                2: (number(factor), number(whole) - wide * factor),
+            }
+            index = wide * factor + iterator(2)
+        if random.random() < 0.3:  # something else
+            index = index + iterator(random.choice(sorted(bounds)))
+        if random.random() < 0.2:
+            bounds[max(bounds)] = (bounds[max(bounds)][0],)
+        found, (value,) = unblocked(bounds, [index])
+        joined += len(found) < len(bounds)
+        assert sorted(values_of(found, value)) == sorted(values_of(bounds, index)), (bounds, str(index))
+    assert joined > 100
+
+
+def values_of(bounds: dict[int, tuple[Affine, ...]], index: Affine) -> list[int]:
+    def visit(depths: list[int], at: dict[int, int]) -> list[int]:
+        if not depths:
+            return [index.evaluate({}, at)]
+        depth, *rest = depths
+        count = min(bound.evaluate({}, at) for bound in bounds[depth])
+        return [value for i in range(count) for value in visit(rest, {**at, depth: i})]
+
+    return visit(sorted(bounds), {})
+
+
+def test_blocks_cover_what_the_whole_does() -> None:
+    kernel = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N]
+
+(N + 7) // 8
+| min(8, N - 8*{0})
+| | t[8*{0} + {1}] = x[8*{0} + {1}]
+N
+| y[{0}] = t[{0}]
+""")
+    assert comes_and_goes(kernel, kernel.buffer("t"))
+    short = dojoir.parse(str(kernel).replace("(N + 7) // 8\n", "N // 8\n").replace("N\n| y", "8*(N // 8)\n| y"))
+    assert not comes_and_goes(short, short.buffer("t"))
