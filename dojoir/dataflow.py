@@ -25,7 +25,7 @@ from dojoir.change import change_of
 from dojoir.correspondence import Correspondence
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.flow import Flow, flow_of
-from dojoir.independence import find_conflict, is_uniform
+from dojoir.independence import are_independent, find_conflict, is_uniform
 from dojoir.instances import (
     InstanceMap,
     Origin,
@@ -34,9 +34,9 @@ from dojoir.instances import (
     identity,
     same_elements,
 )
-from dojoir.ir import Guard, Kernel, Node, Scope, any_marked, format_path
+from dojoir.ir import Guard, Kernel, Node, Path, Scope, any_marked, format_path
 from dojoir.limits import StepLimitReached, limited
-from dojoir.marks import mark_error
+from dojoir.marks import are_right, mark_error
 from dojoir.memo import Memo
 from dojoir.quick import is_plain, keeps_order
 from dojoir.refuted import differs_somewhere, is_refuted
@@ -141,7 +141,8 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
                         return Answer(False, False, True)
                     if len(before.buffers) == len(after.buffers) and shares_too_much(before, after):
                         return Answer(False, False, True)
-                return Answer(bool(_first(_refusals(before, after, instances))), marked, True)
+                kept = marked or _storage(before, after, instances, before.fp == "strict") is None
+                return Answer(kept and _keeps_marks(after, before if marked else None), marked, True)
             return _by_slice(before, after, instances, step_limit)
     except StepLimitReached:
         return Answer(False, False, False)
@@ -152,7 +153,7 @@ def _taken_back(before: Kernel, after: Kernel, instances: InstanceMap, step_limi
     is."""
     forth = instances.forth(before, after)
     if _first(_form(*forth)) and is_plain(*forth):
-        return Answer(bool(_first([_declarations(before, after), _marks(after)])), False, True)
+        return Answer(_declarations(before, after) is None and _keeps_marks(after), False, True)
     return Answer(bool(compare(before, after, instances, step_limit)), False, False)
 
 
@@ -176,14 +177,14 @@ def _by_slice(before: Kernel, after: Kernel, instances: InstanceMap, step_limit:
             _meanings.put(key, found)
     if part is None or change is None or found.kept is None:
         if found.plain:
-            return Answer(bool(_first([_marks(after)])), True, False)
+            return Answer(_keeps_marks(after), True, False)
         return Answer(_of_the_whole(before, after, instances), False, False)
     if not found.kept:
         return Answer(False, False, True)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
-    return Answer(kept and bool(_first([_marks(after)])), found.plain and kept, not asked)
+    return Answer(kept and _keeps_marks(after), found.plain and kept, not asked)
 
 
 def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -250,7 +251,7 @@ def _of_the_whole(before: Kernel, after: Kernel, instances: InstanceMap) -> bool
         if is_refuted(before, after, instances):
             return False
     if keeps_order(before, after, instances):
-        return bool(_first([_marks(after)]))
+        return _keeps_marks(after)
     return bool(_first(_in_full(before, after, instances)))
 
 
@@ -303,7 +304,7 @@ def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
         return None
     for old in before.arguments:
         new = next((b for b in after.arguments if b.name == old.name), None)
-        if new is None or replace(new, stream=old.stream) != old:
+        if new is not old and (new is None or replace(new, stream=old.stream) != old):
             return refuse("changed-argument", f"the argument `{old.name}` would change", before)
     if len(after.arguments) != len(before.arguments):
         return refuse("changed-argument", "the kernel would have another argument", before)
@@ -321,8 +322,7 @@ def _shape(before: Kernel, after: Kernel, instances: InstanceMap) -> Verdict | N
         if origin is not None and len(origin.iterators) != len(before.sites[origin.site].scopes):
             return refuse("lost-statement", "the instance map has another depth than the statement", before)
     for origin, site in zip(instances.origins, after.sites, strict=True):
-        depth = len(site.scopes)
-        if origin is not None and any(d >= depth for value in origin.iterators for d in value.iterators):
+        if origin is not None and origin.reach > len(site.scopes):
             return refuse("lost-statement", "the instance map names an iterator that is not there", before)
     for kernel, steps in ((before, instances.inlined), (after, instances.extracted)):
         numbers = range(len(kernel.sites))
@@ -400,25 +400,33 @@ def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap, outputs:
 def _marks(after: Kernel, before: Kernel | None = None) -> Verdict | None:
     """Scopes that are out of order are independent. Where nothing but marks differs from `before`, those that
     it has are."""
-    if not any_marked(after.body):
-        return None
     error = mark_error(after)
     if error is not None:
         return Verdict("illegal", error)
-    for path, node in after.walk():
-        if not isinstance(node, Scope):
-            continue
-        was = before.at(path) if before is not None else None
-        for mark in node.marks:
-            if mark == "u" or (isinstance(was, Scope) and mark in was.marks):
-                continue
-            conflict = find_conflict(after, path, mark)
-            if conflict is not None:
-                what = "carried-value" if conflict.carried else "shared-element"
-                shown = after if before is None else before
-                message = f"iterations of {format_path(path)} are not independent: {conflict.message(shown)}"
-                return Verdict("illegal", accuse(what, message, conflict.parties(shown), conflict.example.sizes))
+    for path, mark in _promises(after, before):
+        conflict = find_conflict(after, path, mark)
+        if conflict is not None:
+            what = "carried-value" if conflict.carried else "shared-element"
+            shown = after if before is None else before
+            message = f"iterations of {format_path(path)} are not independent: {conflict.message(shown)}"
+            return Verdict("illegal", accuse(what, message, conflict.parties(shown), conflict.example.sizes))
     return None
+
+
+def _keeps_marks(after: Kernel, before: Kernel | None = None) -> bool:
+    """Whether `_marks` would find nothing."""
+    return are_right(after) and all(are_independent(after, *promise) for promise in _promises(after, before))
+
+
+def _promises(after: Kernel, before: Kernel | None) -> Iterator[tuple[Path, str]]:
+    """The scopes that a mark takes out of order, each with the mark, which `before` does not have."""
+    if not any_marked(after.body):
+        return
+    for path, node in after.walk():
+        if isinstance(node, Scope):
+            was = before.at(path) if before is not None else None
+            known = was.marks if isinstance(was, Scope) else ()
+            yield from ((path, mark) for mark in node.marks if mark != "u" and mark not in known)
 
 
 def _lane_sums(kernel: Kernel) -> int:

@@ -18,6 +18,7 @@ from dojoir.errors import Party
 from dojoir.flow import flow_of
 from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Scope
+from dojoir.sampled import runs_at
 from dojoir.sets import KernelSets, iterators, sets_of
 from dojoir.witness import (
     Example,
@@ -125,6 +126,25 @@ def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
     if _is_plain(sets, path, depth, private, mark):
         return None
     return _shared_conflict(sets, path, depth, private, mark) or _carried_value(sets, path, depth, private)
+
+
+def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
+    """Whether `find_conflict` would find none."""
+    return not (mark == "p" and _write_one_element(kernel, path)) and find_conflict(kernel, path, mark) is None
+
+
+def _write_one_element(kernel: Kernel, path: Path) -> bool:
+    """Whether a statement surely runs in the first two iterations of the scope at `path` and writes one element in
+    both, of a buffer that is not each iteration's own."""
+    depth, private = kernel.depth_of(path), private_buffers(kernel, path)
+    for site in kernel.sites:
+        target = site.statement.target
+        if site.path[: len(path)] == path and target.buffer not in private and is_uniform(kernel, target, depth):
+            first = (0,) * len(site.scopes)
+            second = (*first[:depth], 1, *first[depth + 1 :])
+            if any(all(runs_at(site, sizes, at) for at in (first, second)) for sizes in sets_of(kernel).some_sizes):
+                return True
+    return False
 
 
 def _is_plain(sets: KernelSets, path: Path, depth: int, private: frozenset[str], mark: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import islpy as isl
 
@@ -34,6 +34,11 @@ class Origin:
 
     site: int
     iterators: tuple[Affine, ...]
+
+    @cached_property
+    def reach(self) -> int:
+        """In how many scopes the iterators are that are named."""
+        return max((depth + 1 for value in self.iterators for depth in value.iterators), default=0)
 
     @property
     def replace(self) -> Replace:

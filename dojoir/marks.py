@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dojoir.affine import Affine
 from dojoir.errors import Diagnostic
 from dojoir.fitting import hint_error
@@ -25,20 +27,33 @@ MAX_WAVE = 64
 def mark_error(kernel: Kernel) -> Diagnostic | None:
     """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
     question."""
-    if not any_marked(kernel.body):
-        return None
-    for path, node in kernel.walk():
-        if isinstance(node, Scope) and node.marks:
-            found = _scope_error(kernel, path, node)
-            if found is not None:
-                code, message = found
-                source, span = place(kernel, path)
-                return Diagnostic(code, message, span, source)
-        if isinstance(node, Scope) and node.hints:
-            wrong = hint_error(kernel, path, node)
-            if wrong is not None:
-                return wrong
+    for path, node in _marked(kernel):
+        found = _scope_error(kernel, path, node) if node.marks else None
+        if found is not None:
+            code, message = found
+            source, span = place(kernel, path)
+            return Diagnostic(code, message, span, source)
+        wrong = hint_error(kernel, path, node) if node.hints else None
+        if wrong is not None:
+            return wrong
     return None
+
+
+def are_right(kernel: Kernel) -> bool:
+    """Whether `mark_error` finds nothing."""
+    return all(
+        (not node.marks or _scope_error(kernel, path, node) is None)
+        and (not node.hints or hint_error(kernel, path, node) is None)
+        for path, node in _marked(kernel)
+    )
+
+
+def _marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
+    """The scopes that have marks or hints."""
+    if any_marked(kernel.body):
+        for path, node in kernel.walk():
+            if isinstance(node, Scope) and (node.marks or node.hints):
+                yield path, node
 
 
 def constant_bound(scope: Scope) -> int | None:

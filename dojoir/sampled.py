@@ -49,12 +49,12 @@ def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, cha
                 continue
             old = before.sites[origin.site]
             for at in (_corner(new, sizes, last) for last in (False, True)):
-                if at is not None and not _runs_at(old, sizes, _evaluated(origin.iterators, sizes, at)):
+                if at is not None and not runs_at(old, sizes, _evaluated(origin.iterators, sizes, at)):
                     return True
             alone = counts[origin.site] == 1 and len(new.scopes) == len(old.scopes)
             if alone and origin == same[origin.site]:
                 for at in (_corner(old, sizes, last) for last in (False, True)):
-                    if at is not None and not _runs_at(new, sizes, at):
+                    if at is not None and not runs_at(new, sizes, at):
                         return True
     return False
 
@@ -78,7 +78,7 @@ def _corner(site: Site, sizes: Sizes, last: bool) -> tuple[int, ...] | None:
     return at
 
 
-def _runs_at(site: Site, sizes: Sizes, at: tuple[int, ...]) -> bool:
+def runs_at(site: Site, sizes: Sizes, at: tuple[int, ...]) -> bool:
     """Whether a statement runs in an iteration."""
     depth = 0
     for node in site.ancestors:
@@ -142,7 +142,7 @@ def reads_first(after: Kernel, change: Change) -> bool:
             first = next(site for site in after.sites if name in _touched(site.statement))
             assigns = first.statement.accumulation is None and name not in first.statement.read
             at = (0,) * len(first.scopes)
-            if not assigns and any(_runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
+            if not assigns and any(runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
                 return True
     return False
 

@@ -7,6 +7,7 @@ iterations (`dojoir.independence`), and the other marks stand where they can (`d
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import lru_cache
 
 from dojoir.attributes import stream_error
@@ -94,8 +95,9 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
         if found is not None:
             source, span = place(kernel, (), buffer)
             return Diagnostic(*found, span, source)
+    declared = {buffer.name for buffer in kernel.buffers}
     for site in kernel.sites:
-        misplaced = _misplaced_access(kernel, site)
+        misplaced = _misplaced_access(kernel, site, declared)
         if misplaced is not None:
             code, message, access = misplaced
             source, span = place(kernel, site.path, access)
@@ -103,11 +105,11 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
     return None
 
 
-def _misplaced_access(kernel: Kernel, site: Site) -> tuple[str, str, Access] | None:
+def _misplaced_access(kernel: Kernel, site: Site, declared: Set[str]) -> tuple[str, str, Access] | None:
     """The parser refuses these; a program can build them."""
     target = site.statement.target
-    declared = {buffer.name for buffer in kernel.buffers}
-    for access in (target, *expr_accesses(site.statement.value)):
+    reads = tuple(expr_accesses(site.statement.value))
+    for access in (target, *reads):
         if access.buffer not in declared:
             return "unknown-buffer", f"kernel {kernel.name} has no buffer '{access.buffer}'", access
     if kernel.buffer(target.buffer).role == "in":
@@ -116,7 +118,7 @@ def _misplaced_access(kernel: Kernel, site: Site) -> tuple[str, str, Access] | N
     for index in target.indices:
         if isinstance(index, Access):
             return "scatter", f"{format_access(target)} is written, so its indices must be affine", target
-    for access in expr_accesses(site.statement.value):
+    for access in reads:
         for index in access.indices:
             if isinstance(index, Access) and not kernel.buffer(index.buffer).dtype.is_integer:
                 dtype = kernel.buffer(index.buffer).dtype

@@ -13,7 +13,8 @@ import pytest
 import dojoir
 from dojoir.affine import Affine
 from dojoir.conflicts import agreement
-from dojoir.ir import Access
+from dojoir.independence import are_independent, find_conflict
+from dojoir.ir import Access, Scope
 from dojoir.passes.engine import moves
 from dojoir.spanning import counts_to, digits_of, unblocked
 from dojoir.written import comes_and_goes
@@ -234,3 +235,16 @@ N
     assert comes_and_goes(kernel, kernel.buffer("t"))
     short = dojoir.parse(str(kernel).replace("(N + 7) // 8\n", "N // 8\n").replace("N\n| y", "8*(N // 8)\n| y"))
     assert not comes_and_goes(short, short.buffer("t"))
+
+
+@pytest.mark.parametrize("name", sorted(dojoir.kernels.names()))
+def test_a_mark_is_promised_as_it_is_explained(name: str) -> None:
+    """The quick answer about every scope of a kernel is the one that comes with a reason."""
+    kernel = dojoir.kernels.load(name)
+    for path, node in kernel.walk():
+        if isinstance(node, Scope):
+            for mark in "pv":
+                assert are_independent(kernel, path, mark) == (find_conflict(kernel, path, mark) is None), (
+                    path,
+                    mark,
+                )
