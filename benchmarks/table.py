@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 from libraries import PEERS
@@ -31,7 +34,7 @@ import dojoir
 
 REPEATS, DISTURBED = 2, 1.25
 """A pair in which dojoir took so many times as long as in another was disturbed, as a shared machine is for seconds
-at a time, and is measured again, so often at most."""
+at a time, and is measured again, so often at most; so is the pair with the fastest peer, which decides."""
 
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 2e-3
@@ -80,7 +83,8 @@ class Pairs:
     failed: dict[str, str] = field(default_factory=dict)
 
     def measure(self, peer: str) -> None:
-        """Measures a pair. One that fails when it is measured again keeps what it had."""
+        """Measures a pair. Of one that is measured again, that time counts in which the two together took less; one
+        that fails then keeps what it had."""
         try:
             together = dojoir.measure_together(
                 [self.kernel, self._call(peer)], self.target, threads=self.threads, time_limit=self.time_limit,
@@ -94,12 +98,16 @@ class Pairs:
             if peer not in self.times:
                 self.failed[peer] = ": ".join(" ".join(line.split())[:160] for line in lines)
             return
+        if peer in self.times and ours.seconds + theirs.seconds >= self.mine[peer] + self.times[peer]:
+            return
         self.mine[peer], self.times[peer] = ours.seconds, theirs.seconds
         self.ratios[peer] = dojoir.ratio_of(theirs, ours).median
 
     def disturbed(self) -> list[str]:
-        """The peers beside which the kernel took much longer than beside another."""
-        return [peer for peer, seconds in self.mine.items() if seconds > DISTURBED * min(self.mine.values())]
+        """The peers beside which the kernel took much longer than beside another, and the one that decides."""
+        slow = [peer for peer, seconds in self.mine.items() if seconds > DISTURBED * min(self.mine.values())]
+        decides = [min(self.ratios, key=self.ratios.__getitem__)] if self.ratios else []
+        return list(dict.fromkeys((*slow, *decides)))
 
     def _call(self, peer: str) -> dojoir.PythonCode:
         names = ", ".join(f"{buffer.name!r}: {buffer.name}" for buffer in self.kernel.arguments)
@@ -161,6 +169,14 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
+def commit() -> str:
+    """The commit of the checkout that this file is in; its version where it is in none."""
+    found = subprocess.run(
+        ["git", "-C", str(HERE), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or version("dojoir")
+
+
 def run(given: argparse.Namespace) -> Record:
     """Measures what is asked for, and is not in the record that the run goes on with."""
     tunables = (f"glibc.malloc.{setting}" for setting in MALLOC)
@@ -172,7 +188,9 @@ def run(given: argparse.Namespace) -> Record:
         record = Record.read(given.json)
     else:
         roof = dojoir.ceilings(again=True)
-        record = Record(roof.machine, given.target, [Ceiling(**asdict(at)) for at in roof.by_threads.values()])
+        machine = f"{roof.machine.partition(', ')[2]}, {os.cpu_count()} cores"
+        ceilings = [Ceiling(**asdict(at)) for at in roof.by_threads.values()]
+        record = Record(machine, given.target, ceilings, taken=f"{date.today()}, dojoir {commit()}")
     record.versions.update({name: PEERS[name].version for name in peers})
     print(record.head())
     for row in ROWS:

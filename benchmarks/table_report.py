@@ -75,6 +75,8 @@ class Record:
     ceilings: list[Ceiling]
     versions: dict[str, str] = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
+    taken: str = ""
+    """When, and what of dojoir."""
 
     def at(self, threads: int) -> Ceiling:
         """The ceilings of the largest measured number of threads up to `threads`."""
@@ -86,7 +88,10 @@ class Record:
 
     def head(self) -> str:
         """The machine and its ceilings, and the versions, as text."""
-        lines = [self.machine, "threads   read   copy  triad GB/s    f32    f64 GFLOP/s"]
+        lines = [
+            ", ".join(filter(None, [self.machine, self.taken])),
+            "threads   read   copy  triad GB/s    f32    f64 GFLOP/s",
+        ]
         lines += [
             f"{c.threads:7}{c.read:7.1f}{c.copy:7.1f}{c.triad:7.1f}{c.fma_f32:12.1f}{c.fma_f64:7.1f}"
             for c in self.ceilings
@@ -110,6 +115,7 @@ class Record:
             [Ceiling(**ceiling) for ceiling in data["ceilings"]],
             data["versions"],
             [Result(**result) for result in data["results"]],
+            data.get("taken", ""),
         )
 
     @staticmethod
@@ -119,6 +125,7 @@ class Record:
         for other in others:
             first.versions.update(other.versions)
             first.results += other.results
+        first.taken = "; ".join(dict.fromkeys(filter(None, [first.taken, *(other.taken for other in others)])))
         return first
 
 
