@@ -38,7 +38,7 @@ from dojoir.ir import Guard, Kernel, Node, Path, Scope, any_marked, format_path
 from dojoir.limits import StepLimitReached, limited
 from dojoir.marks import are_right, mark_error
 from dojoir.memo import Memo
-from dojoir.quick import is_plain, keeps_order
+from dojoir.quick import is_plain, is_plain_both_ways, keeps_order
 from dojoir.refuted import differs_somewhere, is_refuted
 from dojoir.sampled import shares_too_much
 from dojoir.sets import sets_of
@@ -85,7 +85,7 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
             if not instances.backward:
                 return _first(_refusals(before, after, instances))
             forth = instances.forth(before, after)
-            plain = instances.rule is None and _first(_form(*forth)) and is_plain(*forth)
+            plain = instances.rule is None and _first(_form(*forth)) and is_plain_both_ways(*forth)
             if plain:  # what is seen from the text to run as the other does is well-formed as that is
                 return _first([_declarations(before, after), _marks(after)])
             return _well_formed_by_itself(after) and _first(_refusals(*forth))
@@ -152,7 +152,7 @@ def _taken_back(before: Kernel, after: Kernel, instances: InstanceMap, step_limi
     """The answer for a backward map. What is seen from the text to run as the other does is well-formed as that
     is."""
     forth = instances.forth(before, after)
-    if _first(_form(*forth)) and is_plain(*forth):
+    if _first(_form(*forth)) and is_plain_both_ways(*forth):
         return Answer(_declarations(before, after) is None and _keeps_marks(after), False, True)
     return Answer(bool(compare(before, after, instances, step_limit)), False, False)
 

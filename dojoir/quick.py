@@ -19,15 +19,20 @@ from dojoir.staged import works_on_copy
 
 
 def is_plain(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether it is seen from the text that the kernel after means what the one before means and is well-formed as
+    """Whether it is seen from the text that the kernel after means what the one before means, and is well-formed if
     that is; of marks it says nothing.
 
     Raises isl.Error where the step limit of the context is reached.
     """
-    if instances.extracted:
-        return False
-    if instances.inlined:
+    if instances.inlined and not instances.extracted:
         return is_inlined(before, after, instances)
+    return is_plain_both_ways(before, after, instances)
+
+
+def is_plain_both_ways(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """As `is_plain`, and so that the kernel before is well-formed if the one after is."""
+    if instances.inlined or instances.extracted:
+        return False  # what a read that was inlined touched is not in the kernel after
     if len(before.buffers) == len(after.buffers) and before.buffers != after.buffers:
         return is_renumbered(before, after, instances)
     change = change_of(before, after, instances)

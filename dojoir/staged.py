@@ -211,8 +211,7 @@ def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:
             d >= change.depth for extent in extents.values() for d in extent.iterators
         )
         guarded = any(isinstance(node, Guard) for node in site.ancestors[len(change.around) :])
-        runs = all(is_nonnegative(extent - 1, around) for extent in extents.values())
-        if guarded or not single or not runs:
+        if guarded or not single or not all(is_nonnegative(extent - 1, around) for extent in extents.values()):
             continue
         reads = [a for a in expr_accesses(site.statement.term) if a.buffer == found.copy.name]
         if site.statement.target.buffer == found.copy.name:

@@ -157,3 +157,55 @@ out y: u64[3, 1]
 """)
     verdict = dojoir.check(kernel, "peel(0)")
     assert verdict.code == "number-range" and "-1 does not fit in u64" in str(verdict)
+
+
+EXTRACTED = """kernel f(N)
+in  x: f32[N + 4]
+out y: f32[N]
+tmp t: f32[{dim}]
+
+{fill}
+N
+| y[{{0}}] = 2 * x[{{0}}{offset}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "move", "code"),
+    [
+        ({}, "extract(1.0, 2, t[{0}])", "legal"),
+        (
+            {"dim": "N + 1", "fill": "N + 1\n| t[{0}] = x[{0}]", "offset": " + 1"},
+            "extract(1.0, 2, t[{0} + 1])",
+            "legal",
+        ),
+        ({"offset": " + 1"}, "extract(1.0, 2, t[{0} + 1])", "out-of-bounds"),
+        ({"dim": "N~"}, "extract(1.0, 2, t[{0}])", "shared-storage"),
+        ({"fill": "N - 1\n| t[{0}] = x[{0}]"}, "extract(1.0, 2, t[{0}])", None),
+    ],
+)
+def test_an_extracted_read_is_of_an_element_that_is_there(
+    changes: dict[str, str], move: str, code: str | None
+) -> None:
+    """That the kernel with the read inlined is well-formed does not say that the one with the read is."""
+    text = EXTRACTED.format(**({"dim": "N", "fill": "N\n| t[{0}] = x[{0}]", "offset": ""} | changes))
+    kernel = dojoir.parse(text)
+    verdict = dojoir.check(kernel, move)
+    assert verdict.code == code if code else not verdict, str(verdict)
+    assert bool(verdict) == (move in map(str, dojoir.moves(kernel)) or code == "legal")
+    assert bool(verdict) == bool(dojoir.check(kernel, move))
+
+
+def test_a_box_in_a_triangle_is_not_asked_whether_it_is_read_whole() -> None:
+    """Its extent has an iterator of the node."""
+    kernel = dojoir.parse("""kernel f(N)
+inout a: f32[N + 2]
+
+2
+| N - {0}
+| | if {1} % 2 == 0
+| | | a[{0}] += a[{0}]
+""")
+    listed = {str(move) for move in dojoir.moves(kernel)}
+    assert dojoir.check(kernel, "stage(0, a, a_copy, inout)")
+    assert "stage(0, a, a_copy, inout)" in listed
