@@ -103,7 +103,7 @@ class Pairs:
         self.mine[peer], self.times[peer] = ours.seconds, theirs.seconds
         self.ratios[peer] = dojoir.ratio_of(theirs, ours).median
 
-    def disturbed(self) -> list[str]:
+    def doubtful(self) -> list[str]:
         """The peers beside which the kernel took much longer than beside another, and the one that decides."""
         slow = [peer for peer, seconds in self.mine.items() if seconds > DISTURBED * min(self.mine.values())]
         decides = [min(self.ratios, key=self.ratios.__getitem__)] if self.ratios else []
@@ -136,7 +136,7 @@ def measured(
         if peer not in missing:
             pairs.measure(peer)
     for _ in range(REPEATS):
-        for peer in pairs.disturbed():
+        for peer in pairs.doubtful():
             pairs.measure(peer)
     seconds = min(pairs.mine.values(), default=None)
     if seconds is None:

@@ -171,8 +171,8 @@ def shares_too_much(before: Kernel, after: Kernel) -> bool:
 def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: Access) -> bool:
     """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one.
 
-    It covers what is read, in scopes of its own: from one iteration to the next that has the same other indices,
-    the index does not fall."""
+    It covers what is read, in scopes of its own, by indices that grow with their iterators: of the iterations with
+    the same other indices, the last one has the largest index."""
     level = next(n for n, pair in enumerate(zip(writer.path, reader.path, strict=False)) if len(set(pair)) > 1)
     mine = writer.ancestors[level:]
     depth = sum(isinstance(node, Scope) for node in writer.ancestors[:level])

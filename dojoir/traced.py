@@ -77,7 +77,7 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
     for sizes in _tried(old):
         was = _known_run(old, tuple(sizes.items()))
         if not was.whole:
-            break
+            continue
         if _differ(old, was, _run(new, instances, sizes), unread):
             return True
     return False

@@ -67,14 +67,14 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
 def kin(kernel: Kernel, move: Move, place: Neighbourhood) -> Neighbourhood | None:
     """The question that a split shares with those by other factors: where the iterator is in no division, it only
     counts with two iterators in place of one, and what is left to ask is which bounds are multiples of the factor.
-    None for another move, and where the factor may tell.
+    None for another move, and where the factor may tell: marks and hints ask for extents of their own.
 
     This lists a split without making it; when it is made, it is proved.
     """
     if not isinstance(move, Split) or move.factor < 1:
         return None
     path, scope = scope_at(kernel, move.scope)
-    if scope.hints or not comes_back((scope,), kernel.depth_of(path)):
+    if scope.marked or not comes_back((scope,), kernel.depth_of(path)):
         return None
     whole = tuple(divides(kernel, bound, move.factor) for bound in scope.extent.bounds)
     return (place[0], place[1], whole, place[3])

@@ -15,7 +15,6 @@ from dojoir.dataflow import InstanceMap, Origin, identity
 from dojoir.errors import DojoError, KernelError
 from dojoir.grammar import parse_affine, parse_conditions, parse_extent
 from dojoir.ir import Condition, Extent, Kernel, Node, Path, Replace, Scope, format_path, substitute_iterators
-from dojoir.memo import Memo
 from dojoir.typecheck import check
 from dojoir.words import name_error
 
@@ -157,7 +156,6 @@ class Undoing(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         earlier, move = self.undone(kernel)
-        _undone.put((self, kernel), earlier)
         try:
             forth = move.rewrite(earlier)
         except Refusal as refusal:
@@ -168,10 +166,6 @@ class Undoing(Move):
 
     def inverse(self, before: Kernel) -> Move:
         return self.undone(before)[1]
-
-
-_undone: Memo[tuple[Undoing, Kernel], Kernel] = Memo(64)
-"""What kernels were before moves that were last asked to be taken back."""
 
 
 def well_typed(done: Rewrite) -> Rewrite:
@@ -190,7 +184,7 @@ def reversible(move: Move, kernel: Kernel, done: Rewrite) -> Rewrite:
     """The rewrite. Raises Refusal where the inverse of the move would not find the text again."""
     back = move.inverse(kernel)
     assert isinstance(back, Undoing)
-    if (_undone.get((back, done.kernel)) or back.undone(done.kernel)[0]) != kernel:
+    if back.undone(done.kernel)[0] != kernel:
         raise Refusal("not-reversible", f"the indices lose their form: {back} would not give them back")
     return done
 

@@ -414,3 +414,23 @@ def test_a_node_that_gives_its_own_values_is_staged_without_a_fill() -> None:
     staged = [move for move in dojoir.candidates(kernel) if move.name == "stage"]
     assert {"stage(0, m, m_copy, out)", "stage(0.1, m, m_copy, inout)"} <= set(map(str, staged))
     assert [str(move) for move in staged if not dojoir.check(kernel, move)] == []
+
+
+@pytest.mark.parametrize("mark", ["", " : u", " : v", " : p"])
+def test_splits_are_listed_as_they_are_checked(mark: str) -> None:
+    """One answer serves splits by several factors: with marks inside and around, dividing or not."""
+    kernel = dojoir.parse(f"""kernel f(N)
+where N % 4 == 0
+in  x: f32[N, 200]
+out y: f32[N, 200]
+
+N
+| 200{mark}
+| | y[{{0}}, {{1}}] = x[{{0}}, {{1}}]
+""")
+    listed = set(map(str, dojoir.moves(kernel)))
+    fresh = dojoir.parse(str(kernel).replace("kernel f(", "kernel g("))
+    splits = [move for move in dojoir.candidates(kernel) if move.name == "split"]
+    assert len(splits) > 8
+    for move in splits:
+        assert bool(dojoir.check(fresh, move)) == (str(move) in listed), str(move)
