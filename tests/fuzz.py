@@ -260,7 +260,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first case of each kind")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new child after this time")
-    parser.add_argument("--limit", type=float, default=120, help="seconds of processor time that one case may take")
+    parser.add_argument("--limit", type=float, default=400, help="seconds of processor time that one case may take")
     parser.add_argument("--fast", action="store_true", help="leave out the C target and cutting down")
     parser.add_argument("--small", type=float, default=0.5, help="how often a walk is on a small kernel")
     parser.add_argument("--results", metavar="FILE", help="add each case to this file, and go on where it ends")
