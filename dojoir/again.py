@@ -1,24 +1,45 @@
 """A node that reads what was computed again for it: seen from the text to read the same values.
 
-Before, a node reads elements base + l of a temporary, which one plain assignment gives. After, it reads `copy[l]`,
-a new temporary, and before it stands a nest that assigns, for all l with 0 <= l < F, what that assignment gives
-element base + l. In each iteration of the scopes around these:
+Before, a node reads elements base + l of a temporary. After, it reads `copy[l]`, a new temporary, and before it
+stands a nest over all l with 0 <= l < F, in which each statement that writes the temporary stands once more and
+writes to `copy[l]`. In each iteration of the scopes around these two, which are around all writers as well:
 
-- the assignment gave each element that is read in the same iteration of the scopes that it shares with the node,
-  and in its other scopes, the element says the iteration: each of these iterators is a part of an index of its own.
-  So the value is that of one instance, which the origin of the new assignment names, to the letter;
-- that instance runs, for each l, so that it reads what has been written; and nothing writes the buffers that it
-  reads from its window on, the children of the kernel that hold the two, until the node has run;
+- of each writer, those instances write the element base + l whose *chosen* iterators, each a part of an index of
+  its own, have the values that the origin names; the others, which are in no index, take all of theirs. The new
+  statement runs for just these, and the old one does wherever that runs;
+- for one l, all of them run in the same order: the scopes that two writers share are the same without the chosen
+  ones, in which they agree, and so is the order of the text;
+- they read nothing that is written from their window on, the children of the kernel that hold writers and node, but
+  the element itself, which is assigned in this iteration before it is accumulated into, and read by the node. So
+  the last value of `copy[l]` is that of the element, and none comes after it until the node has run;
 - nothing but the node touches the copy, all that it touches has been assigned, and lies in bounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, takewhile
+
 from dojoir.affine import Affine, Iter
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change, difference_of
 from dojoir.instances import InstanceMap, Origin, identity
-from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Scope, Site, Statement, accesses_in, substitute
+from dojoir.ir import (
+    Access,
+    Buffer,
+    Condition,
+    Guard,
+    Kernel,
+    Path,
+    Scope,
+    Site,
+    Statement,
+    accesses_in,
+    substitute,
+    substitute_extent,
+)
 from dojoir.rename import map_accesses
 from dojoir.sets import sets_of
 from dojoir.written import comes_and_goes
@@ -35,25 +56,50 @@ def computes_again(before: Kernel, after: Kernel, instances: InstanceMap) -> boo
     if tuple(kept) != before.buffers or copy.role != "tmp" or any(dim.collapsed for dim in copy.dims):
         return False
     change = difference_of(before, after)
-    if len(change.old) != 1 or len(change.new) != 2 or len(change.are) != len(change.were) + 1:
+    fresh = len(change.are) - len(change.were)
+    if len(change.old) != 1 or len(change.new) != 2 or fresh < 1:
         return False
-    same, number = identity(before).origins, change.are.start
-    origin = instances.origins[number]
-    if origin is None or instances.origins != (*same[:number], origin, *same[number:]):
+    same, first = identity(before).origins, change.are.start
+    origins = instances.origins[first : first + fresh]
+    if None in origins or instances.origins != (*same[:first], *origins, *same[first:]):
         return False
-    old, new = before.sites[origin.site], after.sites[number]
-    array = before.buffer(old.statement.target.buffer)
+    again = [
+        _Again(before.sites[origin.site], after.sites[number], origin)
+        for number, origin in enumerate(origins, first)
+        if origin is not None
+    ]
+    array = before.buffer(again[0].old.statement.target.buffer)
+    writers = [k for k, site in enumerate(before.sites) if site.statement.target.buffer == array.name]
+    shared = _shared(before, change, again)
     return (
-        _fits(after, array, copy)
-        and _is_that_instance(before, change, array, old, origin)
-        and _assigns(change, copy, array, old, new, origin)
-        and _reads(change, copy, array, old, origin)
-        and _stays_constant(before, change, old)
-        and _runs(after, old, new, origin)
+        shared is not None
+        and [one.origin.site for one in again] == writers
+        and _fits(after, array, copy)
+        and all(_repeats(change, copy, one, shared) for one in again)
+        and all(_in_order(change, copy, *pair, shared) for pair in combinations(again, 2))
+        and _reads(change, copy, array, again)
+        and _stays_constant(before, change, again)
+        and all(_runs(after, one) for one in again)
         and comes_and_goes(before, array)
         and comes_and_goes(after, copy)
         and prove_bounds(after, change.are) is None
     )
+
+
+@dataclass(frozen=True)
+class _Again:
+    """A writer of the temporary, the new statement, and what that stands for."""
+
+    old: Site
+    new: Site
+    origin: Origin
+
+    @cached_property
+    def moved(self) -> Statement:
+        """The old statement in the new iterators."""
+        moved = substitute(self.old.statement, self.origin.replace)
+        assert isinstance(moved, Statement)
+        return moved
 
 
 def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
@@ -69,26 +115,24 @@ def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
     )
 
 
-def _shared(change: Change, old: Site, before: Kernel) -> int:
-    """How many scopes are around both the node and a statement."""
-    count = 0
-    place = (*change.place, before.sites[change.were.start].path[len(change.place)])
-    while count < min(len(place), len(old.path)) and place[count] == old.path[count]:
-        count += 1
-    return sum(isinstance(node, Scope) for node in old.ancestors[:count])
+def _shared(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
+    """How many scopes are around the node and all writers; None where another has more of them, or comes later."""
+    node = (*change.place, before.sites[change.were.start].path[len(change.place)])
+    shared = {_common(one.old, node) for one in again}
+    return shared.pop() if len(shared) == 1 and all(one.old.path < node for one in again) else None
 
 
-def _is_that_instance(before: Kernel, change: Change, array: Buffer, old: Site, origin: Origin) -> bool:
-    """Whether a plain assignment, the only one to the array and not in the node, is meant in the same iteration of
-    the scopes that it shares with the node, and an element says in which one of its other scopes."""
-    writers = [site for site in before.sites if site.statement.target.buffer == array.name]
-    if writers != [old] or old.statement.accumulation is not None or origin.site in change.were:
-        return False
-    shared = _shared(change, old, before)
-    if origin.iterators[:shared] != tuple(map(Affine.iterator, range(shared))):
-        return False
+def _common(site: Site, other: Path) -> int:
+    """How many scopes around a statement are around another place too."""
+    count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(site.path, other, strict=False)))
+    return sum(isinstance(node, Scope) for node in site.ancestors[:count])
+
+
+def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
+    """The iterators, by depth, of a statement inside of the shared scopes that an element names: each is a part of
+    an index of its own. None where one is used in another way."""
     own: list[int] = []
-    for index in old.statement.target.indices:
+    for index in one.old.statement.target.indices:
         assert isinstance(index, Affine)
         inner = [(atom, c) for atom, c in index.terms if any(d >= shared for d in Affine.atom(atom).iterators)]
         match inner:
@@ -97,31 +141,53 @@ def _is_that_instance(before: Kernel, change: Change, array: Buffer, old: Site, 
             case [(Iter(depth), 1)]:
                 own.append(depth)
             case _:
-                return False
-    return sorted(own) == list(range(shared, len(old.scopes)))
+                return None
+    return frozenset(own) if len(set(own)) == len(own) else None
 
 
-def _assigns(change: Change, copy: Buffer, array: Buffer, old: Site, new: Site, origin: Origin) -> bool:
-    """Whether the nest before the node assigns to `copy[l]` what the old statement gives the element that it is to
-    stand for, and runs over a box."""
-    if any(isinstance(node, Guard) for node in new.ancestors[len(change.around) :]):
+def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
+    """Whether a new statement does for `copy[l]`, for each l of a box, what the old one does for the element that
+    its chosen iterators name, in as many instances: the other scopes are inside of the box, as they were."""
+    old, new, iterators = one.old, one.new, one.origin.iterators
+    chosen, inner = _chosen(one, shared), change.depth + len(copy.dims)
+    if chosen is None or any(isinstance(node, Guard) for node in new.ancestors[len(change.around) :]):
         return False
-    own = tuple(Affine.iterator(change.depth + d) for d in range(len(copy.dims)))
-    if len(new.scopes) != change.depth + len(own) or new.statement.target != Access(copy.name, own):
+    others = [depth for depth in range(shared, len(old.scopes)) if depth not in chosen]
+    return (
+        len(new.scopes) == inner + len(others)
+        and iterators[:shared] == tuple(map(Affine.iterator, range(shared)))
+        and all(depth < inner for d in chosen for depth in iterators[d].iterators)
+        and all(
+            iterators[depth] == Affine.iterator(place)
+            and substitute_extent(old.scopes[depth].extent, one.origin.replace) == new.scopes[place].extent
+            for place, depth in enumerate(others, inner)
+        )
+        and new.statement.target == Access(copy.name, tuple(map(Affine.iterator, range(change.depth, inner))))
+        and (new.statement.op, new.statement.value) == (one.moved.op, one.moved.value)
+        and old.statement.target.buffer not in one.moved.read
+    )
+
+
+def _in_order(change: Change, copy: Buffer, one: _Again, other: _Again, shared: int) -> bool:
+    """Whether of two new statements for one l, those instances run first that did: they share the scopes that they
+    shared, but for the chosen ones, in which they agree. In the text, one comes first before and after."""
+    both = range(shared, _common(one.old, other.old.path))
+    chosen, same = _chosen(one, shared), _chosen(other, shared)
+    if chosen is None or same is None or chosen.intersection(both) != same.intersection(both):
         return False
-    moved = substitute(old.statement, origin.replace)
-    assert isinstance(moved, Statement)
-    return (moved.op, moved.value) == (new.statement.op, new.statement.value) and array.name not in moved.read
+    left = len(both) - len(chosen.intersection(both))
+    return _common(one.new, other.new.path) == change.depth + len(copy.dims) + left and all(
+        one.origin.iterators[depth] == other.origin.iterators[depth] for depth in both
+    )
 
 
-def _reads(change: Change, copy: Buffer, array: Buffer, old: Site, origin: Origin) -> bool:
-    """Whether the node reads `copy[l]` where it read the element that the old statement gives in the iteration of
-    `origin`, which is base + l; and touches neither of the two else."""
-    moved = substitute(old.statement, origin.replace)
-    assert isinstance(moved, Statement)
-    own = (Affine.iterator(change.depth + d) for d in range(len(copy.dims)))
-    bases = [i - mine for i, mine in zip(moved.target.indices, own, strict=True) if isinstance(i, Affine)]
-    if any(d >= change.depth for base in bases for d in base.iterators):
+def _reads(change: Change, copy: Buffer, array: Buffer, again: Sequence[_Again]) -> bool:
+    """Whether the node reads `copy[l]` where it read the element base + l, which is the one that each writer writes
+    in the iteration that its new statement stands for; and touches neither of the two else."""
+    own = [Affine.iterator(change.depth + d) for d in range(len(copy.dims))]
+    indices, *others = {one.moved.target.indices for one in again}
+    bases = [i - mine for i, mine in zip(indices, own, strict=True) if isinstance(i, Affine)]
+    if others or any(d >= change.depth for base in bases for d in base.iterators):
         return False
 
     def original(access: Access) -> Access:
@@ -137,24 +203,24 @@ def _reads(change: Change, copy: Buffer, array: Buffer, old: Site, origin: Origi
     return plain and not shared and map_accesses(change.new[1], original) == change.old[0]
 
 
-def _stays_constant(before: Kernel, change: Change, old: Site) -> bool:
-    """Whether nothing writes what the statement reads in the children of the kernel from the one that holds it to
+def _stays_constant(before: Kernel, change: Change, again: Sequence[_Again]) -> bool:
+    """Whether nothing writes what the writers read in the children of the kernel from the first that holds one to
     that which holds the node."""
-    tops = sorted((old.path[0], before.sites[change.were.start].path[0]))
-    written = {site.statement.target.buffer for site in before.sites if tops[0] <= site.path[0] <= tops[1]}
-    read = old.statement.read
+    first, last = again[0].old.path[0], before.sites[change.were.start].path[0]
+    written = {site.statement.target.buffer for site in before.sites if first <= site.path[0] <= last}
+    read = frozenset().union(*(one.old.statement.read for one in again))
     plain = not any(dim.collapsed for name in read for dim in before.buffer(name).dims)
     return plain and read.isdisjoint(written)
 
 
-def _runs(after: Kernel, old: Site, new: Site, origin: Origin) -> bool:
-    """Whether the old statement runs in the iteration of `origin` wherever the new one runs."""
-    sets = sets_of(after)
+def _runs(after: Kernel, one: _Again) -> bool:
+    """Whether the old statement runs in the iteration that the new one stands for wherever that runs."""
+    sets, old = sets_of(after), one.old
     wanted: list[Condition] = []
-    for own, node in zip(origin.iterators, old.ancestors, strict=False):
+    for own, node in zip(one.origin.iterators, old.ancestors, strict=False):
         if isinstance(node, Guard):
             return False
         wanted.append(Condition(own, ">=", ZERO))
-        bounds = (bound.substitute(origin.replace) for bound in node.extent.bounds)
+        bounds = (bound.substitute(one.origin.replace) for bound in node.extent.bounds)
         wanted += [Condition(bound - own - 1, ">=", ZERO) for bound in bounds]
-    return len(old.ancestors) == len(old.scopes) and all(sets.implies(new.ancestors, c) for c in wanted)
+    return len(old.ancestors) == len(old.scopes) and all(sets.implies(one.new.ancestors, c) for c in wanted)

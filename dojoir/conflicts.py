@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations_with_replacement
 
 from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod
-from dojoir.ir import Access, Kernel, Site
+from dojoir.elimination import is_nonnegative
+from dojoir.ir import Access, Kernel, Scope, Site, substitute_extent, substitute_iterators
 from dojoir.marks import constant_bound
 from dojoir.sets import KernelSets
 
@@ -43,6 +44,27 @@ def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Acce
                 known |= _iterators_of(agreed)
                 found = True
     return frozenset(known)
+
+
+def never_meet(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Access], depth: int) -> bool:
+    """Whether two instances of statements surely touch different elements of storage through these accesses of one
+    buffer, given that they agree in the iterators above `depth`: an index of the one is always less than that of
+    the other."""
+    (one, a), (other, b) = left, right
+    further = len(one.scopes) - depth
+    inner = {d: Affine.iterator(d + further) for d in range(depth, len(other.scopes))}
+    moved = substitute_iterators(inner)
+    scopes: list[Scope] | None = None
+    for x, y, dim in zip(a.indices, b.indices, kernel.buffer(a.buffer).dims, strict=True):
+        if dim.collapsed or x == y or not (isinstance(x, Affine) and isinstance(y, Affine)):
+            continue
+        if scopes is None:
+            rest = (Scope(substitute_extent(scope.extent, moved), ()) for scope in other.scopes[depth:])
+            scopes = [*one.scopes, *rest]
+        apart = y.substitute(moved) - x
+        if is_nonnegative(apart - 1, scopes) or is_nonnegative(-apart - 1, scopes):
+            return True
+    return False
 
 
 def _iterators_of(agreed: set[Atom]) -> set[int]:

@@ -13,7 +13,7 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.conflicts import agreement, conflicts
+from dojoir.conflicts import agreement, conflicts, never_meet
 from dojoir.errors import Party
 from dojoir.flow import flow_of
 from dojoir.instances import accesses
@@ -148,7 +148,7 @@ def _write_one_element(kernel: Kernel, path: Path) -> bool:
 
 
 def _is_plain(sets: KernelSets, path: Path, depth: int, private: frozenset[str], mark: str) -> bool:
-    """Whether it is seen from the text that no two iterations conflict: all that touch one element agree in the
+    """Whether it is seen from the text that no two iterations conflict: all that may touch one element agree in the
     iterator at `depth`, and each private value is written and read in one iteration."""
     kernel = sets.kernel
     numbers = [k for k in sets.numbers if kernel.sites[k].path[: len(path)] == path]
@@ -158,8 +158,9 @@ def _is_plain(sets: KernelSets, path: Path, depth: int, private: frozenset[str],
         return mark == "v" and sets.may_swap(number) and is_uniform(kernel, target, depth)
 
     return all(
-        depth in agreement(kernel, (kernel.sites[k], a), (kernel.sites[n], b), depth)
+        depth in agreement(kernel, left, right, depth) or never_meet(kernel, left, right, depth)
         for k, a, n, b in conflicts(sets, numbers, may_share, private)
+        for left, right in [((kernel.sites[k], a), (kernel.sites[n], b))]
     ) and all(comes_and_goes(kernel, kernel.buffer(name)) for name in private)
 
 

@@ -3,6 +3,7 @@
 Each old statement became one new one, which runs the same instances, and wherever two instances conflict, their
 order is as before. For two statements that is shown in these steps:
 
+- accesses an index of which is always less in one than in the other touch no common element;
 - both instances agree in the iterators around the change, else their order did not change; and in those that
   `dojoir.conflicts.agreement` says, since they touch one element;
 - of a temporary of which no value crosses the iterations of some scopes, only instances in the same iteration of
@@ -23,7 +24,7 @@ from itertools import groupby, takewhile
 from dojoir.affine import Affine, Iter
 from dojoir.alike import alike
 from dojoir.change import Change
-from dojoir.conflicts import agreement, conflicts
+from dojoir.conflicts import agreement, conflicts, never_meet
 from dojoir.instances import InstanceMap, Origin, accesses
 from dojoir.ir import (
     Guard,
@@ -56,7 +57,10 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
     sets = sets_of(before)
     pairs: dict[str, list[_Pair]] = {}
     for k, a, n, b in conflicts(sets, sorted(moved), sets.may_swap):
-        agree = agreement(before, (moved[k].old, a), (moved[n].old, b), change.depth)
+        left, right = (moved[k].old, a), (moved[n].old, b)
+        if never_meet(before, left, right, change.depth):
+            continue
+        agree = agreement(before, left, right, change.depth)
         pairs.setdefault(a.buffer, []).append((moved[k], moved[n], agree))
 
     def in_order(found: list[_Pair], private: frozenset[int]) -> bool:

@@ -49,17 +49,18 @@ class _Value:
 @dataclass
 class _Run:
     """A run, as far as it goes: what each instance reads, and what the elements have after it. In terms of the
-    instances that those of this kernel stand for."""
+    instances that those of this kernel stand for. And whether an element is read that has no value."""
 
     reads: dict[Instance, tuple[_Value, ...]] = field(default_factory=dict)
     memory: dict[Element, _Value] = field(default_factory=dict)
     whole: bool = True
+    unwritten: bool = False
 
 
 def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> bool:
-    """Whether some run surely shows that the kernels differ: a read gets its value from other writes, a statement
-    runs that did not, or none does that did, or something else is returned. Of the last values of the buffers
-    `unread` nothing is asked.
+    """Whether some run surely shows that the kernels differ: a read gets its value from other writes, or none, a
+    statement runs that did not, or none does that did, or something else is returned. Of the last values of the
+    buffers `unread` nothing is asked.
 
     No statement may stand for nothing, and none be lost; else the answer is no.
     """
@@ -83,6 +84,14 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
     return False
 
 
+def reads_unwritten(kernel: Kernel) -> bool:
+    """Whether some run surely reads an element that has no value."""
+    sets = sets_of(kernel)
+    if any(_gathers(site.statement) for site in kernel.sites):
+        return False
+    return any(_known_run(sets, tuple(sizes.items())).unwritten for sizes in _tried(sets))
+
+
 def _tried(sets: KernelSets) -> list[dict[str, int]]:
     """Sizes at which scopes run several times, and last those at which they may not run at all."""
     some = [sizes for sizes in sets.some_sizes if sizes]
@@ -91,6 +100,8 @@ def _tried(sets: KernelSets) -> list[dict[str, int]]:
 
 
 def _differ(sets: KernelSets, was: _Run, now: _Run, unread: Collection[str]) -> bool:
+    if now.unwritten and not was.unwritten:
+        return True
     for instance, values in now.reads.items():
         expected = was.reads.get(instance)
         # Whether an accumulation reads what it adds to, the kernels may say otherwise: that read comes last.
@@ -122,6 +133,7 @@ def _run(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int])
     """A run of a kernel. Without an instance map, each statement stands for itself."""
     run = _Run()
     strict = sets.kernel.fp == "strict"
+    given = {buffer.name for buffer in sets.kernel.buffers if buffer.role in {"in", "inout"}}
     for number, iteration in _instances(sets.kernel.body, sizes):
         if len(run.reads) >= LONGEST:
             run.whole = False
@@ -138,6 +150,8 @@ def _run(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int])
         elements = [_element(sets, read.access, sizes, iteration) for read in sets.reads[number]]
         values = [run.memory.get(element) or _Value(element) for element in elements]
         run.reads[stands] = (*values, *((had,) if ordered else ()))
+        needed = values if statement.accumulation is None else [*values, had]
+        run.unwritten = run.unwritten or any(v.last is None and v.first[0] not in given for v in needed)
         adds = statement.accumulation is not None and not ordered
         run.memory[target] = _Value(target, stands, had if adds else None)
     return run

@@ -24,6 +24,7 @@ from dojoir.memo import Memo
 from dojoir.printer import format_access
 from dojoir.sets import KernelSets, Read, sets_of
 from dojoir.spanning import Bounds, counts_to, digits_of, unblocked
+from dojoir.traced import reads_unwritten
 from dojoir.witness import Point, accuse, describe, example, occasion, party, spelling, when
 
 _NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
@@ -94,7 +95,13 @@ def is_written(kernel: Kernel, buffer: Buffer) -> bool:
         return True
     key = (kernel, buffer.name)
     found = _known.get(key)
-    return found if found is not None else _known.put(key, _find_unwritten(kernel, buffer) is None)
+    return found if found is not None else _known.put(key, _is_written(kernel, buffer))
+
+
+def _is_written(kernel: Kernel, buffer: Buffer) -> bool:
+    if not _open_uses(kernel, buffer):
+        return True
+    return not reads_unwritten(kernel) and _find_unwritten(kernel, buffer) is None
 
 
 _known: Memo[tuple[Kernel, str], bool] = Memo(512)
@@ -102,13 +109,10 @@ _known: Memo[tuple[Kernel, str], bool] = Memo(512)
 
 def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] | None:
     """The first use of an element that nothing has assigned yet, and when it happens."""
-    writers = _assigning(kernel, buffer)
-    plain = [kernel.sites[k] for k in writers]
-    uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
-    questions = {use.name: _question(kernel, use, writers) for use in uses}
-    uses = [use for use in uses if _assigned_before.get(questions[use.name]) is None]
-    if not uses:
+    questions = _open_uses(kernel, buffer)
+    if not questions:
         return None
+    writers, uses = _assigning(kernel, buffer), [use for use, _ in questions]
     sets = sets_of(kernel)
     reads = sets.map(*(use.text for use in uses))
     writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
@@ -117,12 +121,21 @@ def _find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap]
     times = (time.gist_params(sets.parameters) for time in (read_at, written_at))
     before = isl.UnionMap.lex_gt_union_map(*times)
     covered = reads.apply_range(writes.reverse()).intersect(before).domain()
-    for use in uses:
+    for use, question in questions:
         wrong = sets.map(use.text).subtract_domain(covered)
         if not wrong.is_empty():
             return use, wrong
-        _assigned_before.put(questions[use.name], True)
+        _assigned_before.put(question, True)
     return None
+
+
+def _open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[_Use, _Question]]:
+    """The uses of which neither the text nor what is known says that what they read was assigned before."""
+    writers = _assigning(kernel, buffer)
+    plain = [kernel.sites[k] for k in writers]
+    uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+    asked = [(use, _question(kernel, use, writers)) for use in uses]
+    return [(use, question) for use, question in asked if _assigned_before.get(question) is None]
 
 
 _Question = tuple[str, ...]

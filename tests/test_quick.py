@@ -15,6 +15,7 @@ import dojoir
 from dojoir import correspondence, wellformed
 from dojoir.affine import Affine
 from dojoir.change import change_of
+from dojoir.conflicts import never_meet
 from dojoir.correspondence import Correspondence
 from dojoir.dataflow import (
     InstanceMap,
@@ -36,7 +37,7 @@ from dojoir.refilled import reads_no_more
 from dojoir.refuted import differs_somewhere
 from dojoir.slices import slice_of
 from dojoir.staged import _reads_the_box, _spans, _staging
-from dojoir.traced import goes_wrong
+from dojoir.traced import goes_wrong, reads_unwritten
 from dojoir.written import is_written
 
 NEST = """kernel f(N, M)
@@ -601,3 +602,55 @@ def test_an_inlined_read_that_is_another_is_not_believed() -> None:
     for wrong in (replace(step, iterators=first), replace(step, ordinal=1), replace(step, definition=0)):
         assert not is_plain(kernel, done.kernel, replace(done.instances, inlined=(wrong,)))
     assert not is_plain(kernel, kernel, done.instances)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "depth", "apart"),
+    [
+        pytest.param("t[{0}]", "t[{0} + 4]", 0, True, id="before and behind a cut"),
+        pytest.param("t[{0} + 4]", "t[{0}]", 0, True, id="the other way round"),
+        pytest.param("t[{0}]", "t[{0} + 3]", 0, False, id="one element in both"),
+        pytest.param("t[2*{0}]", "t[2*{0} + 1]", 0, False, id="odd and even are not told apart"),
+        pytest.param("t[{0}]", "t[{0} + 1]", 1, True, id="in one iteration around them"),
+        pytest.param("t[{0}]", "t[{0} + 1]", 0, False, id="in several iterations"),
+    ],
+)
+def test_which_accesses_never_meet(one: str, other: str, depth: int, apart: bool) -> None:
+    k = dojoir.parse(f"kernel f()\nout t: f32[16]\n\n4\n| {one} = 1\n4\n| {other} = 2\n")
+    first, second = k.sites
+    pair = (first, first.statement.target), (second, second.statement.target)
+    assert never_meet(k, *pair, depth) == apart
+    assert never_meet(k, *reversed(pair), depth) == apart
+
+
+def test_accesses_that_share_storage_meet() -> None:
+    k = dojoir.parse("kernel f()\nout y: f32\ntmp t: f32[8~]\n\nt[0] = 1\nt[1] = 2\ny = t[1]\n")
+    first, second, _ = k.sites
+    assert not never_meet(k, (first, first.statement.target), (second, second.statement.target), 0)
+
+
+def test_ranges_of_inner_scopes_are_told_apart() -> None:
+    k = dojoir.parse(
+        "kernel f(N)\nout t: f32[N, 2*N]\n\nN\n| N\n| | t[{0}, {1}] = 1\n| N\n| | t[{0}, N + {1}] = 2\n"
+    )
+    first, second = k.sites
+    assert never_meet(k, (first, first.statement.target), (second, second.statement.target), 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "wrong"),
+    [
+        ("N\n| t[{0}] = 0\nN\n| y[{0}] = t[{0}]", False),
+        ("N - 1\n| t[{0}] = 0\nN\n| y[{0}] = t[{0}]", True),
+        ("N\n| t[{0}] += 1\nN\n| y[{0}] = t[{0}]", True),
+        ("N\n| y[{0}] = x[{0}]\nN\n| y[{0}] += 1", False),
+        ("N\n| y[{0}] += x[{0}]", True),
+        ("N\n| x[{0}] += 1\n| y[{0}] = x[{0}]", False),
+    ],
+)
+def test_reads_of_what_was_never_written(body: str, wrong: bool) -> None:
+    k = dojoir.parse(f"kernel f(N)\nwhere N >= 2\ninout x: f32[N]\nout y: f32[N]\ntmp t: f32[N]\n\n{body}\n")
+    assert reads_unwritten(k) == wrong
+    if wrong:
+        with pytest.raises(dojoir.KernelError):
+            dojoir.prove(k)

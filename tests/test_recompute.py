@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dojoir
+from dojoir.affine import Affine
+from dojoir.again import computes_again
+from dojoir.instances import InstanceMap, Origin
 from dojoir.ir import Kernel
 
 BLUR = """kernel blur(N)
@@ -137,3 +140,116 @@ def test_what_was_not_recomputed_is_not_taken_back() -> None:
     after = dojoir.apply(k, "recompute(@i, t, u)")
     assert dojoir.check(after, "unrecompute(@i, u, t[16*{0} + {1} + 1])").code == "another-form"
     assert dojoir.check(after, "unrecompute(@i, u, y[{0}])").code == "not-a-temporary"
+
+
+SUMS = """kernel sums(N, M)
+where N >= 2, M >= 2
+in  x: f32[N, M]
+out y: f32[N]
+tmp t: f32[N]
+
+N
+| t[{0}] = 0
+| M
+| | t[{0}] += x[{0}, {1}]
+N
+| y[{0}] = t[{0}]
+"""
+
+AGAIN = """N
+| u[{0}] = 0
+| M
+| | u[{0}] += x[{0}, {1}]
+"""
+
+ROW, COLUMN, N = Affine.iterator(0), Affine.iterator(1), Affine.size("N")
+ZEROED, ADDED = Origin(0, (ROW,)), Origin(1, (ROW, COLUMN))
+
+
+def seen_again(new: str, *origins: Origin, before: str = SUMS, copy: str = "f32[N]") -> bool:
+    """Whether it is seen from the text that the last node of a kernel may read `u`, as `new` computes it."""
+    k = dojoir.parse(before)
+    head, _, body = before.partition("\n\n")
+    *others, _, last = body.splitlines()
+    text = f"{head}\ntmp u: {copy}\n\n" + "\n".join(others) + f"\n{new}N\n{last.replace('= t', '= u')}\n"
+    stay = [Origin(n, tuple(map(Affine.iterator, range(len(s.scopes))))) for n, s in enumerate(k.sites)]
+    return computes_again(k, dojoir.parse(text), InstanceMap((*stay[:-1], *origins, stay[-1])))
+
+
+def test_a_sum_that_is_computed_again_is_seen_from_the_text() -> None:
+    assert seen_again(AGAIN, ZEROED, ADDED)
+    for k, move in ((dojoir.parse(SUMS), "recompute(1, t, u)"), (dojoir.parse(PRODUCT), "recompute(2.0, c, d)")):
+        made = dojoir.parse_move(move).rewrite(k)
+        assert computes_again(k, made.kernel, made.instances)
+
+
+@pytest.mark.parametrize(
+    ("new", "origins"),
+    [
+        pytest.param("N\n| M\n| | u[{0}] += x[{0}, {1}]\n| u[{0}] = 0\n", (ADDED, ZEROED), id="another order"),
+        pytest.param("N\n| u[{0}] = 0\n", (ZEROED,), id="a writer is missing"),
+        pytest.param(AGAIN.replace("| M", "| M - 1"), (ZEROED, ADDED), id="a term is missing"),
+        pytest.param(AGAIN.replace("+=", "max="), (ZEROED, ADDED), id="another operator"),
+        pytest.param(AGAIN.replace("x[{0}, {1}]", "x[{0}, 0]"), (ZEROED, ADDED), id="another value"),
+        pytest.param(
+            AGAIN.replace("x[{0}, {1}]", "x[{0}, M - {1} - 1]"),
+            (ZEROED, Origin(1, (ROW, Affine.size("M") - COLUMN - 1))),
+            id="the terms in another order",
+        ),
+        pytest.param(
+            AGAIN.replace("x[{0}, {1}]", "x[N - {0} - 1, {1}]"),
+            (ZEROED, Origin(1, (N - ROW - 1, COLUMN))),
+            id="the terms of another element",
+        ),
+        pytest.param(
+            AGAIN.replace("x[{0}, {1}]", "x[N - {0} - 1, {1}]"),
+            (Origin(0, (N - ROW - 1,)), Origin(1, (N - ROW - 1, COLUMN))),
+            id="another element",
+        ),
+        pytest.param(
+            "N\n| 2\n| | u[{0}] = 0\n| M\n| | u[{0}] += x[{0}, {1}]\n", (ZEROED, ADDED), id="an instance twice"
+        ),
+        pytest.param(
+            "N\n| u[{0}] = 0\n| M\n| | 2\n| | | u[{0}] += x[{0}, {1}]\n", (ZEROED, ADDED), id="a term twice"
+        ),
+        pytest.param(
+            "N\n| M\n| | u[{0}] = 0\n| | u[{0}] += x[{0}, {1}]\n", (ZEROED, ADDED), id="begun in each iteration"
+        ),
+        pytest.param(
+            "N\n| u[{0}] = 0\n| M\n| | if {1} >= 1\n| | | u[{0}] += x[{0}, {1}]\n", (ZEROED, ADDED), id="a guard"
+        ),
+        pytest.param("N - 1\n| u[{0}] = 0\n| M\n| | u[{0}] += x[{0}, {1}]\n", (ZEROED, ADDED), id="not all"),
+    ],
+)
+def test_what_is_not_computed_again(new: str, origins: tuple[Origin, ...]) -> None:
+    assert not seen_again(new, *origins)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(SUMS.replace("N\n| y", "N\n| t[{0}] = 7\nN\n| y"), id="a writer that the new ones leave out"),
+        pytest.param(
+            SUMS.replace("in  x", "inout x").replace("N\n| y", "N\n| x[{0}, 0] = 7\nN\n| y"),
+            id="what was added is overwritten",
+        ),
+        pytest.param(SUMS.replace("+= x[{0}, {1}]", "+= t[{0}] * x[{0}, {1}]"), id="it reads what it gives"),
+        pytest.param(SUMS.replace("| M\n", "N - 1\n| M\n"), id="nothing is added to the last element"),
+    ],
+)
+def test_what_may_not_be_computed_again(before: str) -> None:
+    new = AGAIN.replace("+= x", "+= t[{0}] * x") if "* x" in before else AGAIN
+    assert not seen_again(new, ZEROED, ADDED, before=before)
+
+
+def test_a_write_in_the_same_loop_begins_again_in_each_iteration() -> None:
+    before = SUMS.replace("| t[{0}] = 0\n| M\n", "| M\n| | t[{0}] = 0\n")
+    both = Origin(0, (ROW, COLUMN)), ADDED
+    assert seen_again("N\n| M\n| | u[{0}] = 0\n| | u[{0}] += x[{0}, {1}]\n", *both, before=before)
+    apart = "N\n| M\n| | u[{0}] = 0\n| M\n| | u[{0}] += x[{0}, {1}]\n"
+    assert not seen_again(apart, *both, before=before)
+
+
+@pytest.mark.parametrize("copy", ["f16[N]", "f32[N - 1]", "f32[N~]"])
+def test_a_copy_that_cannot_hold_it(copy: str) -> None:
+    assert not seen_again(AGAIN, ZEROED, ADDED, copy=copy)

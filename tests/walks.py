@@ -34,6 +34,7 @@ from dojoir.ir import Cast, Expr, Kernel, Op, Scope, format_path, holds
 from dojoir.limits import StepLimitReached
 from dojoir.passes import MOVES
 from dojoir.passes.move import Move, Refusal, Rewrite
+from dojoir.quick import is_plain_both_ways
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -198,7 +199,8 @@ def quick_answer(before: Kernel, done: Rewrite) -> bool:
         return False
     with limited(1_000_000):
         forth = done.instances.forth(before, done.kernel)
-        return is_plain(*forth) or keeps_order(*forth)
+        plain = is_plain_both_ways if done.instances.backward else is_plain
+        return plain(*forth) or keeps_order(*forth)
 
 
 def in_new_thread(before: Kernel, done: Rewrite) -> Verdict:
