@@ -11,6 +11,7 @@ from dojoir.flow import dependences
 from dojoir.inlined import is_inlined
 from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
+from dojoir.memo import ObjectMemo
 from dojoir.partial import has_partial_results
 from dojoir.renumbered import is_renumbered
 from dojoir.reorder import keeps_conflicts
@@ -39,7 +40,7 @@ def is_plain_both_ways(before: Kernel, after: Kernel, instances: InstanceMap) ->
     if change is None:
         return False
     if before.buffers == after.buffers:
-        return _runs_alike(before, instances, change) or keeps_conflicts(before, after, instances, change)
+        return runs_alike(before, after, instances, change) or keeps_conflicts(before, after, instances, change)
     return (
         works_on_copy(before, after, instances, change)
         or has_partial_results(before, after, instances, change)
@@ -75,8 +76,20 @@ def keeps_order(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
 
 
+def runs_alike(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether all that changed is how the same statement instances are run in the same order, as the instance map
+    says. That follows from the nodes that changed, what is around them and the sizes. The last ones are kept."""
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    rewrite = before, after, instances
+    kept = _alike.get(*rewrite)
+    return kept if kept is not None else _alike.put(_runs_alike(before, instances, change), *rewrite)
+
+
+_alike: ObjectMemo[bool] = ObjectMemo(16)
+
+
 def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
-    """Whether what changed runs the same statement instances in the same order, as the instance map says."""
     found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
     return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
 
