@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, answer, compare
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Answer, Verdict, answer, compare
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.garbage import uncollected
 from dojoir.ir import Kernel
 from dojoir.memo import Memo
 from dojoir.passes.catalogue import MOVES, parse_move
-from dojoir.passes.locality import Neighbourhood, kin, neighbourhood
+from dojoir.passes.grounds import Ground, grounds
 from dojoir.passes.move import Move, Refusal, Rewrite
-from dojoir.passes.panes import Question, question
 from dojoir.passes.places import located
 from dojoir.passes.refusals import compared, refused
 from dojoir.wellformed import prove
@@ -23,15 +22,8 @@ _made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
 _sound: Memo[Kernel, bool] = Memo(2048)
 """Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
 
-
-_local: Memo[tuple[Neighbourhood, int], bool] = Memo(16384)
-"""What was found of moves that look at nothing but their neighbourhood."""
-
-_shared: Memo[tuple[Neighbourhood, int], bool] = Memo(4096)
-"""What was found of moves for all of their kin."""
-
-_paned: Memo[tuple[Question, int], bool] = Memo(16384)
-"""What was found of moves that look at nothing but their pane."""
+_answers: Memo[tuple[Ground, int], bool] = Memo(32768)
+"""Whether moves are legal, by what that follows from and the step limit."""
 
 
 def candidates(kernel: Kernel, target: str | None = None) -> list[Move]:
@@ -108,8 +100,8 @@ def _examine(
         return None, Verdict("illegal", diagnostic)
     if trust:
         return done, LEGAL
-    place = neighbourhood(kernel, move)
-    if place is not None and _local.get((place, step_limit)):
+    narrowest = next(grounds(kernel, move), None)
+    if narrowest is not None and narrowest.kind == "node" and _answers.get((narrowest, step_limit)):
         _keep(kernel, move, step_limit, done)
         return done, LEGAL
     if answer(kernel, done.kernel, done.instances, step_limit).legal:
@@ -128,33 +120,24 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     if _known(kernel, move, step_limit) is not None:
         return True
     _prove(kernel)
-    place = neighbourhood(kernel, move)
-    found = _local.get((place, step_limit)) if place is not None else None
-    if found is not None:
-        return found
-    shared = kin(kernel, move, place) if place is not None else None
-    found = _shared.get((shared, step_limit)) if shared is not None else None
-    if found is not None:
-        return found
-    asked = question(kernel, move)
-    found = _paned.get((asked, step_limit)) if asked is not None else None
-    if found is not None:
-        return found
+    open_grounds: list[Ground] = []
+    for ground in grounds(kernel, move):
+        known = _answers.get((ground, step_limit))
+        if known is not None:
+            return known
+        open_grounds.append(ground)
     try:
         done = move.rewrite(kernel)
     except (Refusal, ArgumentError):
-        legal, local, sliced = False, True, True
+        found = Answer(legal=False, local=True, sliced=True)
     else:
-        legal, local, sliced = answer(kernel, done.kernel, done.instances, step_limit)
-        if legal:
+        found = answer(kernel, done.kernel, done.instances, step_limit)
+        if found.legal:
             _keep(kernel, move, step_limit, done)
-    if place is not None and local:
-        _local.put((place, step_limit), legal)
-    if shared is not None and local:
-        _shared.put((shared, step_limit), legal)
-    if asked is not None and sliced:
-        _paned.put((asked, step_limit), legal)
-    return legal
+    for ground in open_grounds:
+        if ground.carries(found):
+            _answers.put((ground, step_limit), found.legal)
+    return found.legal
 
 
 # -- what is known already -----------------------------------------------------------------------------------

@@ -269,6 +269,7 @@ def main() -> int:
     parser.add_argument("--only", metavar="KIND:NUMBER", help="run one case in this process")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # what prints into a pipe that nobody reads ends
     sys.path.insert(0, str(Path(__file__).parent))
     if options.summary:
         return summary(options.summary)
