@@ -34,7 +34,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import buffers, operands, statements
+from dojoir.codegen.lir_walk import blocks, buffers, operands, statements
 
 
 @dataclass(frozen=True)
@@ -166,11 +166,13 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
     live: set[str] = set()
     sources: dict[str, set[str]] = {}
     for stmt in body:
-        var = _defined(stmt)
-        into = live if var is None else sources.setdefault(var.name, set())
-        into.update(
-            read.name for value, _ in statement_positions(stmt, frozenset()) for read in _reads(value, False)
-        )
+        reads = {read.name for value, _ in statement_positions(stmt, frozenset()) for read in _reads(value, False)}
+        for_all = _decides_on(stmt)
+        if for_all is None:
+            live |= reads
+        else:
+            for name in for_all:
+                sources.setdefault(name, set()).update(reads)
         match stmt:
             case For(reductions=reductions):
                 live.update(var.name for _, var in reductions)
@@ -182,6 +184,19 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
         live |= new
         waiting.extend(new)
     return frozenset(live)
+
+
+def _decides_on(stmt: Stmt) -> list[str] | None:
+    """The variables that get values of what a statement reads, or where that decides; None where it has another
+    effect. A loop or a condition around nothing but dead variables decides on nothing."""
+    match stmt:
+        case Let(var) | Declare(var) | Assign(var):
+            return [var.name]
+        case For() | If():
+            inside = [inner for block in blocks(stmt) for inner in statements(block)]
+            if all(isinstance(inner, Let | Declare | Assign | For | If | Allocate) for inner in inside):
+                return [inner.var.name for inner in inside if isinstance(inner, Let | Declare | Assign)]
+    return None
 
 
 def _positions(body: tuple[Stmt, ...]) -> frozenset[str]:

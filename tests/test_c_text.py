@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lir_programs import AT, F32, I32, N, array, index, over_n, program
 
+import dojoir
 from dojoir.codegen.c import print_c
 from dojoir.codegen.c_names import identifiers, symbol
 from dojoir.codegen.c_spelling import float_text
@@ -242,3 +243,34 @@ def test_what_nothing_reads_is_left_out() -> None:
     )
     text = print_c(program(body, (array("x", "f32", constant=True), array("y", "f32"))))
     assert "total" not in text and "for" not in text.partition("int32_t kernel")[2]
+
+
+def test_a_loop_around_dead_values_alone_leaves_nothing() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32
+tmp t: f32
+
+y = x[0]
+1
+| min(2, 1 - 2*{0}) : v
+| | t = x[0]
+""")
+    text = dojoir.emit(k, "c")
+    assert "for (" not in text and "count" not in text
+
+
+def test_a_loop_that_decides_on_a_live_value_stays() -> None:
+    k = dojoir.parse("""kernel f(N)
+in  x: f32[N]
+out y: f32
+tmp t: f32
+
+t = 0
+N
+| N - {0}
+| | t = x[{1}]
+y = t
+""")
+    text = dojoir.emit(k, "c")
+    assert text.count("for (") == 2 and "N - " in text
