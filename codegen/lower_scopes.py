@@ -225,8 +225,8 @@ class Scopes:
         uniform: Value | None = None
         varying: Value | None = None
         for condition in guard.conditions:
-            depths = condition.left.iterators | condition.right.iterators
-            if state.lanes is not None and state.lanes.depth in depths:
+            difference = condition.left - condition.right  # what is on both sides makes no difference
+            if state.lanes is not None and state.lanes.depth in difference.iterators:
                 varying = both(varying, lane_condition(condition, state))
             else:
                 uniform = both(uniform, condition_value(condition, state.iterators))

@@ -209,3 +209,15 @@ inout a: f32[N + 2]
     listed = {str(move) for move in dojoir.moves(kernel)}
     assert dojoir.check(kernel, "stage(0, a, a_copy, inout)")
     assert "stage(0, a, a_copy, inout)" in listed
+
+
+@pytest.mark.parametrize("guard", ["{0} != {0}", "{0} == {0}", "{0} + N < {0} + 4", "2*({0} // 2) <= 2*({0} // 2)"])
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_a_guard_that_names_the_lane_on_both_sides(guard: str, target: str) -> None:
+    """Its mask was one flag for all lanes, which LLVM refused (a walk of 2026-11-22)."""
+    k = dojoir.parse(
+        f"kernel f(N, M)\ninout a: i32[M]\nout y: f32[M]\n\nM : v\n| y[{{0}}] = 1\n| if {guard}\n"
+        "| | a[{0}] min= 3\n| | y[{0}] = 2\n"
+    )
+    report = dojoir.verify(k, target=target, sizes=[{"N": 3, "M": 40}, {"N": 4, "M": 7}])
+    assert report.ok, str(report)
