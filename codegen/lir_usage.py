@@ -167,11 +167,11 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
     sources: dict[str, set[str]] = {}
     for stmt in body:
         reads = {read.name for value, _ in statement_positions(stmt, frozenset()) for read in _reads(value, False)}
-        for_all = _decides_on(stmt)
-        if for_all is None:
+        decided = _decides_on(stmt)
+        if decided is None:
             live |= reads
         else:
-            for name in for_all:
+            for name in decided:
                 sources.setdefault(name, set()).update(reads)
         match stmt:
             case For(reductions=reductions):
@@ -189,14 +189,14 @@ def _live(body: tuple[Stmt, ...]) -> frozenset[str]:
 def _decides_on(stmt: Stmt) -> list[str] | None:
     """The variables that get values of what a statement reads, or where that decides; None where it has another
     effect. A loop or a condition around nothing but dead variables decides on nothing."""
-    match stmt:
-        case Let(var) | Declare(var) | Assign(var):
-            return [var.name]
-        case For() | If():
-            inside = [inner for block in blocks(stmt) for inner in statements(block)]
-            if all(isinstance(inner, Let | Declare | Assign | For | If | Allocate) for inner in inside):
-                return [inner.var.name for inner in inside if isinstance(inner, Let | Declare | Assign)]
-    return None
+    if (defined := _defined(stmt)) is not None:
+        return [defined.name]
+    if not isinstance(stmt, For | If):
+        return None
+    inside = [inner for block in blocks(stmt) for inner in statements(block)]
+    names = [var.name for inner in inside if (var := _defined(inner)) is not None]
+    others = sum(isinstance(inner, For | If | Allocate) for inner in inside)
+    return names if len(names) + others == len(inside) else None
 
 
 def _positions(body: tuple[Stmt, ...]) -> frozenset[str]:

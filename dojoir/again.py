@@ -2,7 +2,7 @@
 
 Before, a node reads elements base + l of a temporary. After, it reads `copy[l]`, a new temporary, and before it
 stands a nest over all l with 0 <= l < F, in which each statement that writes the temporary stands once more and
-writes to `copy[l]`. In each iteration of the scopes around these two, which are around all writers as well:
+writes to `copy[l]`. In each iteration of the scopes that the node shares with the writers, with each the same:
 
 - of each writer, those instances write the element base + l whose *chosen* iterators, each a part of an index of
   its own, have the values that the origin names; the others, which are in no index, take all of theirs. The new
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, takewhile
+from itertools import combinations
 
 from dojoir.affine import Affine, Iter
 from dojoir.bounds import prove_bounds
@@ -32,8 +32,6 @@ from dojoir.ir import (
     Condition,
     Guard,
     Kernel,
-    Path,
-    Scope,
     Site,
     Statement,
     accesses_in,
@@ -118,14 +116,8 @@ def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
 def _shared(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
     """How many scopes are around the node and all writers; None where another has more of them, or comes later."""
     node = (*change.place, before.sites[change.were.start].path[len(change.place)])
-    shared = {_common(one.old, node) for one in again}
+    shared = {one.old.shared_scopes(node) for one in again}
     return shared.pop() if len(shared) == 1 and all(one.old.path < node for one in again) else None
-
-
-def _common(site: Site, other: Path) -> int:
-    """How many scopes around a statement are around another place too."""
-    count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(site.path, other, strict=False)))
-    return sum(isinstance(node, Scope) for node in site.ancestors[:count])
 
 
 def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
@@ -171,12 +163,12 @@ def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
 def _in_order(change: Change, copy: Buffer, one: _Again, other: _Again, shared: int) -> bool:
     """Whether of two new statements for one l, those instances run first that did: they share the scopes that they
     shared, but for the chosen ones, in which they agree. In the text, one comes first before and after."""
-    both = range(shared, _common(one.old, other.old.path))
+    both = range(shared, one.old.shared_scopes(other.old.path))
     chosen, same = _chosen(one, shared), _chosen(other, shared)
     if chosen is None or same is None or chosen.intersection(both) != same.intersection(both):
         return False
     left = len(both) - len(chosen.intersection(both))
-    return _common(one.new, other.new.path) == change.depth + len(copy.dims) + left and all(
+    return one.new.shared_scopes(other.new.path) == change.depth + len(copy.dims) + left and all(
         one.origin.iterators[depth] == other.origin.iterators[depth] for depth in both
     )
 

@@ -4,7 +4,8 @@ Where two instances of statements touch one element, each index of the one equal
 for their iterators is seen where both indices are the same sum of iterators, quotients and remainders: the sum of
 c_d * (p_d - q_d) is 0 over the terms d that are not known to agree, and with |c_1| < |c_2| < … that has only the
 solution p = q if each |c_k| is more than the largest value of the part below it, the sum of |c_j| * (extent_j - 1)
-over j < k. An iterator agrees, too, where its quotient and its remainder by one number do.
+over j < k. An iterator agrees, too, where its quotient and its remainder by one number do. Where one index is
+always less than the other, the two never touch one element, and nothing need agree.
 
 Source: the greatest-common-divisor and bounds tests on subscripts, as in R. Allen and K. Kennedy, "Optimizing
 Compilers for Modern Architectures" (2001), chapter 3, for the case of equal coefficients.

@@ -157,11 +157,11 @@ def _is_plain(sets: KernelSets, path: Path, depth: int, private: frozenset[str],
         target = kernel.sites[number].statement.target
         return mark == "v" and sets.may_swap(number) and is_uniform(kernel, target, depth)
 
-    return all(
-        depth in agreement(kernel, left, right, depth) or never_meet(kernel, left, right, depth)
-        for k, a, n, b in conflicts(sets, numbers, may_share, private)
-        for left, right in [((kernel.sites[k], a), (kernel.sites[n], b))]
-    ) and all(comes_and_goes(kernel, kernel.buffer(name)) for name in private)
+    for k, a, n, b in conflicts(sets, numbers, may_share, private):
+        left, right = (kernel.sites[k], a), (kernel.sites[n], b)
+        if depth not in agreement(kernel, left, right, depth) and not never_meet(kernel, left, right, depth):
+            return False
+    return all(comes_and_goes(kernel, kernel.buffer(name)) for name in private)
 
 
 def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:

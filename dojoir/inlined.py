@@ -49,7 +49,7 @@ def _replaced(kernel: Kernel, reader: Site, definition: Site, steps: tuple[Subst
     statement = reader.statement
     if statement.fused:
         return None
-    shared = _shared(reader, definition)
+    shared = reader.shared_ancestors(definition.path)
     outer = sum(isinstance(node, Scope) for node in reader.ancestors[:shared])
     if not _says_which(definition, outer):
         return None
@@ -79,17 +79,9 @@ def _says_which(definition: Site, outer: int) -> bool:
     return all(Affine.iterator(depth) in indices for depth in range(outer, len(definition.scopes)))
 
 
-def _shared(one: Site, other: Site) -> int:
-    """How many ancestors two statements have in common."""
-    count = 0
-    while one.path[count] == other.path[count]:
-        count += 1
-    return count
-
-
 def _stays_constant(kernel: Kernel, definition: Site, reader: Site) -> bool:
     """Whether nothing that runs from the assignment to the statement writes what the assignment reads."""
-    level = _shared(definition, reader)
+    level = definition.shared_ancestors(reader.path)
     first, last = definition.path[level], reader.path[level]
     between = (
         site.statement.target.buffer

@@ -333,6 +333,19 @@ class Site(NamedTuple):
     scopes: tuple[Scope, ...]
     ancestors: tuple[Scope | Guard, ...]
 
+    def shared_ancestors(self, path: Path) -> int:
+        """How many of the ancestors, from outside, are around the node at `path` too."""
+        count = 0
+        for mine, its in zip(self.path[:-1], path[:-1], strict=False):
+            if mine != its:
+                break
+            count += 1
+        return count
+
+    def shared_scopes(self, path: Path) -> int:
+        """How many of the scopes, from outside, are around the node at `path` too."""
+        return sum(isinstance(node, Scope) for node in self.ancestors[: self.shared_ancestors(path)])
+
 
 @hash_once
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ iterators, used for no other, each with a larger coefficient than those below ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, takewhile
+from itertools import groupby
 
 from dojoir.affine import Affine, Iter
 from dojoir.alike import alike
@@ -85,7 +85,7 @@ def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]
         return frozenset()
     first, *rest = (kernel.sites[k] for k in users)
     return frozenset(
-        range(change.depth, min((_shared_scopes(first, site) for site in rest), default=len(first.scopes)))
+        range(change.depth, min((first.shared_scopes(site.path) for site in rest), default=len(first.scopes)))
     )
 
 
@@ -151,8 +151,8 @@ def _in_order(one: _Moved, other: _Moved, agree: frozenset[int], private: frozen
     """Whether of two instances that agree in the old iterators `agree` the same runs first, before and after, or
     they differ in those in `private`, and iterations of these still run one after another. The change is at
     `depth`."""
-    shared = range(depth, _shared_scopes(one.old, other.old))
-    parts = range(depth, _shared_scopes(one.new, other.new))
+    shared = range(depth, one.old.shared_scopes(other.old.path))
+    parts = range(depth, one.new.shared_scopes(other.new.path))
     if any(one.part_of[n] != other.part_of[n] for n in parts):
         return False
     for old in {one.part_of[n] for n in parts}:
@@ -170,9 +170,3 @@ def _within(value: Affine, depths: range) -> Affine:
     """A value without the iterators inside of some scopes."""
     kept = tuple(term for term in value.terms if not isinstance(term[0], Iter) or term[0].depth < depths.stop)
     return Affine(kept, value.offset)
-
-
-def _shared_scopes(one: Site, other: Site) -> int:
-    """How many scopes are around both of two statements."""
-    count = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.path, other.path, strict=False)))
-    return sum(isinstance(node, Scope) for node in one.ancestors[:count])

@@ -219,14 +219,6 @@ def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
 
 
 # -- what needs no isl ---------------------------------------------------------------------------------------
-def _shared(left: Site, right: Site) -> int:
-    """How many ancestors two statements have in common."""
-    count = 0
-    while left.path[count] == right.path[count]:
-        count += 1
-    return count
-
-
 def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
     """Whether a plain assignment surely assigns all that `use` reads (every element, for None), before it does
     and in the same iteration of the scopes they share.
@@ -239,7 +231,7 @@ def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
     if use is not None:
         if writer.path >= use.site.path:
             return False
-        shared = _shared(writer, use.site)
+        shared = writer.shared_ancestors(use.site.path)
     if any(isinstance(node, Guard) for node in writer.ancestors[shared:]):
         return False
     outer = sum(isinstance(node, Scope) for node in writer.ancestors[:shared])
@@ -288,10 +280,10 @@ def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool
     writes = [kernel.sites[k] for k in _writes(kernel, buffer)]
     sites = [*writes, *(use.site for use in uses)]
     accesses = [*(site.statement.target for site in writes), *(use.access for use in uses)]
-    ancestors = min((_shared(sites[0], s) for s in sites if s.path != sites[0].path), default=None)
-    if ancestors is None:
+    others = [site for site in sites if site.path != sites[0].path]
+    outer = min((sites[0].shared_scopes(site.path) for site in others), default=None)
+    if outer is None:
         return False
-    outer = sum(isinstance(node, Scope) for node in sites[0].ancestors[:ancestors])
     for dim, declared in enumerate(buffer.dims):
         if declared.collapsed:
             index = accesses[0].indices[dim]

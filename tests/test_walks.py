@@ -22,6 +22,7 @@ def test_walks_keep_the_meaning(block: int) -> None:
     for number in range(20):
         result = walk(Random(f"walk {block} {number}"), steps=1 + number % 6, small=1.0)
         assert not result.failures, "\n\n".join(f.what + "\n" + f.text() for f in result.failures)
+        assert not result.counts["well-formedness undecided from the text"]
         made += result.counts["moves"]
     assert made > 30
 
