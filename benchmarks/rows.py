@@ -73,11 +73,13 @@ _TEXTS = {"swiglu_gate": GATE, "jacobi2d_sweep": JACOBI}
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel at sizes. `operation` names what peers have to compute, `fixed` are sizes fixed in the header."""
+    """A kernel at sizes. `fixed` are sizes fixed in the header. At the sizes `small` it does the same to arrays
+    that stay in a cache; there are none where its operations take longer than its bytes."""
 
     kernel: str
     sizes: Mapping[str, int]
     fixed: Mapping[str, int] = field(default_factory=dict)
+    small: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -97,30 +99,46 @@ class Row:
         return kernel.with_fp("fast") if self.kernel in FAST else kernel
 
 
-def _matrix(kernel: str, *shapes: tuple[int, int]) -> list[Row]:
-    return [Row(kernel, {"N": n, "M": m}) for n, m in shapes]
+def _matrix(kernel: str, n: int, m: int, rows: int, columns: int = 0) -> Row:
+    """A kernel on n rows of m elements, or `rows` in a cache, of `columns` elements if these are fewer."""
+    return Row(kernel, {"N": n, "M": m}, small={"N": rows, "M": columns or m})
+
+
+def _images(kernel: str) -> Row:
+    return Row(
+        kernel, {"N": 8, "C": 64, "H": 300, "W": 300}, small={"N": 8, "C": 4, "H": 8, "W": 300}
+    )  # fmt: skip
+
+
+def _elements(kernel: str) -> Row:
+    return Row(kernel, {"N": 4096 * 4096}, small={"N": 65536})
 
 
 ROWS: tuple[Row, ...] = (
-    *_matrix("softmax", (4096, 4096), (32768, 512), (256, 50257)),
-    *_matrix("layernorm", (4096, 4096), (16384, 768)),
-    *_matrix("rmsnorm", (4096, 4096), (16384, 768)),
-    Row("batchnorm_training", {"N": 8, "C": 64, "H": 300, "W": 300}),
-    Row("batchnorm_inference", {"N": 8, "C": 64, "H": 300, "W": 300}),
-    *(Row(name, {"N": 4096 * 4096}) for name in ("relu", "gelu", "silu", "swiglu_gate")),
-    *_matrix("bias_relu", (4096, 4096)),
-    Row("add", {"N": 4096 * 4096}),
-    *_matrix("reduce_mean_0", (4096, 4096)),
-    *_matrix("reduce_mean_1", (4096, 4096)),
+    _matrix("softmax", 4096, 4096, 16),
+    _matrix("softmax", 32768, 512, 128),
+    _matrix("softmax", 256, 50257, 4),
+    _matrix("layernorm", 4096, 4096, 64),
+    _matrix("layernorm", 16384, 768, 64),
+    _matrix("rmsnorm", 4096, 4096, 64),
+    _matrix("rmsnorm", 16384, 768, 64),
+    _images("batchnorm_training"),
+    _images("batchnorm_inference"),
+    *map(_elements, ("relu", "gelu", "silu", "swiglu_gate")),
+    _matrix("bias_relu", 4096, 4096, 64, 1024),
+    _elements("add"),
+    _matrix("reduce_mean_0", 4096, 4096, 32),
+    _matrix("reduce_mean_1", 4096, 4096, 32),
     *(Row("matmul", {"N": n, "M": n, "K": n}) for n in (512, 1024, 2048)),
     Row("matmul", {"N": 768, "M": 4096, "K": 1024}),
     Row("bmm", {"B": 192, "N": 256, "M": 256, "K": 64}),
     Row("conv2d", {"N": 8, "C": 64, "O": 64, "H": 56, "W": 56, "KH": 3, "KW": 3}, {"pad": 1}),
-    *_matrix("gemv", (4096, 4096), (8192, 8192)),
+    _matrix("gemv", 4096, 4096, 32),
+    _matrix("gemv", 8192, 8192, 16),
     Row("attention", {"H": 8, "T": 512, "D": 64}),
-    Row("dot", {"N": 1 << 24}),
-    Row("saxpy", {"N": 1 << 24}),
-    *_matrix("transpose", (4096, 4096)),
-    Row("jacobi2d_sweep", {"N": 4096}),
-    *_matrix("cumsum", (4096, 4096)),
+    _elements("dot"),
+    _elements("saxpy"),
+    _matrix("transpose", 4096, 4096, 256, 512),
+    Row("jacobi2d_sweep", {"N": 4096}, small={"N": 256}),
+    _matrix("cumsum", 4096, 4096, 16),
 )

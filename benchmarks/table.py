@@ -3,7 +3,8 @@
 Each peer is timed in turn with dojoir in a process of their own, on the same arrays (on huge pages, so that page
 faults do not decide), and its result is compared with dojoir's. The floor of a row is the time that its arrays take
 to be streamed once at the speeds measured in the same run, or its operations at the measured peak of fused
-multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster.
+multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster. Beside it stands how long the same
+code takes where its arrays stay in a cache: where that is near the time, it is the cores that limit the row.
 
     python benchmarks/table.py [--rows softmax matmul] [--threads 1 2] [--target llvm] [--json FILE] [--plot FILE]
     python benchmarks/table.py --json FILE --resume          # goes on with a run that was interrupted
@@ -24,6 +25,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
+from in_cache import moved, seconds_in_cache
 from libraries import PEERS
 from rows import PRODUCTS, ROWS, Row
 from table_page import write_page
@@ -51,17 +53,10 @@ def scheduled(row: Row, target: str) -> dojoir.Kernel:
 
 def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:
     """The least time of a row in seconds, what it is bound by, its operations and its bytes."""
-    kernel = row.load()
-    read = written = 0
-    for buffer in kernel.arguments:
-        size = buffer.dtype.itemsize
-        for dim in buffer.dims:
-            size *= dim.extent.evaluate({**row.sizes, **row.fixed})
-        read += size if buffer.role != "out" else 0
-        written += size if buffer.role != "in" else 0
+    read, written = moved(row, row.sizes)
     both = min(read, written)
     memory = 2 * both / at.copy / 1e9 + (read - both) / at.read / 1e9 + (written - both) / at.copy / 1e9
-    flops = dojoir.cost(kernel).flops(row.sizes)
+    flops = dojoir.cost(row.load()).flops(row.sizes)
     arithmetic = flops / at.fma_f32 / 1e9 if row.kernel in PRODUCTS else 0.0
     return max(memory, arithmetic), "memory" if memory >= arithmetic else "arithmetic", flops, read + written
 
@@ -130,7 +125,7 @@ def measured(
     """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`.
     Raises DojoError where dojoir itself fails."""
     pairs = Pairs(row, scheduled(row, target), threads, target, budget, time_limit)
-    least, bound, flops, moved = floor(row, at)
+    least, bound, flops, total = floor(row, at)
     missing = {peer: PEERS[peer].missing[row.kernel] for peer in peers if row.kernel in PEERS[peer].missing}
     for peer in peers:
         if peer not in missing:
@@ -146,8 +141,9 @@ def measured(
         )  # fmt: skip
         seconds = alone.seconds
     return Result(
-        row.title, threads, seconds, flops, moved, least, bound, row.limits,
+        row.title, threads, seconds, flops, total, least, bound, row.limits,
         pairs.times, pairs.ratios, pairs.failed, missing,
+        seconds_in_cache(row, pairs.kernel, target, threads, budget),
     )  # fmt: skip
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 GOOD, ENOUGH = 1.0, 0.85
 """Ratios to the fastest peer that rows are counted by."""
 
+NEAR = 0.9
+"""The share of its ceiling from which a row is near it."""
+
 
 @dataclass(frozen=True)
 class Ceiling:
@@ -34,8 +37,9 @@ class Ceiling:
 @dataclass(frozen=True)
 class Result:
     """One row on a number of threads. Times are medians in seconds, `ratios` how many times longer a peer takes in
-    the rounds that it shared with dojoir. `floor` is in seconds. `limits` says what limits the kernel, `failed` why
-    a peer has no time, `missing` why one has no such operation."""
+    the rounds that it shared with dojoir. `floor` is in seconds, and so is `in_cache`, what the cores need where
+    memory does not let them wait (None: not measured). `limits` says what limits the kernel, `failed` why a peer
+    has no time, `missing` why one has no such operation."""
 
     row: str
     threads: int
@@ -49,6 +53,7 @@ class Result:
     ratios: dict[str, float]
     failed: dict[str, str]
     missing: dict[str, str]
+    in_cache: float | None = None
 
     @property
     def best(self) -> str | None:
@@ -64,6 +69,14 @@ class Result:
     def share(self) -> float:
         """The share of the ceiling that dojoir reaches."""
         return self.floor / self.seconds
+
+    @property
+    def why(self) -> str:
+        """How near it is to its ceiling, and what keeps it from it."""
+        text = f"{self.share:.0%} of the {self.bound_by} ceiling"
+        if self.in_cache is not None:
+            text += f"; in a cache it takes {self.in_cache / self.seconds:.0%} of its time"
+        return f"{text}. {self.limits}"
 
 
 @dataclass
@@ -132,12 +145,15 @@ class Record:
 def table(results: Sequence[Result], peers: Sequence[str]) -> str:
     """The results as text, a line each after the heads. `–` stands for an operation that a peer does not have,
     `failed` for one that went wrong."""
-    head = f"{'':34}{'thr':>4}{'dojoir':>10}{'GB/s':>8}{'GF/s':>8}{'ceiling':>9}{'best peer':>15}{'ratio':>7}"
+    head = f"{'':34}{'thr':>4}{'dojoir':>10}{'GB/s':>8}{'GF/s':>8}{'ceiling':>9}{'in cache':>10}"
+    head += f"{'best peer':>15}{'ratio':>7}"
     lines = [head + "".join(f"{name:>15}" for name in peers)]
     for r in results:
         ratio = "" if r.ratio is None else f"{r.ratio:.2f}"
         line = f"{r.row:34}{r.threads:4}{r.seconds * 1e3:8.2f}ms{r.bytes / r.seconds / 1e9:8.1f}"
-        line += f"{r.flops / r.seconds / 1e9:8.1f}{r.share:6.0%} {r.bound_by[:2]}{r.best or '':>15}{ratio:>7}"
+        cached = "–" if r.in_cache is None else f"{r.in_cache * 1e3:.2f}ms"
+        line += f"{r.flops / r.seconds / 1e9:8.1f}{r.share:6.0%} {r.bound_by[:2]}{cached:>10}{r.best or '':>15}"
+        line += f"{ratio:>7}"
         for name in peers:
             cell = f"{r.peers[name] * 1e3:.2f}ms" if name in r.peers else "failed" if name in r.failed else "–"
             line += f"{cell:>15}"
@@ -146,8 +162,8 @@ def table(results: Sequence[Result], peers: Sequence[str]) -> str:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many rows are as fast as the fastest peer, for each number of threads, and which are not, with what
-    limits them."""
+    """How many rows are as fast as the fastest peer, for each number of threads, and which are not, or are not near
+    their ceiling, with what limits them."""
     lines = []
     for threads in sorted({r.threads for r in results}):
         here = [r for r in results if r.threads == threads]
@@ -163,9 +179,8 @@ def summary(results: Sequence[Result]) -> str:
             f"{threads} thread{'s' if threads > 1 else ''}: of {len(rated)} rows {good} at least {GOOD:.2f} of the "
             f"fastest peer ({good / len(rated):.0%}), {enough} at least {ENOUGH:.2f}; geometric mean {mean:.2f}"
         )
-        lines += [
-            f"  {ratio:.2f} {r.row}: {r.best}; {r.share:.0%} of the {r.bound_by} ceiling. {r.limits}"
-            for ratio, r in behind
-        ]
+        lines += [f"  {ratio:.2f} {r.row}: {r.best}; {r.why}" for ratio, r in behind]
+        short = [r for r in here if r.share < NEAR and r not in [r for _, r in behind]]
+        lines += [f"  ahead, but below {NEAR:.0%}: {r.row}: {r.why}" for r in short]
         lines += failed
     return "\n".join(lines)
