@@ -12,6 +12,10 @@ The caller writes the job, then the new word. A helper that reads a new generati
 low enough; the caller waits for just those, so a job never changes under a helper that reads it. Sleeping is
 the usual pair of flags: each side writes its own (`@word` or `@sleepers`, `@remaining` or `@waiting`), then
 reads the other's, sequentially consistent, so at least one of them sees that it must act.
+
+Where helpers are woken, they are kept off the core of the caller, if there are cores enough: the scheduler of a
+virtual machine takes a core at rest for one that another machine has, and wakes them where the caller runs, one
+after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 from functools import cache
 from string import Template
 
@@ -37,6 +42,9 @@ _NEEDED = (
     "sigfillset", "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_init",
     "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast",
 )  # fmt: skip
+
+
+_PLACING = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
 
 
 def available_threads() -> int:
@@ -76,13 +84,22 @@ def parallel_for(threads: int) -> int:
     return _sequential().addresses["dojo_parallel_for"]
 
 
-@cache
 def _has_pthreads() -> bool:
+    return _has(_NEEDED)
+
+
+def _can_place() -> bool:
+    return sys.platform == "linux" and _has(_PLACING)
+
+
+@cache
+def _has(functions: tuple[str, ...]) -> bool:
+    """Whether this process has some functions of C."""
     try:
         process = ctypes.CDLL(None)
     except (OSError, TypeError):  # a system where a process has no name for itself
         return False
-    return all(hasattr(process, name) for name in _NEEDED)
+    return all(hasattr(process, name) for name in functions)
 
 
 @cache
@@ -119,6 +136,8 @@ def _pool_text() -> str:
             declaration, call = "", ""
     return Template(_POOL).substitute(
         DECLARE_PAUSE=declaration,
+        PLACE=_PLACE if _can_place() else _NO_PLACE,
+        MAX_THREADS=MAX_THREADS,
         PAUSE=call,
         SPINS=SPINS,
         STACK_BYTES=STACK_BYTES,
@@ -147,6 +166,78 @@ define void @dojo_parallel_for(ptr %body, ptr %context, i64 %n) {
 }
 """
 
+_NO_PLACE = """
+define internal void @place() {
+  ret void
+}
+"""
+
+_PLACE = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
+declare i64 @llvm.ctpop.i64(i64)
+
+; Lets the helpers run on all cores that the caller may run on but the one where it does; on that one as well, if
+; there are more of them than others. A core is a bit in a set of 1024.
+define internal void @place() {
+entry:
+  %cores = alloca [16 x i64]
+  %core = call i32 @sched_getcpu()
+  %apart = load i32, ptr @apart
+  %moved = icmp ne i32 %core, %apart
+  %known = icmp ult i32 %core, 1024
+  %look = and i1 %moved, %known
+  br i1 %look, label %ask, label %end
+ask:
+  %failed = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
+  %ok = icmp eq i32 %failed, 0
+  br i1 %ok, label %leave, label %end
+leave:
+  %wide = zext i32 %core to i64
+  %at = lshr i64 %wide, 6
+  %bit = and i64 %wide, 63
+  %own = shl i64 1, %bit
+  %others.mask = xor i64 %own, -1
+  %place = getelementptr i64, ptr %cores, i64 %at
+  %all = load i64, ptr %place
+  %without = and i64 %all, %others.mask
+  store i64 %without, ptr %place
+  br label %count
+count:
+  %k = phi i64 [ 0, %leave ], [ %k.next, %count ]
+  %sum = phi i64 [ 0, %leave ], [ %sum.next, %count ]
+  %q = getelementptr i64, ptr %cores, i64 %k
+  %bits = load i64, ptr %q
+  %ones = call i64 @llvm.ctpop.i64(i64 %bits)
+  %sum.next = add i64 %sum, %ones
+  %k.next = add i64 %k, 1
+  %more.words = icmp ult i64 %k.next, 16
+  br i1 %more.words, label %count, label %counted
+counted:
+  %started = load i64, ptr @started
+  %enough = icmp uge i64 %sum.next, %started
+  br i1 %enough, label %set, label %share
+share:
+  store i64 %all, ptr %place
+  br label %set
+set:
+  store i32 %core, ptr @apart
+  %some = icmp sgt i64 %started, 0
+  br i1 %some, label %helper, label %end
+helper:
+  %h = phi i64 [ 0, %set ], [ %h.next, %helper ]
+  %slot = getelementptr i64, ptr @handles, i64 %h
+  %handle = load i64, ptr %slot
+  %r = call i32 @pthread_setaffinity_np(i64 %handle, i64 128, ptr %cores)
+  %h.next = add i64 %h, 1
+  %more = icmp slt i64 %h.next, %started
+  br i1 %more, label %helper, label %end
+end:
+  ret void
+}
+"""
+
 _POOL = """
 ; The job: written by the caller before @word, read by the helpers that take part.
 @word = internal global i64 0, align 128        ; generation << 16 | helpers that take part
@@ -158,6 +249,8 @@ _POOL = """
 @sleepers = internal global i64 0, align 128    ; helpers in or about to enter their wait
 @waiting = internal global i64 0                ; 1 while the caller is in or about to enter its wait
 @started = internal global i64 0                ; helpers that exist, numbered from 1
+@handles = internal global [$MAX_THREADS x i64] zeroinitializer  ; their threads
+@apart = internal global i32 -1                 ; the core that they are kept off; -1: they are not placed yet
 @mutex = internal global [128 x i8] zeroinitializer, align 128
 @wake = internal global [128 x i8] zeroinitializer, align 128
 @done = internal global [128 x i8] zeroinitializer, align 128
@@ -177,7 +270,7 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i64 @llvm.smin.i64(i64, i64)
 $DECLARE_PAUSE
-
+$PLACE
 ; Before the first loop, and in the child of a fork, where no helper lives on.
 define void @dojo_pool_reset() {
   %a = call i32 @pthread_mutex_init(ptr @mutex, ptr null)
@@ -187,6 +280,7 @@ define void @dojo_pool_reset() {
   store i64 0, ptr @sleepers
   store i64 0, ptr @waiting
   store i64 0, ptr @started
+  store i32 -1, ptr @apart
   store atomic i64 0, ptr @busy seq_cst, align 8
   ret void
 }
@@ -303,7 +397,10 @@ start:
 detach:
   %handle = load i64, ptr %thread
   %e = call i32 @pthread_detach(i64 %handle)
+  %slot = getelementptr i64, ptr @handles, i64 %count
+  store i64 %handle, ptr %slot
   store i64 %number, ptr @started
+  store i32 -1, ptr @apart
   %more = icmp slt i64 %number, %wanted
   br i1 %more, label %start, label %restore
 restore:
@@ -336,6 +433,16 @@ alone:
 share:
   %helpers = call i64 @ensure(i64 %wanted)
   %parts = add i64 %helpers, 1
+  %apart = load i32, ptr @apart
+  %new = icmp slt i32 %apart, 0
+  %dozing = load atomic i64, ptr @sleepers seq_cst, align 8
+  %some.doze = icmp sgt i64 %dozing, 0
+  %to.place = or i1 %new, %some.doze
+  br i1 %to.place, label %place, label %post
+place:
+  call void @place()
+  br label %post
+post:
   store ptr %body, ptr @body
   store ptr %context, ptr @context
   store i64 %n, ptr @n

@@ -241,6 +241,45 @@ assert chunks(3, 10) == expected
     assert done.returncode == 0
 
 
+PLACED = """
+import ctypes
+import os
+import sys
+import threading
+import time
+sys.path.insert(0, {tests!r})
+from test_runtime_engine import BODY, PARALLEL_FOR
+from dojoir.runtime import pool
+
+core, all_cores = ctypes.CDLL(None).sched_getcpu, os.sched_getaffinity(0)
+me, where = threading.get_ident(), []
+
+def body(_, lo, hi):
+    if threading.get_ident() != me:
+        where.append(os.sched_getaffinity(0))
+
+body = BODY(body)
+for _ in range(50):
+    time.sleep(0.01)  # the helpers sleep
+    where.clear()
+    before = core()
+    PARALLEL_FOR(pool.parallel_for({threads}))(body, None, 1000)
+    if before == core():
+        print(*sorted(before in cores for cores in where), all(cores <= all_cores for cores in where))
+        break
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux" or pool.available_threads() < 2, reason="needs cores to choose from")
+@pytest.mark.parametrize("more", [False, True])
+def test_helpers_that_wake_are_kept_off_the_core_of_the_caller(more: bool) -> None:
+    """Unless there are more of them than other cores."""
+    threads = len(os.sched_getaffinity(0)) + 1 if more else 2
+    program = PLACED.format(tests=str(Path(__file__).parent), threads=threads)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == [*[str(more)] * (threads - 1), "True"], done.stderr
+
+
 def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DOJOIR_THREADS", raising=False)
     assert pool.available_threads() >= 1
