@@ -11,7 +11,7 @@ from dojoir.affine import Affine
 from dojoir.codegen.arith import along
 from dojoir.codegen.layout import Layout
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir import Access, Buffer, Kernel, Path, Scope, Site, expr_accesses
+from dojoir.ir import Access, Buffer, Kernel, Path, Scope, Site
 
 STACK_BYTES = 256 * 1024
 """What one temporary on the stack (or in reg) may take, and all of a kernel together: more go to the heap."""
@@ -98,7 +98,7 @@ def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
 
 
 def _accesses(site: Site) -> Iterator[tuple[Access, bool]]:
-    for access in expr_accesses(site.statement.term):
+    for access in site.statement.term_reads:
         yield access, False
     for access in site.statement.target.accesses():
         yield access, access is site.statement.target

@@ -28,7 +28,7 @@ from dojoir.codegen.lower_instruction import instruct, instruction_of
 from dojoir.codegen.lower_kept import finish, identity, keep
 from dojoir.codegen.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.dtypes import DType
-from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement, expr_accesses
+from dojoir.ir import Extent, Guard, Node, Path, Scope, Statement
 from dojoir.typecheck import Load, TypedStatement
 
 MOST_COPIES = 4096
@@ -342,12 +342,12 @@ def _begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
                 isinstance(node, Statement)
                 and node.op == "="
                 and node.target.buffer == name
-                and not any(access.buffer == name for access in expr_accesses(node.value))
+                and not any(access.buffer == name for access in node.reads)
             )
     return False
 
 
 def _mentions(name: str, node: Node) -> bool:
     if isinstance(node, Statement):
-        return node.target.buffer == name or any(a.buffer == name for a in expr_accesses(node.value))
+        return node.target.buffer == name or any(a.buffer == name for a in node.reads)
     return any(_mentions(name, child) for child in node.body)

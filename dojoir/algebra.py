@@ -15,7 +15,6 @@ from dojoir import rules
 from dojoir.affine import Affine
 from dojoir.dtypes import DType
 from dojoir.errors import ArgumentError, KernelError
-from dojoir.instances import accesses
 from dojoir.ir import (
     Access,
     Buffer,
@@ -190,7 +189,7 @@ def _uses(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
     depth, first = len(use.path) - 1, use.path[-1]
     for site in before.sites:
         inside = site.path[:depth] == use.path[:-1] and first <= site.path[depth] < first + len(rule.left.body)
-        for access in accesses(site.statement) if not inside else ():
+        for access in site.statement.accesses if not inside else ():
             if access.buffer in scratch:
                 return "used-outside", f"`{access.buffer}` is used at {format_path(site.path)} as well"
     return None

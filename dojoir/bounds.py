@@ -8,7 +8,7 @@ from dojoir.affine import Affine
 from dojoir.cures import divisibility, least, mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic
-from dojoir.ir import Access, Condition, Dim, Kernel, Site, expr_accesses
+from dojoir.ir import Access, Condition, Dim, Kernel, Site
 from dojoir.printer import format_condition
 from dojoir.sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.witness import accuse, example, occasion, party, spelling
@@ -24,7 +24,7 @@ def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> Diagnostic | None:
         if number in sets.inside:
             continue
         site = kernel.sites[number]
-        for access in (*expr_accesses(site.statement.value), site.statement.target):
+        for access in (*site.statement.reads, site.statement.target):
             dims = [d for d in _affine_dims(access) if not _is_inside(kernel, site, access, d)]
             if dims and not sets.map(_outside(sets, number, access, dims)).is_empty():
                 return _refuse(kernel, number, access, dims)

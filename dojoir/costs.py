@@ -26,7 +26,7 @@ from dojoir.affine import Affine
 from dojoir.amounts import Amount, Least, count, product, total
 from dojoir.counting import Counter, system, systems_of
 from dojoir.formulas import formula_text
-from dojoir.ir import Buffer, Condition, Kernel, Scope, Site, expr_accesses
+from dojoir.ir import Buffer, Condition, Kernel, Scope, Site
 from dojoir.operations import ACCUMULATIONS, OPERATIONS, Class
 from dojoir.sets import Read, sets_of
 from dojoir.sizes import solve
@@ -174,9 +174,8 @@ def cost(kernel: Kernel) -> Cost:
                 floats.setdefault(name, []).append((times, often))
             else:
                 (integer if kind == "integer" else other).append((times, often))
-        accesses = [site.statement.target, *expr_accesses(site.statement.value)]
-        if site.statement.op in ACCUMULATIONS:
-            accesses.append(site.statement.target)
+        own = [site.statement.target] if site.statement.op in ACCUMULATIONS else []
+        accesses = [*site.statement.accesses, *own]
         accessed.append((sum(buffers[a.buffer].dtype.itemsize for a in accesses), often))
     read = [(b.dtype.itemsize, runs.read(b)) for b in kernel.buffers if b.role in {"in", "inout"} and _in_memory(b)]
     written = [(b.dtype.itemsize, runs.written(b)) for b in kernel.buffers if b.role in {"out", "inout"}]
@@ -240,7 +239,7 @@ class _Runs:
         gathered: list[str] = []
         instances: list[tuple[int, Amount]] = []
         for k, site in enumerate(self._kernel.sites):
-            for n, access in enumerate(expr_accesses(site.statement.value)):
+            for n, access in enumerate(site.statement.reads):
                 if access.buffer == buffer.name:
                     read = Read(k, n, access)
                     (gathered if read.gathers else plain).append(self._sets.read_text(read, storage=False))

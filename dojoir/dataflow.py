@@ -30,7 +30,6 @@ from dojoir.instances import (
     InstanceMap,
     Origin,
     Substitution,
-    accesses,
     identity,
     same_elements,
 )
@@ -388,7 +387,7 @@ def _well_formed(before: Kernel, after: Kernel, instances: InstanceMap, outputs:
         or not same_elements(before.sites[origin.site].statement, origin, site.statement)
         or any(
             extents.get(access.buffer) != tuple(d.extent for d in after.buffer(access.buffer).dims)
-            for access in accesses(site.statement)
+            for access in site.statement.accesses
         )
     ]
     error = prove_dimensions(after) if before.buffers != after.buffers else None

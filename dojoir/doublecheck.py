@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from dojoir.affine import Affine, FloorDiv, Mod
-from dojoir.ir import Access, Guard, Site, Statement, expr_accesses
+from dojoir.ir import Access, Guard, Site, Statement
 from dojoir.limits import StepLimitReached
 
 
@@ -117,7 +117,7 @@ def _affines(site: Site) -> list[Affine]:
         else:
             found += node.extent.bounds
     statement: Statement = site.statement
-    for access in (statement.target, *expr_accesses(statement.value)):
+    for access in statement.accesses:
         found += [index for index in access.indices if not isinstance(index, Access)]
     return found
 

@@ -16,7 +16,6 @@ import islpy as isl
 from dojoir.conflicts import agreement, conflicts, never_meet
 from dojoir.errors import Party
 from dojoir.flow import flow_of
-from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Scope
 from dojoir.sampled import runs_at
 from dojoir.sets import KernelSets, iterators, sets_of
@@ -66,8 +65,8 @@ class Conflict:
         if read is not None:
             return read, wrote
         target = kernel.sites[right.site].statement.target
-        for mine in accesses(kernel.sites[right.site].statement):
-            for its in accesses(kernel.sites[left.site].statement):
+        for mine in kernel.sites[right.site].statement.accesses:
+            for its in kernel.sites[left.site].statement.accesses:
                 element = self._element(kernel, mine, right)
                 if (mine is target or its is wrote) and element and element == self._element(kernel, its, left):
                     return mine, its

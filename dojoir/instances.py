@@ -10,7 +10,7 @@ import islpy as isl
 
 from dojoir.affine import Affine
 from dojoir.hashing import hash_once
-from dojoir.ir import Access, Kernel, Replace, Statement, expr_accesses, substitute, substitute_iterators
+from dojoir.ir import Kernel, Replace, Statement, substitute, substitute_iterators
 from dojoir.match import RuleUse
 from dojoir.sets import isl_affine, iterators, sets_of
 
@@ -105,9 +105,4 @@ def same_elements(old: Statement, origin: Origin, new: Statement) -> bool:
     """Whether a new statement touches, by its text, the elements that the old one does."""
     moved = substitute(old, origin.replace)
     assert isinstance(moved, Statement)
-    return list(accesses(moved)) == list(accesses(new))
-
-
-def accesses(statement: Statement) -> list[Access]:
-    """All accesses of a statement: its target, then its reads."""
-    return [statement.target, *expr_accesses(statement.value)]
+    return moved.accesses == new.accesses

@@ -179,9 +179,24 @@ class Statement:
         return False
 
     @cached_property
+    def reads(self) -> tuple[Access, ...]:
+        """Every access that the value reads, in order of evaluation."""
+        return tuple(expr_accesses(self.value))
+
+    @cached_property
+    def term_reads(self) -> tuple[Access, ...]:
+        """Every access that `term` reads, in order of evaluation."""
+        return tuple(expr_accesses(self.term)) if self.fused else self.reads
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """All accesses: the target, then what the value reads."""
+        return (self.target, *self.reads)
+
+    @cached_property
     def read(self) -> frozenset[str]:
         """The buffers that the value reads."""
-        return frozenset(access.buffer for access in expr_accesses(self.value))
+        return frozenset(access.buffer for access in self.reads)
 
     @cached_property
     def affine_parts(self) -> tuple[Affine, ...]:
@@ -702,7 +717,7 @@ def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access that some nodes make, in the order of the text."""
     for node in nodes:
         if isinstance(node, Statement):
-            yield from expr_accesses(node.value)
+            yield from node.reads
             yield from node.target.accesses()
         else:
             yield from accesses_in(node.body)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dojoir.affine import Affine
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change
-from dojoir.instances import InstanceMap, accesses, identity
+from dojoir.instances import InstanceMap, identity
 from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement
 from dojoir.neutral import neutral
 from dojoir.rename import map_accesses
@@ -68,6 +68,6 @@ def _adds_alone(after: Kernel, change: Change, copy: str, target: Access, op: st
         if adds and (statement.accumulation != op or not sets.may_swap(number)):
             return False
         read = {r.access.buffer for r in sets.reads[number]}
-        if copy in read or any(access.buffer == target.buffer for access in accesses(statement)):
+        if copy in read or any(access.buffer == target.buffer for access in statement.accesses):
             return False
     return sets.may_swap(end) and prove_bounds(after, [end]) is None

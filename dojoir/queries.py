@@ -15,7 +15,6 @@ from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property
 
 from dojoir.errors import Diagnostic, Note, QueryError, did_you_mean
-from dojoir.instances import accesses
 from dojoir.ir import MARKS, Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.locate import place
 from dojoir.printer import format_extent, lines
@@ -85,7 +84,7 @@ class Here:
         """The buffers that the statements of the node write, accumulate into, read or use, in order."""
         found: dict[str, None] = {}
         for statement in self.statements:
-            target, *reads = (access.buffer for access in accesses(statement))
+            target, *reads = (access.buffer for access in statement.accesses)
             if verb in {"writes", "uses"} or (verb == "accumulates" and statement.accumulation is not None):
                 found[target] = None
             if verb in {"reads", "uses"}:

@@ -7,7 +7,7 @@ import islpy as isl
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change, change_of
 from dojoir.flow import flow_of
-from dojoir.instances import InstanceMap, accesses, same_statement, stand_for
+from dojoir.instances import InstanceMap, same_statement, stand_for
 from dojoir.ir import Kernel
 from dojoir.sampled import leaves_its_domain, loses_its_value, reads_first, runs_otherwise
 from dojoir.sets import KernelSets, iterators, sets_of
@@ -58,7 +58,7 @@ def is_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 def _breaks_a_value(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
     old, new = sets_of(before), sets_of(after)
     written = {before.sites[k].statement.target.buffer for k in change.were}
-    read = {a.buffer for k in change.were for a in accesses(before.sites[k].statement)[1:]}
+    read = {a.buffer for k in change.were for a in before.sites[k].statement.reads}
     stands_for = stand_for(after, instances, change.are)
     if not stands_for.is_injective():  # a value may come from any of the instances that stand for one
         return False

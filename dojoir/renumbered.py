@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dojoir.affine import Affine
 from dojoir.bounds import prove_bounds
 from dojoir.elimination import is_nonnegative, without_divisions
-from dojoir.instances import InstanceMap, accesses, identity
+from dojoir.instances import InstanceMap, identity
 from dojoir.ir import Access, Buffer, Condition, Dim, Kernel, Node, Scope
 from dojoir.rename import map_accesses
 from dojoir.sets import KernelSets, sets_of
@@ -37,7 +37,7 @@ def is_renumbered(before: Kernel, after: Kernel, instances: InstanceMap) -> bool
     factor = new.dims[dim + 1].extent.offset
     users = []
     for number, (was, now) in enumerate(zip(before.sites, after.sites, strict=True)):
-        touched, touches = accesses(was.statement), accesses(now.statement)
+        touched, touches = was.statement.accesses, now.statement.accesses
         mine = [pair for pair in zip(touched, touches, strict=False) if pair[0].buffer == old.name]
         if len(touched) != len(touches) or not all(
             _is_same_element(*pair, dim, factor, now.scopes) for pair in mine

@@ -25,7 +25,7 @@ from dojoir.affine import Affine, Iter
 from dojoir.alike import alike
 from dojoir.change import Change
 from dojoir.conflicts import agreement, conflicts, never_meet
-from dojoir.instances import InstanceMap, Origin, accesses
+from dojoir.instances import InstanceMap, Origin
 from dojoir.ir import (
     Guard,
     Kernel,
@@ -76,9 +76,7 @@ def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]
     """The old scopes inside of the change, by depth, no value of a temporary crosses the iterations of which: all
     its users share them, and each reads what was written in the same iteration."""
     users = [
-        k
-        for k, site in enumerate(kernel.sites)
-        if any(access.buffer == name for access in accesses(site.statement))
+        k for k, site in enumerate(kernel.sites) if any(access.buffer == name for access in site.statement.accesses)
     ]
     inside = all(k in change.were for k in users) and kernel.buffer(name).role == "tmp"
     if not inside or not comes_and_goes(kernel, kernel.buffer(name)):

@@ -31,7 +31,6 @@ from dojoir.ir import (
     Scope,
     Site,
     Statement,
-    expr_accesses,
     holds,
 )
 
@@ -287,7 +286,7 @@ class KernelSets:
     def reads(self) -> tuple[tuple[Read, ...], ...]:
         """The reads of each statement: those of its value in order of evaluation."""
         return tuple(
-            tuple(Read(k, n, access) for n, access in enumerate(expr_accesses(site.statement.term)))
+            tuple(Read(k, n, access) for n, access in enumerate(site.statement.term_reads))
             for k, site in enumerate(self.kernel.sites)
         )
 

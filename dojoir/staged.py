@@ -24,8 +24,8 @@ from dojoir.affine import Affine
 from dojoir.bounds import prove_bounds
 from dojoir.change import Change
 from dojoir.elimination import is_nonnegative
-from dojoir.instances import InstanceMap, Origin, accesses, identity
-from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement, expr_accesses
+from dojoir.instances import InstanceMap, Origin, identity
+from dojoir.ir import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement
 from dojoir.memo import ObjectMemo
 from dojoir.refilled import reads_no_more
 from dojoir.rename import map_accesses
@@ -120,10 +120,10 @@ def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, draine
         indices = (base + i for base, i in zip(bases, access.indices, strict=True) if isinstance(i, Affine))
         return Access(name, tuple(indices))
 
-    touched = {access for k in change.are for access in accesses(after.sites[k].statement)}
+    touched = {access for k in change.are for access in after.sites[k].statement.accesses}
     gathered = any(a.buffer == copy.name and any(isinstance(i, Access) for i in a.indices) for a in touched)
     mine = change.are[filled : len(change.are) - drained]
-    shared = any(a.buffer == name for k in mine for a in accesses(after.sites[k].statement))
+    shared = any(a.buffer == name for k in mine for a in after.sites[k].statement.accesses)
     if gathered or shared or map_accesses(node, original) != change.old[0]:
         return None
     return _Staging(copy, before.buffer(name), bases, extents, filled, drained)
@@ -174,7 +174,7 @@ def _stays_inside(after: Kernel, change: Change, found: _Staging) -> bool:
         _in_box(sets, k, access, found)
         for k in change.are
         if k not in copies
-        for access in accesses(after.sites[k].statement)
+        for access in after.sites[k].statement.accesses
         if access.buffer == found.copy.name
     )
 
@@ -213,7 +213,7 @@ def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:
         guarded = any(isinstance(node, Guard) for node in site.ancestors[len(change.around) :])
         if guarded or not single or not all(is_nonnegative(extent - 1, around) for extent in extents.values()):
             continue
-        reads = [a for a in expr_accesses(site.statement.term) if a.buffer == found.copy.name]
+        reads = [a for a in site.statement.term_reads if a.buffer == found.copy.name]
         if site.statement.target.buffer == found.copy.name:
             reads.append(site.statement.target)
         if any(_spans(read, found.extents, extents, around) for read in reads):

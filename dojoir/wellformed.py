@@ -16,7 +16,7 @@ from dojoir.cures import mending_fact, nonnegative, with_cure
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.independence import find_conflict
-from dojoir.ir import Access, Buffer, Kernel, Scope, Site, expr_accesses
+from dojoir.ir import Access, Buffer, Kernel, Scope, Site
 from dojoir.limits import StepLimitReached, limited
 from dojoir.locate import place
 from dojoir.marks import mark_error
@@ -108,7 +108,7 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
 def _misplaced_access(kernel: Kernel, site: Site, declared: Set[str]) -> tuple[str, str, Access] | None:
     """The parser refuses these; a program can build them."""
     target = site.statement.target
-    reads = tuple(expr_accesses(site.statement.value))
+    reads = site.statement.reads
     for access in (target, *reads):
         if access.buffer not in declared:
             return "unknown-buffer", f"kernel {kernel.name} has no buffer '{access.buffer}'", access

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from dojoir.errors import Diagnostic, Note, Party
-from dojoir.ir import Access, Kernel, Path, Scope, expr_accesses, format_path
+from dojoir.ir import Access, Kernel, Path, Scope, format_path
 from dojoir.locate import place
 from dojoir.printer import Name, format_access, format_statement
 
@@ -128,7 +128,7 @@ def read_by(point: Point, kernel: Kernel) -> Access | None:
     if point.name.startswith("t"):
         return statement.target
     ordinal = point.name.partition("r")[2]
-    return list(expr_accesses(statement.value))[int(ordinal)] if ordinal.isdigit() else None
+    return statement.reads[int(ordinal)] if ordinal.isdigit() else None
 
 
 def party(point: Point, kernel: Kernel, does: str, access: Access | None = None) -> Party:

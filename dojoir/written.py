@@ -18,7 +18,7 @@ from dojoir.doublecheck import Accesses, compute_flow
 from dojoir.elimination import is_nonnegative
 from dojoir.errors import Diagnostic, Note
 from dojoir.flow import Users
-from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Site, expr_accesses
+from dojoir.ir import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Site
 from dojoir.locate import place
 from dojoir.memo import Memo
 from dojoir.printer import format_access
@@ -210,7 +210,7 @@ def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
         kernel
     )  # it may be that of an equal kernel with another source: accesses are taken from this one
     for number, site in enumerate(kernel.sites):
-        for ordinal, access in enumerate(expr_accesses(site.statement.term)):
+        for ordinal, access in enumerate(site.statement.term_reads):
             if access.buffer == buffer.name:
                 yield _Use(sets, number, access, site, Read(number, ordinal, access))
         target = site.statement.target

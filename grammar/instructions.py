@@ -24,7 +24,7 @@ from pathlib import Path
 from dojoir.affine import Affine
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
 from dojoir.instruction import Instruction, LlvmCall, operands_in
-from dojoir.ir import Access, Kernel, Node, Scope, Statement, expr_accesses
+from dojoir.ir import Access, Kernel, Node, Scope, Statement
 
 VARIABLE = "DOJOIR_INSTRUCTIONS"
 """The environment variable with the directories of a user's own instructions, as in PATH."""
@@ -54,11 +54,17 @@ def find_instruction(name: str) -> Instruction:
 def load_instruction(path: str | os.PathLike[str]) -> Instruction:
     """The instruction in a file. Raises ArgumentError if it cannot be read, and as `read_instruction`."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        status = os.stat(path)
+        return _in_file(os.fspath(path), status.st_mtime_ns, status.st_size)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ArgumentError(f"cannot read '{path}': {reason}; check the path", "unreadable-file") from None
-    instruction = read_instruction(text, os.fspath(path))
+
+
+@lru_cache(maxsize=512)
+def _in_file(path: str, modified: int, size: int) -> Instruction:
+    """The same, of a file that has not changed since."""
+    instruction = read_instruction(Path(path).read_text(encoding="utf-8"), path)
     if instruction.name != Path(path).stem:
         message = f"the kernel in '{path}' is called {instruction.name}: an instruction has the name of its file"
         raise ArgumentError(message, "misnamed-instruction")
@@ -176,7 +182,7 @@ def _body_error(body: Kernel) -> str | None:
 def _node_error(node: Node) -> str | None:
     match node:
         case Statement():
-            gathers = any(isinstance(i, Access) for a in expr_accesses(node.value) for i in a.indices)
+            gathers = any(isinstance(i, Access) for a in node.reads for i in a.indices)
             return "an instruction does not gather" if gathers else None
         case Scope(extent, body, marks, hints=hints):
             if extent.constant is None or extent.constant < 1:
@@ -194,7 +200,7 @@ def _cover_error(body: Kernel) -> str | None:
         runs: list[tuple[int, ...]] = [()]
         for scope in site.scopes:
             runs = [(*run, i) for run in runs for i in range(scope.extent.constant or 0)]
-        for access in (*expr_accesses(site.statement.value), site.statement.target):
+        for access in (*site.statement.reads, site.statement.target):
             indices = [index for index in access.indices if isinstance(index, Affine)]
             touched[access.buffer] |= {tuple(index.evaluate({}, run) for index in indices) for run in runs}
     for buffer in body.buffers:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from dojoir.instances import accesses
 from dojoir.ir import Access, Path, Scope, Statement, format_path
 from dojoir.passes.combinators import make, tried
 from dojoir.passes.move import fresh_name
@@ -60,7 +59,7 @@ def block_products(
 
 def _operands(product: Product) -> tuple[Operand, Operand] | None:
     """The operand that goes along the rows of the product, and the one that goes along its columns."""
-    _, *reads = accesses(product.site.statement)
+    _, *reads = product.site.statement.accesses
     inner = len(product.site.scopes) - 1
     left = [a for a in reads if depends(a, inner - 2) and not depends(a, inner - 1)]
     right = [a for a in reads if a.buffer == product.panel]

@@ -11,7 +11,7 @@ from dojoir.attributes import stream_error
 from dojoir.dataflow import identity
 from dojoir.fitting import hint_error, moves_along
 from dojoir.hints import Prefetch as Hint
-from dojoir.ir import Kernel, Path, Scope, accesses_in, expr_accesses
+from dojoir.ir import Kernel, Path, Scope, accesses_in
 from dojoir.passes.move import BufferName, Move, Place, Refusal, Rewrite, place_of, scope_at, scopes
 
 LINES_AHEAD = (8, 32)
@@ -178,7 +178,7 @@ class Stream(Move):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        read = {access.buffer for site in kernel.sites for access in expr_accesses(site.statement.value)}
+        read = {access.buffer for site in kernel.sites for access in site.statement.reads}
         for buffer in kernel.buffers:
             if buffer.role in {"out", "inout"} and buffer.dims and not buffer.stream and buffer.name not in read:
                 yield cls(BufferName(buffer.name))

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dojoir.affine import Affine
-from dojoir.instances import accesses
-from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, expr_accesses, format_path
+from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.machine import Machine
 from dojoir.marks import constant_bound
 from dojoir.passes.combinators import make, tried
@@ -47,7 +46,7 @@ def convolutions(kernel: Kernel) -> Iterator[Convolution]:
 
 
 def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
-    target, *reads = accesses(site.statement)
+    target, *reads = site.statement.accesses
     if site.statement.accumulation != "+=" or any(scope.marks for scope in site.scopes):
         return None
     kept = [d for d in range(len(site.scopes)) if depends(target, d)]
@@ -184,7 +183,7 @@ def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
     make(trace, f"stage({convolution.channels[0]}, {convolution.filters}, {name}, in)")
     make(trace, f"split_dim({name}, {convolution.channel_dim}, {channels})")
     inner = convolution.channel_dim + 1
-    reads = (access for site in trace.kernel.sites for access in expr_accesses(site.statement.value))
+    reads = (access for site in trace.kernel.sites for access in site.statement.reads)
     read = next(access for access in reads if access.buffer == name)
     depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
     order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)

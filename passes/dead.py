@@ -9,7 +9,6 @@ from typing import ClassVar
 from dojoir.dataflow import InstanceMap, identity
 from dojoir.errors import DojoError
 from dojoir.grammar import parse
-from dojoir.instances import accesses
 from dojoir.ir import Buffer, Guard, Kernel, Node, Path, Scope, Statement, parse_path
 from dojoir.passes.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.storage import temporary
@@ -49,7 +48,7 @@ class DeleteTemporary(Move):
         buffer = temporary(kernel, self.buffer)
         for site in kernel.sites:
             reader = site.statement
-            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in accesses(reader)):
+            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in reader.accesses):
                 text = format_statement(reader, spelling(kernel, site.scopes))
                 raise Refusal("still-read", f"`{buffer.name}` is read by `{text}`", site.path)
         kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]

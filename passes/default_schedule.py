@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.affine import Affine
-from dojoir.instances import accesses
 from dojoir.ir import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.machine import Machine, machine_named
 from dojoir.marks import constant_bound
@@ -149,7 +148,7 @@ def _transpose(trace: Trace, path: Path, machine: Machine) -> None:
     vector, which is one line of a cache: what a square reads is copied as it lies in memory, and the result is
     written so. Raises IllegalMove where a move of it is refused."""
     kernel, depth = trace.kernel, trace.kernel.depth_of(path)
-    found = [access for site in sites_in(kernel, path) for access in accesses(site.statement)]
+    found = [access for site in sites_in(kernel, path) for access in site.statement.accesses]
     size = max(kernel.buffer(access.buffer).dtype.itemsize for access in found)
     side = max(machine.vector_bytes // size, 1)
     place = format_path(path)
@@ -210,7 +209,7 @@ def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
     """Runs a scope with scopes inside it in lanes: two vectors of its widest type."""
     kernel = trace.kernel
     widest = max(
-        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in accesses(site.statement)
+        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in site.statement.accesses
     )
     _split_in_lanes(trace, path, 2 * machine.vector_bytes // widest)
 

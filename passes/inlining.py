@@ -123,7 +123,7 @@ class Inline(Move):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for site in kernel.sites:
-            names = dict.fromkeys(a.buffer for a in expr_accesses(site.statement.value))
+            names = dict.fromkeys(a.buffer for a in site.statement.reads)
             for name in names:
                 if kernel.buffer(name).role == "tmp":
                     yield cls(Place(format_path(site.path)), BufferName(name))

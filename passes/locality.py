@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from dojoir.errors import ArgumentError
 from dojoir.hashing import hash_once
-from dojoir.instances import accesses
 from dojoir.ir import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Scope, Size, Statement
 from dojoir.memo import Memo
 from dojoir.passes.move import Move, scope_at
@@ -134,7 +133,7 @@ def _uses(nodes: tuple[Node, ...]) -> Counter[str]:
         found = Counter()
         for node in nodes:
             if isinstance(node, Statement):
-                found.update({access.buffer for access in accesses(node)})
+                found.update({access.buffer for access in node.accesses})
             else:
                 found.update(_uses(node.body))
         _counted.put(nodes, found)

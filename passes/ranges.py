@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from dojoir.affine import Affine, Iter, Mod, SizeVar
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.instances import accesses
 from dojoir.ir import Condition, Extent, Guard, Kernel, Scope, format_path, substitute, substitute_iterators
 from dojoir.passes.indices import map_indices, without_divisions
 from dojoir.passes.move import (
@@ -280,7 +279,7 @@ class Uncollapse(Undoing):
                     atom.divisor
                     for site in kernel.sites
                     if site.path[: len(path)] == path
-                    for access in accesses(site.statement)
+                    for access in site.statement.accesses
                     for index in access.indices
                     if isinstance(index, Affine)
                     for atom, _ in index.terms

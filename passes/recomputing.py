@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from dojoir.affine import Affine, Iter, SizeVar
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.instances import accesses
 from dojoir.ir import (
     Access,
     Buffer,
@@ -23,7 +22,6 @@ from dojoir.ir import (
     Scope,
     Site,
     Statement,
-    expr_accesses,
     substitute,
 )
 from dojoir.passes.inlining import temporary_element
@@ -114,9 +112,7 @@ class Recompute(Move):
         for site in kernel.sites:
             writers.setdefault(site.statement.target.buffer, []).append(site.path)
         for path, _ in scopes(kernel):
-            reads = {
-                a.buffer for s in kernel.sites if s.path[: len(path)] == path for a in accesses(s.statement)[1:]
-            }
+            reads = {a.buffer for s in kernel.sites if s.path[: len(path)] == path for a in s.statement.reads}
             for buffer in kernel.buffers:
                 if buffer.role != "tmp" or buffer.name not in reads or not buffer.dims:
                     continue
@@ -203,7 +199,7 @@ def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
     """Raises Refusal where the part is not plain, or the node writes to the buffer too."""
     depth = kernel.depth_of(path)
     inside = [site for site in kernel.sites if site.path[: len(path)] == path]
-    found = [a for site in inside for a in expr_accesses(site.statement.value) if a.buffer == buffer.name]
+    found = [a for site in inside for a in site.statement.reads if a.buffer == buffer.name]
     if not found:
         raise Refusal("not-read", f"`{buffer.name}` is not read there", path)
     writer = next((site for site in inside if site.statement.target.buffer == buffer.name), None)

@@ -20,7 +20,6 @@ from dojoir.ir import (
     Scope,
     Site,
     Statement,
-    expr_accesses,
     format_path,
 )
 from dojoir.neutral import neutral
@@ -218,7 +217,7 @@ def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
     found: set[tuple[Access, str]] = set()
     for site in sites:
         statement = site.statement
-        if any(access.buffer == name for access in expr_accesses(statement.term)):
+        if any(access.buffer == name for access in statement.term_reads):
             raise Refusal("read-inside", f"`{name}` is read inside the scope", site.path)
         if statement.target.buffer == name:
             if statement.accumulation is None:

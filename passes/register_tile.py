@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Scope, Site, Statement, format_path
 from dojoir.machine import Machine
 from dojoir.marks import constant_bound
@@ -46,7 +45,7 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
         return None
     row, column, inner = depth - 3, depth - 2, depth - 1
     i, j, k = site.scopes[row:]
-    target, *reads = accesses(site.statement)
+    target, *reads = site.statement.accesses
     plain = len(i.body) == 1 and sum(isinstance(node, Scope) for node in j.body) == 1 and len(k.body) == 1
     square = not any(d >= row for scope in (i, j, k) for bound in scope.extent.bounds for d in bound.iterators)
     unmarked = not any(scope.marks for scope in site.scopes)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dojoir.dataflow import identity
-from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Node
 from dojoir.passes.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.storage import temporary
@@ -146,7 +145,7 @@ class UnshareBuffer(Move):
                 continue
             number, starts = 0, []
             for site in kernel.sites:
-                own = [a.buffer for a in accesses(site.statement)].count(buffer.name)
+                own = [a.buffer for a in site.statement.accesses].count(buffer.name)
                 if number and site.statement.target.buffer == buffer.name and not site.statement.accumulation:
                     starts.append((number, own - 1))
                 number += own

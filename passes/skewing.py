@@ -14,7 +14,6 @@ from dojoir.ir import (
     Kernel,
     Path,
     Scope,
-    expr_accesses,
     substitute,
     substitute_iterators,
 )
@@ -154,7 +153,7 @@ def _reads_what_it_writes(kernel: Kernel, path: Path) -> bool:
     nothing is gained by a skew."""
     inside = [site.statement for site in kernel.sites if site.path[: len(path)] == path]
     written = {statement.target.buffer for statement in inside}
-    return any(access.buffer in written for s in inside for access in expr_accesses(s.value))
+    return any(access.buffer in written for s in inside for access in s.reads)
 
 
 def _largest(end: Affine, t: Affine, extent: Affine, path: Path) -> Affine:

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from dojoir.affine import Affine, Iter
 from dojoir.dataflow import InstanceMap, Origin, identity
-from dojoir.instances import accesses
 from dojoir.ir import (
     Access,
     Buffer,
@@ -97,7 +96,7 @@ class Stage(Move):
         node = kernel.at(path)
         depth = kernel.depth_of(path)
         found = [a for site in kernel.sites if site.path[: len(path)] == path
-                 for a in all_accesses(site.statement) if a.buffer == buffer.name]  # fmt: skip
+                 for a in site.statement.accesses if a.buffer == buffer.name]  # fmt: skip
         if not found:
             raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
         ranges = inner_extents(buffer.name, node, depth)
@@ -139,7 +138,7 @@ class Stage(Move):
                 continue
             sites = [site for site in kernel.sites if site.path[: len(path)] == path]
             for buffer in kernel.buffers:
-                reads = any(a.buffer == buffer.name for s in sites for a in accesses(s.statement)[1:])
+                reads = any(a.buffer == buffer.name for s in sites for a in s.statement.reads)
                 adds = any(
                     s.statement.target.buffer == buffer.name and s.statement.accumulation is not None for s in sites
                 )
@@ -210,7 +209,7 @@ class Unstage(Undoing):
             earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
         if fill is not None:
             earlier = earlier.replace_node(place)
-        if any(copy.name == access.buffer for site in earlier.sites for access in accesses(site.statement)):
+        if any(copy.name == access.buffer for site in earlier.sites for access in site.statement.accesses):
             raise Refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying", path)
         earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
         direction = Word("inout" if fill and drain else "in" if fill else "out")
@@ -237,10 +236,6 @@ def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
             inside, outside = (value, target) if back else (target, value)
             return outside if inside.buffer == copy and outside.buffer != copy else None
     return None
-
-
-def all_accesses(statement: Statement) -> Iterator[Access]:
-    yield from accesses(statement)
 
 
 def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
@@ -280,7 +275,7 @@ def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
 
 def _uses(name: str, node: Node) -> bool:
     if isinstance(node, Statement):
-        return any(a.buffer == name for a in accesses(node))
+        return any(a.buffer == name for a in node.accesses)
     return any(_uses(name, child) for child in node.body)
 
 
@@ -290,7 +285,7 @@ def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) 
     found: set[Extent | None] = set()
     for site in kernel.sites:
         if site.path[: len(path)] == path:
-            for access in accesses(site.statement):
+            for access in site.statement.accesses:
                 if access.buffer == name:
                     local = access.indices[dim]
                     assert isinstance(local, Affine)

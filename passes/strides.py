@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.affine import Affine, Iter
-from dojoir.instances import accesses
 from dojoir.ir import Access, Kernel, Path, Site
 
 
@@ -25,7 +24,7 @@ def scattered(kernel: Kernel, path: Path) -> int:
     depth = kernel.depth_of(path)
     count = 0
     for site in sites_in(kernel, path):
-        target, *reads = accesses(site.statement)
+        target, *reads = site.statement.accesses
         count += step_of(kernel, target, depth) is None
         count += sum(step_of(kernel, access, depth, NEAR) is None for access in reads)
     return count
@@ -71,5 +70,5 @@ def depends(access: Access, depth: int) -> bool:
 def _steps(kernel: Kernel, path: Path) -> Iterator[int | None]:
     depth = kernel.depth_of(path)
     for site in sites_in(kernel, path):
-        for access in accesses(site.statement):
+        for access in site.statement.accesses:
             yield step_of(kernel, access, depth)

@@ -12,7 +12,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from dojoir.errors import DojoError
-from dojoir.instances import accesses
 from dojoir.ir import Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.passes.catalogue import parse_move
 from dojoir.passes.dead import DeleteTemporary
@@ -144,7 +143,7 @@ def _after_inlining(kernel: Kernel, buffer: str, then: str) -> Iterator[Alternat
         site.path
         for site in kernel.sites
         if site.statement.target.buffer != buffer
-        and any(access.buffer == buffer for access in accesses(site.statement)[1:])
+        and any(access.buffer == buffer for access in site.statement.reads)
     ]
     yield Alternative(tuple(f"inline({format_path(path)}, {buffer})" for path in readers), then)
 
@@ -268,7 +267,7 @@ def _with_own_storage(kernel: Kernel, path: Path, then: str) -> Iterator[Alterna
         access.buffer
         for site in kernel.sites
         if site.path[: len(path)] == path
-        for access in accesses(site.statement)
+        for access in site.statement.accesses
     )
     for name in touched:
         for d, dim in enumerate(kernel.buffer(name).dims):

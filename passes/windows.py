@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dojoir.instances import accesses
 from dojoir.ir import Kernel, Path, Scope, Site, Statement, format_path
 from dojoir.machine import Machine
 from dojoir.passes.combinators import make
@@ -42,7 +41,7 @@ def windows(kernel: Kernel) -> Iterator[Window]:
 
 
 def _window(kernel: Kernel, site: Site) -> Window | None:
-    target, *reads = accesses(site.statement)
+    target, *reads = site.statement.accesses
     kept = [d for d in range(len(site.scopes)) if depends(target, d)]
     if site.statement.accumulation is None or not kept or any(scope.marks for scope in site.scopes):
         return None

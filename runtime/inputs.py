@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dojoir.dtypes import DType
-from dojoir.ir import Access, Buffer, Kernel, expr_accesses
+from dojoir.ir import Access, Buffer, Kernel
 from dojoir.narrow import from_floats, to_floats
 from dojoir.rounding import FORMATS
 from dojoir.runtime.layout import array_shape
@@ -53,7 +53,7 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
 def _accesses(kernel: Kernel) -> Iterator[Access]:
     for site in kernel.sites:
         yield from site.statement.target.accesses()
-        yield from expr_accesses(site.statement.value)
+        yield from site.statement.reads
 
 
 def _array(buffer: Buffer, shape: tuple[int, ...], seed: int, distribution: str, limit: int | None) -> np.ndarray:

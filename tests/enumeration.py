@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 
 from dojoir.affine import Affine
-from dojoir.ir import Access, Guard, Kernel, Node, Scope, Site, Statement, expr_accesses, holds
+from dojoir.ir import Access, Guard, Kernel, Node, Scope, Site, Statement, holds
 
 Element = tuple[str, tuple[int, ...]]
 Instance = tuple[int, tuple[int, ...]]
@@ -48,7 +48,7 @@ def elements(kernel: Kernel, access: Access, sizes: Mapping[str, int], at: tuple
 
 def reads(site: Site) -> Iterator[Access]:
     """What the value of a statement reads."""
-    return expr_accesses(site.statement.value)
+    return site.statement.reads
 
 
 def findings(kernel: Kernel, sizes: Mapping[str, int]) -> set[str]:

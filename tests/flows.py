@@ -10,7 +10,7 @@ import islpy as isl
 from enumeration import Element, elements, instances, shape
 
 from dojoir.flow import flow_of
-from dojoir.ir import Kernel, expr_accesses
+from dojoir.ir import Kernel
 from dojoir.sets import sets_of
 
 
@@ -34,7 +34,7 @@ def sources(kernel: Kernel, buffer: str, strict: bool, sizes: Mapping[str, int])
 
     for number, at in instances(kernel, sizes):
         statement = kernel.sites[number].statement
-        for ordinal, access in enumerate(expr_accesses(statement.value)):
+        for ordinal, access in enumerate(statement.reads):
             if access.buffer == buffer:
                 read(f"s{number}r{ordinal}", at, *elements(kernel, access, sizes, at))
         if statement.target.buffer == buffer:

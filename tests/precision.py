@@ -35,7 +35,7 @@ from walks import QUICK, Run, disagreement, draw_moves, some_sizes
 import dojoir
 from dojoir.affine import Affine
 from dojoir.dtypes import BOOL, I64
-from dojoir.ir import Access, Const, Expr, Index, Kernel, Op, Path, Statement, expr_accesses, holds
+from dojoir.ir import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
 from dojoir.narrow import from_floats
 from dojoir.passes.move import Move
 
@@ -94,7 +94,7 @@ def exposed(kernel: Kernel) -> Kernel:
     values: list[tuple[Path, Statement]] = []
     for site in kernel.sites:
         value: Expr = number()
-        for access in expr_accesses(site.statement.value):
+        for access in site.statement.reads:
             if access.buffer not in gathers:
                 value = Op("add", (value, Op("mul", (access, number()))))
         for depth in range(len(site.scopes)):
@@ -125,7 +125,7 @@ def gathered(kernel: Kernel) -> frozenset[str]:
     return frozenset(
         index.buffer
         for site in kernel.sites
-        for access in expr_accesses(site.statement.value)
+        for access in site.statement.reads
         for index in access.indices
         if isinstance(index, Access)
     )

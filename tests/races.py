@@ -121,7 +121,7 @@ def private_buffers(kernel: Kernel, path: Path) -> set[str]:
     """The temporaries that are used nowhere but inside the scope at `path`."""
     users: dict[str, list[Path]] = {}
     for site in kernel.sites:
-        for access in (site.statement.target, *expr_accesses(site.statement.value)):
+        for access in site.statement.accesses:
             users.setdefault(access.buffer, []).append(site.path)
     return {
         name

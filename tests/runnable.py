@@ -33,7 +33,6 @@ from dojoir.ir import (
     Scope,
     Size,
     Statement,
-    expr_accesses,
     holds,
 )
 from dojoir.narrow import from_floats, to_floats
@@ -662,7 +661,7 @@ def _gather_limits(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """For each buffer whose elements are used as indices, the smallest dimension that they index."""
     limits: dict[str, int] = {}
     for site in kernel.sites:
-        for access in expr_accesses(site.statement.value):
+        for access in site.statement.reads:
             for index, dim in zip(access.indices, kernel.buffer(access.buffer).dims, strict=True):
                 if isinstance(index, Access):
                     extent = dim.extent.evaluate(sizes)

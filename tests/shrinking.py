@@ -18,7 +18,6 @@ from dojoir.ir import (
     Path,
     Scope,
     Statement,
-    expr_accesses,
     substitute,
     substitute_iterators,
 )
@@ -104,4 +103,4 @@ def _simpler(value: Expr) -> Iterator[Expr]:
 
 
 def _names(statement: Statement) -> set[str]:
-    return {statement.target.buffer, *(access.buffer for access in expr_accesses(statement.value))}
+    return {statement.target.buffer, *(access.buffer for access in statement.reads)}

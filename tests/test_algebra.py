@@ -21,7 +21,7 @@ from dojoir import rules
 from dojoir.affine import Affine
 from dojoir.dataflow import compare, is_exact
 from dojoir.errors import ArgumentError
-from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement, expr_accesses, format_path
+from dojoir.ir import Access, Const, Extent, Kernel, Scope, Statement, format_path
 from dojoir.match import Rule, RuleUse
 from dojoir.printer import to_text
 
@@ -41,7 +41,7 @@ def test_both_sides_are_kernels_of_one_kind(rule: Rule) -> None:
     assert all(b in rule.right.buffers for b in rule.left.buffers)
     assert all(not rule.right.buffer(name).dims for name in rule.fresh)
     for side in (rule.left, rule.right):
-        read = {access.buffer for site in side.sites for access in expr_accesses(site.statement.value)}
+        read = {access.buffer for site in side.sites for access in site.statement.reads}
         assert read.issuperset(rule.inputs)
         assert {str(s.extent.bounds[0]) for _, s in side.walk() if isinstance(s, Scope)} == {
             s.name for s in rule.left.sizes

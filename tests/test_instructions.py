@@ -20,7 +20,7 @@ from dojoir.dtypes import F64
 from dojoir.errors import ArgumentError, DojoError, KernelError, ParseError, ToolchainError
 from dojoir.hints import Use
 from dojoir.instruction import Instruction
-from dojoir.ir import Kernel, Scope, expr_accesses
+from dojoir.ir import Kernel, Scope
 from dojoir.runtime import c_toolchain
 from dojoir.runtime.llvm_engine import host
 
@@ -428,6 +428,6 @@ def test_bodies_read_what_they_write_in_one_place() -> None:
         instruction = instructions.load(name)
         assert isinstance(instruction.scope, Scope)
         written = {site.statement.target.buffer for site in instruction.body.sites}
-        read = {a.buffer for site in instruction.body.sites for a in expr_accesses(site.statement.value)}
+        read = {a.buffer for site in instruction.body.sites for a in site.statement.reads}
         assert written == {n for n, b in instruction.operands.items() if b.role != "in"}
         assert read | written == set(instruction.operands)
