@@ -182,15 +182,12 @@ declare i64 @llvm.ctpop.i64(i64)
 ; there are more of them than others. A core is a bit in a set of 1024.
 define internal void @place() {
 entry:
-  %cores = alloca [16 x i64]
+  %mine = alloca [16 x i64]
   %core = call i32 @sched_getcpu()
-  %apart = load i32, ptr @apart
-  %moved = icmp ne i32 %core, %apart
   %known = icmp ult i32 %core, 1024
-  %look = and i1 %moved, %known
-  br i1 %look, label %ask, label %end
+  br i1 %known, label %ask, label %end
 ask:
-  %failed = call i32 @sched_getaffinity(i32 0, i64 128, ptr %cores)
+  %failed = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mine)
   %ok = icmp eq i32 %failed, 0
   br i1 %ok, label %leave, label %end
 leave:
@@ -198,41 +195,60 @@ leave:
   %at = lshr i64 %wide, 6
   %bit = and i64 %wide, 63
   %own = shl i64 1, %bit
-  %others.mask = xor i64 %own, -1
-  %place = getelementptr i64, ptr %cores, i64 %at
+  %others = xor i64 %own, -1
+  %place = getelementptr i64, ptr %mine, i64 %at
   %all = load i64, ptr %place
-  %without = and i64 %all, %others.mask
+  %without = and i64 %all, %others
   store i64 %without, ptr %place
   br label %count
 count:
   %k = phi i64 [ 0, %leave ], [ %k.next, %count ]
   %sum = phi i64 [ 0, %leave ], [ %sum.next, %count ]
-  %q = getelementptr i64, ptr %cores, i64 %k
-  %bits = load i64, ptr %q
+  %counted = getelementptr i64, ptr %mine, i64 %k
+  %bits = load i64, ptr %counted
   %ones = call i64 @llvm.ctpop.i64(i64 %bits)
   %sum.next = add i64 %sum, %ones
   %k.next = add i64 %k, 1
-  %more.words = icmp ult i64 %k.next, 16
-  br i1 %more.words, label %count, label %counted
-counted:
+  %counting = icmp ult i64 %k.next, 16
+  br i1 %counting, label %count, label %choose
+choose:
   %started = load i64, ptr @started
   %enough = icmp uge i64 %sum.next, %started
-  br i1 %enough, label %set, label %share
-share:
-  store i64 %all, ptr %place
-  br label %set
+  %chosen = select i1 %enough, i64 %without, i64 %all
+  store i64 %chosen, ptr %place
+  br label %keep
+keep:
+  %i = phi i64 [ 0, %choose ], [ %i.next, %keep ]
+  %differ = phi i64 [ 0, %choose ], [ %differ.next, %keep ]
+  %from = getelementptr i64, ptr %mine, i64 %i
+  %to = getelementptr i64, ptr @cores, i64 %i
+  %new = load i64, ptr %from
+  %old = load i64, ptr %to
+  store i64 %new, ptr %to
+  %change = xor i64 %new, %old
+  %differ.next = or i64 %differ, %change
+  %i.next = add i64 %i, 1
+  %keeping = icmp ult i64 %i.next, 16
+  br i1 %keeping, label %keep, label %compare
+compare:
+  %placed = load i64, ptr @placed
+  %same = icmp eq i64 %differ.next, 0
+  %all.placed = icmp eq i64 %placed, %started
+  %done = and i1 %same, %all.placed
+  br i1 %done, label %end, label %set
 set:
-  store i32 %core, ptr @apart
-  %some = icmp sgt i64 %started, 0
-  br i1 %some, label %helper, label %end
+  store i64 %started, ptr @placed
+  br label %helper
 helper:
-  %h = phi i64 [ 0, %set ], [ %h.next, %helper ]
+  %h = phi i64 [ 0, %set ], [ %h.next, %next ]
+  %more = icmp slt i64 %h, %started
+  br i1 %more, label %next, label %end
+next:
   %slot = getelementptr i64, ptr @handles, i64 %h
   %handle = load i64, ptr %slot
-  %r = call i32 @pthread_setaffinity_np(i64 %handle, i64 128, ptr %cores)
+  %r = call i32 @pthread_setaffinity_np(i64 %handle, i64 128, ptr @cores)
   %h.next = add i64 %h, 1
-  %more = icmp slt i64 %h.next, %started
-  br i1 %more, label %helper, label %end
+  br label %helper
 end:
   ret void
 }
@@ -250,7 +266,8 @@ _POOL = """
 @waiting = internal global i64 0                ; 1 while the caller is in or about to enter its wait
 @started = internal global i64 0                ; helpers that exist, numbered from 1
 @handles = internal global [$MAX_THREADS x i64] zeroinitializer  ; their threads
-@apart = internal global i32 -1                 ; the core that they are kept off; -1: they are not placed yet
+@placed = internal global i64 0                 ; how many of them have been told on which cores to run,
+@cores = internal global [16 x i64] zeroinitializer  ; and these
 @mutex = internal global [128 x i8] zeroinitializer, align 128
 @wake = internal global [128 x i8] zeroinitializer, align 128
 @done = internal global [128 x i8] zeroinitializer, align 128
@@ -280,7 +297,7 @@ define void @dojo_pool_reset() {
   store i64 0, ptr @sleepers
   store i64 0, ptr @waiting
   store i64 0, ptr @started
-  store i32 -1, ptr @apart
+  store i64 0, ptr @placed
   store atomic i64 0, ptr @busy seq_cst, align 8
   ret void
 }
@@ -400,7 +417,6 @@ detach:
   %slot = getelementptr i64, ptr @handles, i64 %count
   store i64 %handle, ptr %slot
   store i64 %number, ptr @started
-  store i32 -1, ptr @apart
   %more = icmp slt i64 %number, %wanted
   br i1 %more, label %start, label %restore
 restore:
@@ -433,8 +449,9 @@ alone:
 share:
   %helpers = call i64 @ensure(i64 %wanted)
   %parts = add i64 %helpers, 1
-  %apart = load i32, ptr @apart
-  %new = icmp slt i32 %apart, 0
+  %placed = load i64, ptr @placed
+  %existing = load i64, ptr @started
+  %new = icmp ne i64 %placed, %existing
   %dozing = load atomic i64, ptr @sleepers seq_cst, align 8
   %some.doze = icmp sgt i64 %dozing, 0
   %to.place = or i1 %new, %some.doze
