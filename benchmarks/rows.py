@@ -45,7 +45,8 @@ LIMITS: Mapping[str, str] = {
     "softmax": "memory where a row stays in the cache; on one thread exp, some 20 operations an element",
     "layernorm": "memory: a row is read three times, twice from the cache",
     "rmsnorm": "memory: a row is read twice, once from the cache",
-    "batchnorm_training": "memory: a channel, larger than the cache, is read for its statistics and again for y",
+    "batchnorm_training": "memory: a channel, larger than the cache, is read for its mean, its variance and y; "
+    "Numba takes both moments from one pass, which cancels",
     "batchnorm_inference": _STREAM,
     "relu": _STREAM,
     "gelu": "memory; on one thread erf, some 24 operations an element",

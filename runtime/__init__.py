@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.compiled import Compiled
     from dojoir.runtime.compiler import compile
     from dojoir.runtime.diagnosis import Doctor, doctor
+    from dojoir.runtime.host import processor
     from dojoir.runtime.library import Library, write_library
     from dojoir.runtime.measurement import (
         Contestant,
@@ -43,6 +44,7 @@ _HOME = {
     "format_seconds": "measurement",
     "measure": "measurement",
     "measure_together": "measurement",
+    "processor": "host",
     "random_inputs": "random_inputs",
     "ratio_of": "measurement",
     "verify": "verification",
@@ -67,6 +69,7 @@ __all__ = [
     "format_seconds",
     "measure",
     "measure_together",
+    "processor",
     "random_inputs",
     "ratio_of",
     "verify",

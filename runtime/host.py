@@ -21,6 +21,12 @@ def architecture() -> str:
 
 
 @cache
+def processor() -> str:
+    """The processor of this machine by LLVM's name, which is that of its design: `znver4`, `icelake-server`."""
+    return str(import_module("llvmlite.binding").get_host_cpu_name())
+
+
+@cache
 def features() -> frozenset[str]:
     """What the processor has, by LLVM's names."""
     binding = import_module("llvmlite.binding")

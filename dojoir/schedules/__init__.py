@@ -6,13 +6,13 @@ kernels and targets get: a schedule is stored where a rule for all texts does no
 A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first comments say what it is for:
 
     # kernel: softmax            a kernel of the library, or the hash of any other
-    # targets: llvm c            the targets it was made for
+    # targets: llvm c            the targets it was made for; llvm@znver*: on such processors, by LLVM's names
     # when: M >= 64              sizes at which it is the better one; may be left out
     # fp: fast                   the fp mode of the kernel, if it is not that of the library
 
 The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
-`softmax.short.moves`. What has a `when` is looked at first. Passes in it are for the target that they name, not for
-that of the caller.
+`softmax.short.moves`. What is for this very processor is the first choice, then what has a `when`. Passes in it are
+for the target that they name, not for that of the caller.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 
@@ -55,7 +56,9 @@ class Schedule:
 
     def fits(self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]) -> bool:
         """Whether it is for this kernel on this target. A condition on a size that is not known counts as met."""
-        if target not in self.targets or not all(_holds(self.path, text, sizes) for text in self.when):
+        if target not in self.targets and not self.is_tuned(target):
+            return False
+        if not all(_holds(self.path, text, sizes) for text in self.when):
             return False
         if self.kernel == kernel.hash:
             return True
@@ -64,6 +67,11 @@ class Schedule:
         fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
         library = dojoir.kernels.load(self.kernel, **fixed)
         return (library.with_fp(self.fp) if self.fp else library) == kernel
+
+    def is_tuned(self, target: str) -> bool:
+        """Whether it is for this target on processors such as that of this machine."""
+        entries = (entry.partition("@") for entry in self.targets)
+        return any(name == target and at and fnmatchcase(dojoir.processor(), cpu) for name, at, cpu in entries)
 
     def on(self, kernel: dojoir.Kernel) -> dojoir.Trace:
         """A new trace of the kernel with these moves. Raises IllegalMove where one does not fit after all."""
@@ -95,19 +103,25 @@ def optimize(
     """
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {**fixed, **(sizes or {})}
-    for schedule in _given(kernel.name, folders):
-        if schedule.fits(kernel, target, known):
-            return schedule.on(kernel)
+    given = _best(_given(kernel.name, folders), kernel, target, known)
+    if given is not None:
+        return given.on(kernel)
     default = dojoir.PASSES["default_schedule"].given(target)
     if is_small(kernel, known):
         trace = default.on(kernel)
         while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes
             trace.undo()
         return trace
-    for schedule in _own(kernel.name):
-        if schedule.fits(kernel, target, known):
-            return schedule.on(kernel)
-    return default.on(kernel)
+    own = _best(_own(kernel.name), kernel, target, known)
+    return (default if own is None else own).on(kernel)
+
+
+def _best(
+    found: Iterable[Schedule], kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]
+) -> Schedule | None:
+    """The first that is for this very processor, else the first that fits."""
+    fitting = [schedule for schedule in found if schedule.fits(kernel, target, sizes)]
+    return min(fitting, key=lambda schedule: not schedule.is_tuned(target), default=None)
 
 
 def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
