@@ -6,9 +6,12 @@ quotients. Of the composition of accesses that is
     { o[e] -> s[i, j] : e = 0 and i mod 3 = 0 and 0 <= i <= 5 and 0 <= j <= 3 and 2*floor((1 + i)/3) >= -2 + i + j }
 
 the last element is (3, 1), and isl 0.27 answers (0, 2); and for some such sets its computation of flow reads memory
-that is not its own. Where quotients or remainders of iterators take part, a flow is computed from its definition,
-by composition and difference, and believed only if composition and intersection find no fault in it. Where those of
-sizes alone do, isl's own flow is held against the definition in the same way, and replaced if it is wrong.
+that is not its own. So it is where the quotients come from the optimisation itself: of two statements that touch
+y[2*{0} + 4*{1}, {0} + 2*{1}], it finds that the elements y[1, 1], which none of them touches, come from nowhere.
+
+Where quotients or remainders of iterators take part, a flow is computed from its definition, by composition and
+difference, and believed only if composition and intersection find no fault in it. Else isl's own flow is held
+against the definition in the same way, and replaced if it is wrong, but where no quotient can arise.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from dataclasses import dataclass
 
 import islpy as isl
 
-from dojoir.affine import Affine, FloorDiv, Mod
-from dojoir.ir import Access, Guard, Site, Statement
+from dojoir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir import Access, Guard, Scope, Site, Statement
 from dojoir.limits import StepLimitReached
 
 
@@ -40,11 +43,11 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
 
     Raises StepLimitReached where isl finds none, or what it finds does not hold.
     """
-    affines = [affine for site in users for affine in _affines(site)]
+    sites = list(users)
     try:
-        if not any(_divides(affine, of_sizes=False) for affine in affines):
+        if not any(_divides(affine, of_sizes=False) for site in sites for affine in _affines(site)):
             found = _by_isl(given)
-            if not any(_divides(affine, of_sizes=True) for affine in affines) or is_flow(given, *found):
+            if all(map(_needs_no_quotients, sites)) or is_flow(given, *found):
                 return found
         found = _from_definition(given)
         if not is_flow(given, *found):
@@ -126,3 +129,29 @@ def _divides(affine: Affine, of_sizes: bool) -> bool:
     """Whether there is a quotient or a remainder: of iterators, or `of_sizes` alone."""
     quotients = [atom for atom, _ in affine.terms if isinstance(atom, FloorDiv | Mod)]
     return any(of_sizes or Affine.atom(atom).iterators for atom in quotients)
+
+
+def _needs_no_quotients(site: Site) -> bool:
+    """Whether each index is an iterator or has none, and each condition is one on the difference of two iterators,
+    or on one: iterators are then found from elements, and from each other, without a division."""
+    if any(_divides(affine, of_sizes=True) for affine in _affines(site)):
+        return False
+    for node in site.ancestors:
+        match node:
+            case Guard(conditions):
+                if any(not _is_difference(c.left - c.right) for c in conditions):
+                    return False
+            case Scope(extent):
+                if any(_coefficients(bound) not in ([], [1]) for bound in extent.bounds):
+                    return False
+    indices = [index for access in site.statement.accesses for index in access.indices]
+    return all(isinstance(index, Affine) and _coefficients(index) in ([], [1]) for index in indices)
+
+
+def _coefficients(affine: Affine) -> list[int]:
+    """Those of the iterators, in ascending order."""
+    return sorted(c for atom, c in affine.terms if isinstance(atom, Iter))
+
+
+def _is_difference(affine: Affine) -> bool:
+    return _coefficients(affine) in ([], [1], [-1], [-1, 1])

@@ -19,11 +19,17 @@ def has_gathers(kernel: Kernel) -> bool:
     return any(read.gathers for reads in sets_of(kernel).reads for read in reads)
 
 
-def sources(kernel: Kernel, buffer: str, strict: bool, sizes: Mapping[str, int]) -> set[tuple[str, str]]:
-    """Pairs of a write and a read that gets a value from it, as isl writes their tuples. No gathers."""
+Pairs = set[tuple[str, str]]
+
+
+def flow_at(kernel: Kernel, buffer: str, strict: bool, sizes: Mapping[str, int]) -> tuple[Pairs, Pairs]:
+    """Pairs of a write and a read that gets a value from it, and of a read that may see what was there at the start
+    and the element, as isl writes their tuples. No gathers."""
     sets = sets_of(kernel)
     held: dict[Element, set[str]] = {}
-    pairs: set[tuple[str, str]] = set()
+    assigned: set[Element] = set()
+    pairs: Pairs = set()
+    initial: Pairs = set()
 
     def storage(element: Element) -> Element:
         dims = kernel.buffer(element[0]).dims
@@ -31,10 +37,12 @@ def sources(kernel: Kernel, buffer: str, strict: bool, sizes: Mapping[str, int])
 
     def read(name: str, at: tuple[int, ...], element: Element) -> None:
         pairs.update((source, f"{name}{list(at)}") for source in held.get(storage(element), ()))
+        if storage(element) not in assigned:
+            initial.add((f"{name}{list(at)}", f"b_{buffer}{list(storage(element)[1])}"))
 
     for number, at in instances(kernel, sizes):
         statement = kernel.sites[number].statement
-        for ordinal, access in enumerate(statement.reads):
+        for ordinal, access in enumerate(statement.term_reads):
             if access.buffer == buffer:
                 read(f"s{number}r{ordinal}", at, *elements(kernel, access, sizes, at))
         if statement.target.buffer == buffer:
@@ -42,12 +50,14 @@ def sources(kernel: Kernel, buffer: str, strict: bool, sizes: Mapping[str, int])
             ordered = sets.is_ordered(number, strict)
             if ordered:
                 read(f"t{number}", at, target)
-            kept = held.get(storage(target), set()) if statement.op != "=" and not ordered else set()
+            kept = held.get(storage(target), set()) if statement.accumulation is not None and not ordered else set()
             held[storage(target)] = kept | {f"s{number}{list(at)}"}
+            if statement.accumulation is None or ordered:
+                assigned.add(storage(target))
     if kernel.buffer(buffer).role in {"out", "inout"}:
         for element in product(*map(range, shape(kernel, buffer, sizes))):
             read(f"out_{buffer}", element, (buffer, element))
-    return pairs
+    return pairs, initial
 
 
 def wrong_flow(kernel: Kernel, sizes: Mapping[str, int], strict: bool) -> str | None:
@@ -55,12 +65,15 @@ def wrong_flow(kernel: Kernel, sizes: Mapping[str, int], strict: bool) -> str | 
     sets = sets_of(kernel)
     fixed = " and ".join(f"n_{name} = {value}" for name, value in sizes.items()) or "true"
     for buffer in kernel.buffers:
-        pairs = sources(kernel, buffer.name, strict, sizes)
-        text = "; ".join(f"{write} -> {read}" for write, read in sorted(pairs))
-        expected = isl.UnionMap.read_from_str(sets.workspace.context, f"{{ {text} }}")
         names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
         here = isl.Set.read_from_str(sets.workspace.context, f"[{names}] -> {{ : {fixed} }}")
-        actual = flow_of(sets, buffer.name, strict).sources.intersect_params(here)
-        if not actual.is_equal(expected.intersect_params(here)):
-            return f"the flow through {buffer.name} at {dict(sizes)} is {actual}"
+        flow = flow_of(sets, buffer.name, strict)
+        for found, pairs in zip(
+            (flow.sources, flow.initial), flow_at(kernel, buffer.name, strict, sizes), strict=True
+        ):
+            text = "; ".join(f"{left} -> {right}" for left, right in sorted(pairs))
+            expected = isl.UnionMap.read_from_str(sets.workspace.context, f"{{ {text} }}")
+            actual = found.intersect_params(here)
+            if not actual.is_equal(expected.intersect_params(here)):
+                return f"the flow through {buffer.name} at {dict(sizes)} is {actual}"
     return None
