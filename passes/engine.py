@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Answer, Verdict, answer, compare
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
 from dojoir.errors import ArgumentError, IllegalMove, QueryError
 from dojoir.garbage import uncollected
 from dojoir.ir import Kernel
@@ -104,10 +104,7 @@ def _examine(
     if narrowest is not None and narrowest.kind == "node" and _answers.get((narrowest, step_limit)):
         _keep(kernel, move, step_limit, done)
         return done, LEGAL
-    if answer(kernel, done.kernel, done.instances, step_limit).legal:
-        _keep(kernel, move, step_limit, done)
-        return done, LEGAL
-    verdict = compare(kernel, done.kernel, done.instances, step_limit)
+    verdict = prove_rewrite(kernel, done.kernel, done.instances, step_limit)
     if verdict:
         _keep(kernel, move, step_limit, done)
     else:

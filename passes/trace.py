@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, identity
+from dojoir.dataflow import LEGAL, STEP_LIMIT, Verdict, compare, identity, prove_rewrite
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, IllegalMove
 from dojoir.grammar import parse
 from dojoir.ir import Kernel
@@ -223,7 +223,8 @@ def certify(trace: Trace, step_limit: int = STEP_LIMIT) -> Verdict:
         done = step.move.rewrite(kernel)
         done = Rewrite(parse(to_text(done.kernel)), done.instances)
         if not _composes(done):
-            verdict = _certify_run(run, step_limit) and compare(kernel, done.kernel, done.instances, step_limit)
+            verdict = _certify_run(run, step_limit)
+            verdict = verdict and prove_rewrite(kernel, done.kernel, done.instances, step_limit)
             if not verdict:
                 return verdict
             run = []
@@ -249,8 +250,8 @@ def _certify_run(run: list[tuple[Kernel, Rewrite]], step_limit: int) -> Verdict:
     for _, done in run:
         whole = then(whole, done)
     if len(run) == 1:
-        return compare(start, whole.kernel, whole.instances, step_limit)
+        return prove_rewrite(start, whole.kernel, whole.instances, step_limit)
     if verdict := compare(start, whole.kernel, whole.instances, step_limit // 10):
         return verdict
-    steps = (compare(before, done.kernel, done.instances, step_limit) for before, done in run)
+    steps = (prove_rewrite(before, done.kernel, done.instances, step_limit) for before, done in run)
     return next((verdict for verdict in steps if not verdict), LEGAL)

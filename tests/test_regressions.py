@@ -232,3 +232,32 @@ def test_a_guard_that_names_the_lane_on_both_sides(guard: str, target: str) -> N
     )
     report = dojoir.verify(k, target=target, sizes=[{"N": 3, "M": 40}, {"N": 4, "M": 7}])
     assert report.ok, str(report)
+
+
+def test_what_a_slice_decides_is_certified() -> None:
+    """The comparison of the whole kernels takes more than the step limit, for a move that was made."""
+    trace = dojoir.Trace(
+        dojoir.parse("""kernel f()
+in  a: i32[4, 4]
+inout b: i32[10, 4]
+inout y: i32[4, 8]
+
+9 : prefetch(b, 512)
+| if {0} >= 1
+| | y[({0} - 1) // 2, ({0} - 1) // 2 - ({0} + 1) % 2 + 1] += b[({0} - 1) // 2 + 2, ({0} - 1) // 2]
+2 : v
+| 2 : u
+| | 2
+| | | b[{0}, -2*{0} + 3] *= 2*{1} + {2}
+8
+| min(2, 3)
+| | if {0} // 2 >= 1
+| | | min(2, -2*{1} + 5)
+| | | | if 2*{1} + {2} >= {0} % 2 and 2*{1} + {2} < {0} % 2 + 3 and 2*{1} + {2} < -2*({0} % 2) + 5
+| | | | | y[-({0} // 2) + 3, 2*{1} + {2} + 2*({0} % 2)] = 2*{1} + {2} + 2*({0} % 2)
+| | | | | b[2*{1} + {2} + 2*({0} % 2), {0} // 2 - 1] = \
+y[(2*{0} + 2*{1} + {2} + 1) % 4, 2*({0} // 2) - 2] + y[{0} // 2 - 1, 2*{0} + 2*{1} + {2} - 3*({0} // 2) - 1]
+""")
+    )
+    trace.apply("swap_siblings(0)")
+    assert dojoir.certify(trace)
