@@ -34,7 +34,7 @@ from dojoir.instances import (
     same_elements,
 )
 from dojoir.ir import Guard, Kernel, Node, Path, Scope, any_marked, format_path
-from dojoir.limits import StepLimitReached, limited
+from dojoir.limits import StepLimitReached, limited, limited_in_part
 from dojoir.marks import are_right, mark_error
 from dojoir.memo import Memo
 from dojoir.quick import is_plain, is_plain_both_ways, keeps_order, runs_alike
@@ -231,9 +231,8 @@ def _meaning_of(part: Slice) -> bool | None:
     """`_Meaning.kept` of a slice that is not seen to differ."""
     kernels = (part.before, part.after, part.instances)
     try:
-        with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
-            if is_refuted(*kernels):
-                return False
+        if _is_seen_refuted(*kernels):
+            return False
         if keeps_order(*kernels):
             return True
         if part.held and goes_wrong(*kernels):
@@ -244,6 +243,13 @@ def _meaning_of(part: Slice) -> bool | None:
         return None if part.held and _same_values(loose.before, loose.after, loose.instances) else False
     except StepLimitReached:
         return None
+
+
+def _is_seen_refuted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether it is refuted soon: most answers take few steps, and where none is found, others are asked."""
+    with suppress(StepLimitReached), limited_in_part(STEP_LIMIT // 10):
+        return is_refuted(before, after, instances)
+    return False
 
 
 def _same_values(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -257,9 +263,8 @@ def _of_the_whole(before: Kernel, after: Kernel, instances: InstanceMap) -> bool
     """The answer where no slice of the kernels gives one, and it is not seen from the text."""
     if goes_wrong(before, after, instances) or differs_somewhere(before, after, instances):
         return False
-    with suppress(StepLimitReached):  # a flow that is not believed refutes nothing
-        if is_refuted(before, after, instances):
-            return False
+    if _is_seen_refuted(before, after, instances):
+        return False
     if keeps_order(before, after, instances):
         return _keeps_marks(after)
     return bool(_first(_in_full(before, after, instances)))

@@ -37,6 +37,24 @@ def limited(steps: int) -> Iterator[None]:
         context.reset_operations()
 
 
+@contextmanager
+def limited_in_part(steps: int) -> Iterator[None]:
+    """The same for a question that may stay open, inside of another limit: that one begins anew behind it."""
+    context = workspace().context
+    around = context.get_max_operations()
+    context.reset_operations()
+    context.set_max_operations(min(steps, around) if around else steps)
+    try:
+        yield
+    except isl.Error:
+        if _is_spent(context):
+            raise StepLimitReached from None
+        raise
+    finally:
+        context.set_max_operations(around)
+        context.reset_operations()
+
+
 def _is_spent(context: isl.Context) -> bool:
     """Whether the limit of a context is reached: then every operation fails. (What the first that fails says is
     not always the reason: the parser calls it a syntax error.)"""
