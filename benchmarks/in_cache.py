@@ -10,9 +10,9 @@ import dojoir
 
 
 def seconds_in_cache(row: Row, kernel: dojoir.Kernel, target: str, threads: int, budget: float) -> float | None:
-    """The seconds of one core on `row.small`, times as many bytes as the row has more, shared out over `threads`.
-    What is written past the caches is written into them here. None where the row has no small sizes. `budget` is in
-    seconds. Raises DojoError as `measure` does."""
+    """The least seconds of one core on `row.small`, times as many bytes as the row has more, shared out over
+    `threads`. What is written past the caches is written into them here. None where the row has no small sizes.
+    `budget` is in seconds. Raises DojoError as `measure` does."""
     if not row.small:
         return None
     trace = dojoir.Trace(kernel)
@@ -22,7 +22,7 @@ def seconds_in_cache(row: Row, kernel: dojoir.Kernel, target: str, threads: int,
     alone = dojoir.measure(
         trace.kernel, target, threads=1, budget=budget, sizes=row.small, with_ceilings=False
     )  # fmt: skip
-    return alone.seconds * sum(moved(row, row.sizes)) / sum(moved(row, row.small)) / threads
+    return min(alone.samples) * sum(moved(row, row.sizes)) / sum(moved(row, row.small)) / threads
 
 
 def moved(row: Row, sizes: Mapping[str, int]) -> tuple[int, int]:

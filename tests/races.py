@@ -16,12 +16,20 @@ from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_
 
 MARKS = ("p", "v")
 
+MOST = 2_000_000
+"""How many iterations, and elements that gathers may read, a run may have together."""
+
+
+class TooLong(Exception):
+    """A run has more iterations than anyone waits for."""
+
+
 Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
 """A statement, its iteration, the storage that it writes and all that it may read."""
 
 
 def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
-    """A conflict between two iterations of a scope marked `p` or `v`, in words, or None."""
+    """A conflict between two iterations of a scope marked `p` or `v`, in words, or None. Raises TooLong."""
     marked = [
         (path, mark)
         for path, node in kernel.walk()
@@ -36,7 +44,7 @@ def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
 
 # -- all that a run touches ----------------------------------------------------------------------------------
 def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
-    """Every statement instance in the order of execution."""
+    """Every statement instance in the order of execution. Raises TooLong."""
     touches: list[Touch] = []
     values = {**sizes, **{size.name: size.value for size in kernel.sizes if size.value is not None}}
     every: dict[str, list[tuple[int, ...]]] = {}
@@ -53,14 +61,18 @@ def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
 @lru_cache(maxsize=4)
 def _compiled(kernel: Kernel) -> Callable[..., None]:
     """The loops of a kernel as a Python function that calls `touch` for each instance."""
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"TooLong": TooLong}
     parameters = ", ".join(["touch", "every", *(f"n_{name}" for name in kernel.runtime_sizes)])
-    lines = [f"def run({parameters}):"]
+    lines = [f"def run({parameters}):", f" left = {MOST}"]
     numbers = iter(range(len(kernel.sites)))
+
+    def spend(indent: str, amount: str) -> None:
+        lines.append(f"{indent}left -= {amount}")
+        lines.append(f"{indent}if left < 0: raise TooLong")
 
     def write(nodes: tuple[Node, ...], depth: int, level: int) -> None:
         indent = " " * level
-        lines.append(f"{indent}pass")
+        spend(indent, "1")
         for node in nodes:
             match node:
                 case Scope(extent, body):
@@ -76,6 +88,9 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
                     reads = [_element(kernel, access) for access in expr_accesses(node.term)]
                     read = "".join(f"*{r}, " for r in reads)
                     target = _element(kernel, node.target)
+                    gathered = (a.buffer for a in node.term_reads if any(isinstance(i, Access) for i in a.indices))
+                    for buffer in gathered:
+                        spend(indent, f"len(every[{buffer!r}])")
                     lines.append(f"{indent}touch(({next(numbers)}, ({at}), {target}[0], ({read})))")
 
     write(kernel.body, 0, 1)
