@@ -157,3 +157,9 @@ def test_each_in_python() -> None:
         Pass("none", each("marked p", lambda place: f"split({place}, 4)")).on(SOFTMAX)
     again = Pass("again", sequence(lanes, repeat(attempt("join_scopes(0, 1)"))))
     assert [str(move) for move in again.on(SOFTMAX).moves][-1] == "join_scopes(0, 1)"
+
+
+def test_the_arguments_of_a_move_nest_as_deep_as_indices_do() -> None:
+    text = "unsplit(0.0.0, min(6, -6*{1} - 6*(((2*{0} - 11*({0} // 6)) // 4) % 3) + 16))"
+    (move,) = dojoir.parse_pipeline(text)
+    assert str(move) == text
