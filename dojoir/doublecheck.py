@@ -6,8 +6,8 @@ quotients. Of the composition of accesses that is
     { o[e] -> s[i, j] : e = 0 and i mod 3 = 0 and 0 <= i <= 5 and 0 <= j <= 3 and 2*floor((1 + i)/3) >= -2 + i + j }
 
 the last element is (3, 1), and isl 0.27 answers (0, 2); and for some such sets its computation of flow reads memory
-that is not its own. So it is where the quotients come from the optimisation itself: of two statements that touch
-y[2*{0} + 4*{1}, {0} + 2*{1}], it finds that the elements y[1, 1], which none of them touches, come from nowhere.
+that is not its own. So it is where the quotients come from the optimisation itself: of the one statement
+that writes y[2*{0} + 4*{1}, {0} + 2*{1}], it says of y[1, 1] neither that it does nor that it does not write it.
 
 Where quotients or remainders of iterators take part, a flow is computed from its definition, by composition and
 difference, and believed only if composition and intersection find no fault in it. Else isl's own flow is held

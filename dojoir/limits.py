@@ -20,30 +20,28 @@ def limited(steps: int) -> Iterator[None]:
 
     Inside of another limit, that one holds.
     """
-    context = workspace().context
-    if context.get_max_operations():
+    if workspace().context.get_max_operations():
         yield
         return
-    context.reset_operations()
-    context.set_max_operations(steps)
-    try:
+    with _counted(steps):
         yield
-    except isl.Error:
-        if _is_spent(context):
-            raise StepLimitReached from None
-        raise
-    finally:
-        context.set_max_operations(0)
-        context.reset_operations()
 
 
 @contextmanager
 def limited_in_part(steps: int) -> Iterator[None]:
-    """The same for a question that may stay open, inside of another limit: that one begins anew behind it."""
+    """The same for a question that may stay open, inside of another limit: behind it, that one begins anew."""
+    around = workspace().context.get_max_operations()
+    with _counted(min(steps, around) if around else steps):
+        yield
+
+
+@contextmanager
+def _counted(steps: int) -> Iterator[None]:
+    """Counts from 0 to `steps`, then gives the limit around its count from 0."""
     context = workspace().context
     around = context.get_max_operations()
     context.reset_operations()
-    context.set_max_operations(min(steps, around) if around else steps)
+    context.set_max_operations(steps)
     try:
         yield
     except isl.Error:

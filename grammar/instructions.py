@@ -54,17 +54,11 @@ def find_instruction(name: str) -> Instruction:
 def load_instruction(path: str | os.PathLike[str]) -> Instruction:
     """The instruction in a file. Raises ArgumentError if it cannot be read, and as `read_instruction`."""
     try:
-        status = os.stat(path)
-        return _in_file(os.fspath(path), status.st_mtime_ns, status.st_size)
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ArgumentError(f"cannot read '{path}': {reason}; check the path", "unreadable-file") from None
-
-
-@lru_cache(maxsize=512)
-def _in_file(path: str, modified: int, size: int) -> Instruction:
-    """The same, of a file that has not changed since."""
-    instruction = read_instruction(Path(path).read_text(encoding="utf-8"), path)
+    instruction = read_instruction(text, os.fspath(path))
     if instruction.name != Path(path).stem:
         message = f"the kernel in '{path}' is called {instruction.name}: an instruction has the name of its file"
         raise ArgumentError(message, "misnamed-instruction")

@@ -97,9 +97,9 @@ def optimize(
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known. Where they all are, and so
     small that there is less to do than a second thread needs to begin, the kernel stays on one core, and what comes
     with dojoir is passed over. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what
-    comes with dojoir. Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or a stored
-    schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that it
-    names.
+    comes with dojoir; what names the processor of this machine goes before what does not. Raises KernelError for an
+    ill-formed kernel, ArgumentError for an unknown target or a stored schedule that cannot be read, IllegalMove for
+    one of the caller's whose moves do not fit the kernel that it names.
     """
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {**fixed, **(sizes or {})}
