@@ -142,8 +142,8 @@ def problems() -> Iterator[Problem]:
         powers = range(3, 3 + 2 * terms, 2)
         yield Problem("tanh", dtype, lambda x: mp.tanh(x) - x, inverse(mp.tanh), powers, mpf("1e-6"), mpf("0.8"))
     for dtype, terms, degree, middle, end, lowest in (
-        ("f32", 7, 9, mpf("1.5"), mpf("4.04"), mpf(2) ** -11),
-        ("f64", 14, 26, mpf("2.5"), mpf(6), mpf(2) ** -25),
+        ("f32", 6, 7, mpf("1.4375"), mpf("4.04"), mpf(2) ** -11),
+        ("f64", 12, 20, mpf("2.5"), mpf(6), mpf(2) ** -25),
     ):
         yield Problem(
             "erf_small",
@@ -152,15 +152,15 @@ def problems() -> Iterator[Problem]:
             inverse(mp.erf),
             range(1, 1 + 2 * terms, 2),
             mpf("1e-6"),
-            mpf("1.07"),
+            mpf("1.01"),
         )
         yield Problem(
             "erf_root",
             dtype,
-            lambda x, middle=middle: mp.sqrt(mp.erfc(x + middle)),
-            lambda x, middle=middle, lowest=lowest: 2 * mp.sqrt(mp.erfc(x + middle)) + lowest,
+            lambda x, middle=middle: mp.root(mp.erfc(x + middle), 4),
+            lambda x, middle=middle, lowest=lowest: 4 * mp.root(mp.erfc(x + middle), 4) ** 3 + lowest,
             range(degree + 1),
-            mpf("1.05") - middle,
+            mpf(1) - middle,
             end - middle,
         )
 

@@ -70,14 +70,16 @@ def tanh(body: Body, x: Expr) -> Expr:
 
 
 def erf(body: Body, x: Expr) -> Expr:
-    """x + x q(x²) below 1.05, 1 - q(|x|)² above, where the second q fits the root of 1 - erf, and the sign of x."""
+    """x + x q(x²) below 1, 1 - q(|x|)⁴ above, where the second q fits the fourth root of 1 - erf; the sign of x.
+    The higher the root, the lower the degree that it needs, and the more of its rounding comes through."""
     p = precision.of(x.dtype)
     a = body.let("a", x.abs())
     square = body.let("square", x * x)
     small = body.let("small", fma(a, horner(square, p.erf_small), a))
     shifted = body.let("shifted", a.at_most(p.erf_one) - p.erf_middle)
     root = body.let("root", horner(shifted, p.erf_root))
-    return with_sign(select(a < 1.05, small, fma(-root, root, 1.0)), x, p)
+    square_root = body.let("square_root", root * root)
+    return with_sign(select(a < 1.0, small, fma(-square_root, square_root, 1.0)), x, p)
 
 
 def sigmoid(body: Body, x: Expr) -> Expr:

@@ -38,7 +38,7 @@ FUNCTIONS: Mapping[str, Elementary] = {
     "log": _both(logarithms.log, 0.9, 0.9),
     "log2": _both(logarithms.log2, 1.05, 1.05),
     "tanh": _both(exponentials.tanh, 1.05, 1.05),
-    "erf": _both(exponentials.erf, 1.2, 1.2),
+    "erf": _both(exponentials.erf, 1.9, 1.4),
     "sigmoid": _both(exponentials.sigmoid, 1.55, 1.55),
     "sin": _both(trigonometry.sin, 0.52, 1.5),
     "cos": _both(trigonometry.cos, 0.52, 1.5),
