@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rows import FAST
 from table_report import Record, Result, summary
 
 HEAD = """# dojoir beside what people use today
@@ -13,7 +14,8 @@ What `table.py` measured, target `{target}`. Times are milliseconds. A ratio abo
 than the fastest peer, in the rounds that the two shared. The share is that of the machine's ceiling for the row:
 its bytes streamed once (me), or its operations at the peak of fused multiply-adds (ar). In cache is what the same
 code takes where its arrays stay in a cache, shared out over the threads: what the cores need, whatever memory does.
-`–` is an operation that a peer does not have."""
+`–` is an operation that a peer does not have. The kernels are exact up to the order of sums, but for {fast},
+which may use algebra (`fp fast`) as their fastest peers do."""
 
 
 def write_page(record: Record, file: str) -> None:
@@ -22,7 +24,7 @@ def write_page(record: Record, file: str) -> None:
 
 
 def _lines(record: Record) -> Iterator[str]:
-    yield HEAD.format(target=record.target)
+    yield HEAD.format(target=record.target, fast=" and ".join(sorted(FAST)))
     yield ""
     yield "```text"
     yield record.head()
