@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span
 from dojoir.grammar.tables import parser
@@ -34,19 +34,21 @@ def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
 
 @cache
 def _parser() -> Lark:
-    return parser("pipeline", start="pipeline")
+    return parser("pipeline", start="pipeline", propagate_positions=True)
 
 
 def _call(tree: Tree[Token], source: Source) -> Call:
-    name, *arguments = (token for token in tree.children if isinstance(token, Token))
+    name = tree.children[0]
+    assert isinstance(name, Token)
+    arguments = [child.meta for child in tree.children if isinstance(child, Tree)]
     last = arguments[-1] if arguments else name
     span = Span(name.line or 1, name.column or 1, (last.end_column or 1) if last.line == name.line else 1)
-    return Call(str(name), tuple(str(a).strip() for a in arguments), span, source)
+    return Call(str(name), tuple(source.text[a.start_pos : a.end_pos] for a in arguments), span, source)
 
 
 def _diagnostic(error: UnexpectedInput, source: Source) -> Diagnostic:
     line, column = error.line, error.column
-    if line < 1:  # the end of the text
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         lines = source.text.split("\n")
         line, column = len(lines), len(lines[-1]) + 1
         what = "the pipeline ends here"

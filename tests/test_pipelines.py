@@ -8,6 +8,8 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
+from dojoir.errors import Span
+from dojoir.grammar.pipeline import parse_calls
 from dojoir.passes import Pass, attempt, each, repeat, sequence
 
 SOFTMAX = dojoir.kernels.load("softmax")
@@ -159,7 +161,16 @@ def test_each_in_python() -> None:
     assert [str(move) for move in again.on(SOFTMAX).moves][-1] == "join_scopes(0, 1)"
 
 
-def test_the_arguments_of_a_move_nest_as_deep_as_indices_do() -> None:
+def test_brackets_nest_as_deep_as_one_likes() -> None:
     text = "unsplit(0.0.0, min(6, -6*{1} - 6*(((2*{0} - 11*({0} // 6)) // 4) % 3) + 16))"
     (move,) = dojoir.parse_pipeline(text)
     assert str(move) == text
+    (call,) = parse_calls(f'f({"(" * 300}a; "((", <x in @i>{")" * 300} b , c)')
+    assert call.arguments == (f'{"(" * 300}a; "((", <x in @i>{")" * 300} b', "c")
+
+
+@pytest.mark.parametrize("text", ["split(@j, 16", "split(@j, (16)", "split("])
+def test_a_pipeline_that_is_cut_off_says_so_where_it_ends(text: str) -> None:
+    with pytest.raises(dojoir.ParseError, match="the pipeline ends here") as caught:
+        dojoir.parse_pipeline(text)
+    assert caught.value.diagnostic.span == Span(1, len(text) + 1, len(text) + 2)
