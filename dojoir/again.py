@@ -156,7 +156,7 @@ def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
         )
         and new.statement.target == Access(copy.name, tuple(map(Affine.iterator, range(change.depth, inner))))
         and (new.statement.op, new.statement.value) == (one.moved.op, one.moved.value)
-        and old.statement.target.buffer not in one.moved.read
+        and old.statement.target.buffer not in one.moved.buffers_read
     )
 
 
@@ -200,7 +200,7 @@ def _stays_constant(before: Kernel, change: Change, again: Sequence[_Again]) -> 
     that which holds the node."""
     first, last = again[0].old.path[0], before.sites[change.were.start].path[0]
     written = {site.statement.target.buffer for site in before.sites if first <= site.path[0] <= last}
-    read = frozenset().union(*(one.old.statement.read for one in again))
+    read = frozenset().union(*(one.old.statement.buffers_read for one in again))
     plain = not any(dim.collapsed for name in read for dim in before.buffer(name).dims)
     return plain and read.isdisjoint(written)
 

@@ -37,7 +37,7 @@ def is_inlined(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     return (
         writers == [definition]
         and definition.statement.accumulation is None
-        and array not in definition.statement.read
+        and array not in definition.statement.buffers_read
         and comes_and_goes(before, before.buffer(array))
         and _stays_constant(before, definition, reader)
     )
@@ -88,4 +88,4 @@ def _stays_constant(kernel: Kernel, definition: Site, reader: Site) -> bool:
         for site in kernel.sites
         if site.path[:level] == definition.path[:level] and first <= site.path[level] <= last
     )
-    return first < last and definition.statement.read.isdisjoint(between)
+    return first < last and definition.statement.buffers_read.isdisjoint(between)

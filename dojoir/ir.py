@@ -194,7 +194,7 @@ class Statement:
         return (self.target, *self.reads)
 
     @cached_property
-    def read(self) -> frozenset[str]:
+    def buffers_read(self) -> frozenset[str]:
         """The buffers that the value reads."""
         return frozenset(access.buffer for access in self.reads)
 

@@ -140,7 +140,7 @@ def reads_first(after: Kernel, change: Change) -> bool:
     for name in {after.sites[k].statement.target.buffer for k in change.are}:
         if after.buffer(name).role in {"tmp", "out"}:
             first = next(site for site in after.sites if name in _touched(site.statement))
-            assigns = first.statement.accumulation is None and name not in first.statement.read
+            assigns = first.statement.accumulation is None and name not in first.statement.buffers_read
             at = (0,) * len(first.scopes)
             if not assigns and any(runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
                 return True
@@ -148,7 +148,7 @@ def reads_first(after: Kernel, change: Change) -> bool:
 
 
 def _touched(statement: Statement) -> set[str]:
-    return {statement.target.buffer, *statement.read}
+    return {statement.target.buffer, *statement.buffers_read}
 
 
 def shares_too_much(before: Kernel, after: Kernel) -> bool:

@@ -85,7 +85,7 @@ class _Window:
         new = [after.sites[k].statement for k in {*change.are, *self.defining}]
         self.written = {before.sites[k].statement.target.buffer for k in change.were}
         self.written |= {after.sites[k].statement.target.buffer for k in change.are}
-        self.read = {name for statement in (*old, *new) for name in statement.read}
+        self.read = {name for statement in (*old, *new) for name in statement.buffers_read}
         self.touched = self.read | {statement.target.buffer for statement in (*old, *new)}
 
     def _earlier(self, number: int) -> int:
@@ -123,7 +123,7 @@ class _Window:
 
         def stays(number: int) -> bool:
             statement = sites[number].statement
-            shares = statement.target.buffer in self.written or not statement.read.isdisjoint(self.written)
+            shares = statement.target.buffer in self.written or not statement.buffers_read.isdisjoint(self.written)
             return shares or statement.target.buffer in given or number in self.named
 
         outside = [k for k in rest if stays(k)]
@@ -202,7 +202,7 @@ class _Window:
         for k in self.change.are:
             statement = self.after.sites[k].statement
             if self.instances.origins[k] is None:
-                names |= statement.read
+                names |= statement.buffers_read
                 names |= {statement.target.buffer} if statement.accumulation is not None else set()
         return tuple(
             buffer.name
@@ -228,7 +228,7 @@ class _Window:
 
 def _used(statements: Iterable[Statement]) -> set[str]:
     """The buffers that some statements touch."""
-    return {name for statement in statements for name in (statement.target.buffer, *statement.read)}
+    return {name for statement in statements for name in (statement.target.buffer, *statement.buffers_read)}
 
 
 def _operators(statements: Iterable[Statement], buffer: str) -> set[str]:

@@ -156,7 +156,7 @@ def _child(node: Node) -> _Child:
     def visit(inner: Node) -> None:
         nonlocal marked
         if isinstance(inner, Statement):
-            used.update((inner.target.buffer, *inner.read))
+            used.update((inner.target.buffer, *inner.buffers_read))
             if inner.accumulation is not None:
                 operators.add((inner.target.buffer, inner.accumulation))
             return
