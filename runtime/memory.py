@@ -19,10 +19,12 @@ def touched(size: int) -> np.ndarray:
         memory = np.zeros(size + 64, np.uint8)
         start = -int(memory.__array_interface__["data"][0]) % 64
         return memory[start : start + size]
-    region = mmap.mmap(-1, size + HUGE_PAGE)
     if hasattr(mmap, "MADV_HUGEPAGE"):
+        region = mmap.mmap(-1, size + HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has none
         with contextlib.suppress(OSError):
             region.madvise(mmap.MADV_HUGEPAGE)
+    else:
+        region = mmap.mmap(-1, size + HUGE_PAGE)
     whole = np.frombuffer(region, np.uint8)
     start = -int(whole.__array_interface__["data"][0]) % HUGE_PAGE
     memory = whole[start : start + size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -239,6 +240,21 @@ def test_touched_memory() -> None:
         assert size < HUGE_PAGE or memory.ctypes.data % HUGE_PAGE == 0
         assert size == 0 or memory.ctypes.data % 64 == 0
     assert last_level_cache() >= 1 << 16
+
+
+SMAPS, HUGE = Path("/proc/self/smaps"), Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+@pytest.mark.skipif(not (SMAPS.exists() and HUGE.exists()), reason="needs Linux with huge pages")
+def test_touched_memory_may_be_on_huge_pages() -> None:
+    """It asks for them, and is private: memory that could be shared has none where only those who ask have them."""
+    memory = touched(4 * HUGE_PAGE)
+    mappings = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", SMAPS.read_text(), flags=re.MULTILINE)[1:]
+    ranges = [[int(end, 16) for end in mapping.split()[0].split("-")] for mapping in mappings]
+    (own,) = (m for m, (start, end) in zip(mappings, ranges, strict=True) if start <= memory.ctypes.data < end)
+    flags = re.search(r"^VmFlags:(.*)$", own, re.MULTILINE)
+    assert own.split()[1] == "rw-p"
+    assert flags is None or "hg" in flags[1].split()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
