@@ -94,8 +94,18 @@ def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bo
         and sources.domain().is_subset(given.must.union(given.may).domain())
         and initial.is_subset(given.reads)
         and initial.domain().is_disjoint(sure.range())
-        and given.reads.domain().is_subset(initial.domain().union(last.domain()))
+        and given.reads.domain().is_subset(initial.domain().union(_domain(last)))
     )
+
+
+def _domain(last: isl.UnionMap) -> isl.UnionSet:
+    """Where a function is defined. Its values are asked for as formulas first: without them isl may take minutes to
+    find out that an iteration has one. What it answers is a hint, and counts if it is part of the function."""
+    try:
+        formulas = isl.UnionMap.from_union_pw_multi_aff(isl.UnionPwMultiAff.from_union_map(last))
+    except isl.Error:  # it has two values somewhere, or the limit is reached, of which the next line hears
+        return last.domain()
+    return formulas.domain() if formulas.is_subset(last) else last.domain()
 
 
 def _order(given: Accesses) -> isl.UnionMap:

@@ -47,13 +47,13 @@ def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
     """Every statement instance in the order of execution. Raises TooLong."""
     touches: list[Touch] = []
     values = {**sizes, **{size.name: size.value for size in kernel.sizes if size.value is not None}}
-    every: dict[str, list[tuple[int, ...]]] = {}
-    for buffer in kernel.buffers:
-        stored = (
-            1 if dim.collapsed else n
+    every = {
+        buffer.name: [
+            range(1 if dim.collapsed else n)
             for dim, n in zip(buffer.dims, shape(kernel, buffer.name, values), strict=True)
-        )
-        every[buffer.name] = list(product(*map(range, stored)))
+        ]
+        for buffer in kernel.buffers
+    }
     _compiled(kernel)(touches.append, every, *(values[name] for name in kernel.runtime_sizes))
     return touches
 
@@ -61,7 +61,7 @@ def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
 @lru_cache(maxsize=4)
 def _compiled(kernel: Kernel) -> Callable[..., None]:
     """The loops of a kernel as a Python function that calls `touch` for each instance."""
-    names: dict[str, object] = {"TooLong": TooLong}
+    names: dict[str, object] = {"TooLong": TooLong, "product": product}
     parameters = ", ".join(["touch", "every", *(f"n_{name}" for name in kernel.runtime_sizes)])
     lines = [f"def run({parameters}):", f" left = {MOST}"]
     numbers = iter(range(len(kernel.sites)))
@@ -88,9 +88,10 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
                     reads = [_element(kernel, access) for access in expr_accesses(node.term)]
                     read = "".join(f"*{r}, " for r in reads)
                     target = _element(kernel, node.target)
-                    gathered = (a.buffer for a in node.term_reads if any(isinstance(i, Access) for i in a.indices))
-                    for buffer in gathered:
-                        spend(indent, f"len(every[{buffer!r}])")
+                    for a in node.term_reads:
+                        gathered = [d for d, index in enumerate(a.indices) if isinstance(index, Access)]
+                        if gathered:
+                            spend(indent, " * ".join(f"len(every[{a.buffer!r}][{d}])" for d in gathered))
                     lines.append(f"{indent}touch(({next(numbers)}, ({at}), {target}[0], ({read})))")
 
     write(kernel.body, 0, 1)
@@ -101,17 +102,18 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
 
 
 def _element(kernel: Kernel, access: Access) -> str:
-    """The elements of storage that an access may touch, as the text of a Python sequence: one, or all of the buffer
-    with an index that is read from data."""
-    if any(isinstance(index, Access) for index in access.indices):
-        return f"[({access.buffer!r}, e) for e in every[{access.buffer!r}]]"
+    """The elements of storage that an access may touch, as the text of a Python sequence. An index that is read
+    from data may be any of its dimension."""
     dims = kernel.buffer(access.buffer).dims
-    indices = (
-        "0, " if dim.collapsed else f"{_python(index)}, "
-        for dim, index in zip(dims, access.indices, strict=True)
-        if isinstance(index, Affine)
-    )
-    return f"(({access.buffer!r}, ({''.join(indices)})),)"
+    indices = [
+        f"every[{access.buffer!r}][{d}]"
+        if isinstance(index, Access)
+        else f"({'0' if dim.collapsed else _python(index)},)"
+        for d, (dim, index) in enumerate(zip(dims, access.indices, strict=True))
+    ]
+    if not any(isinstance(index, Access) for index in access.indices):
+        return f"(({access.buffer!r}, ({''.join(index[1:-1] + ' ' for index in indices)})),)"
+    return f"[({access.buffer!r}, e) for e in product({', '.join(indices)})]"
 
 
 def _python(affine: Affine) -> str:

@@ -404,7 +404,10 @@ class _Maker(Expressions):
         return Const(self.random.choice((0, 1)))
 
     def _assign(self, here: Here, target: Access, exact: bool = False) -> Statement:
-        return Statement(target, "=", self._expression(here, target, exact))
+        while True:
+            made = Statement(target, "=", self._expression(here, target, exact))
+            if not made.fused or self.operators.setdefault(target.buffer, "+=") == "+=":
+                return made
 
     def _expression(self, here: Here, target: Access, exact: bool = False) -> Expr:
         """A value for an element, which is inexact from then on if the value may be."""

@@ -261,3 +261,26 @@ y[(2*{0} + 2*{1} + {2} + 1) % 4, 2*({0} // 2) - 2] + y[{0} // 2 - 1, 2*{0} + 2*{
     )
     trace.apply("swap_siblings(0)")
     assert dojoir.certify(trace)
+
+
+def test_a_flow_is_checked_in_few_steps_where_tiles_do_not_divide_each_other() -> None:
+    """To see that an iteration has a last write, isl took minutes: it has one where 16384*i + 128*j + 7*k can be
+    what a formula with two floors says that it is."""
+    kernel = dojoir.parse("""\
+kernel f(M)
+fp strict
+inout a: i32[12]
+tmp t: i32[M + 6]
+inout y: f32[M]
+
+(M + 6) // 16384 + 1
+| min(128, (M + 6) // 128 - 128*{0} + 1)
+| | min(19, (M - 16384*{0} - 128*{1} + 6) // 7 + 1)
+| | | min(7, -7*{2} + 128, M - 16384*{0} - 128*{1} - 7*{2} + 7)
+| | | | if 16384*{0} + 128*{1} + 7*{2} + {3} >= 1
+| | | | | t[16384*{0} + 128*{1} + 7*{2} + {3} - 1] = a[(-16384*{0} - 128*{1} - 7*{2} - {3} + 3) % 12]
+M + 1
+| if {0} >= 1
+| | t[{0}] max= t[{0} - 1]
+""")
+    assert dojoir.check(kernel, "reuse_dims(t, 0)", step_limit=200_000).status == "illegal"

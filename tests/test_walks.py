@@ -27,6 +27,22 @@ def test_walks_keep_the_meaning(block: int) -> None:
     assert made > 30
 
 
+@pytest.mark.parametrize(
+    ("body", "races"),
+    [
+        ("y[0, {0}] = 1\n| t[{0}] = y[ids[0], {0}]", False),
+        ("y[0, {0}] = 1\n| t[{0}] = y[ids[0], N - 1]", True),
+        ("y[{0}, 0] = 1\n| t[{0}] = y[ids[0], 0]", True),
+        ("y[{0}, 0] = 1\n| t[{0}] = y[{0}, ids[0]]", False),
+    ],
+)
+def test_an_index_from_data_is_any_of_its_dimension_and_no_other(body: str, races: bool) -> None:
+    """For the search for races by running, as for the proof."""
+    text = f"kernel f(N)\nin ids: i64[N]\ninout y: f32[N, N]\ninout t: f32[N]\nN\n| {body}\n"
+    assert dojoir.check(dojoir.parse(text), "parallelize(0)").status == ("illegal" if races else "legal")
+    assert (race(dojoir.parse(text.replace("\nN\n", "\nN : p\n")), {"N": 3}) is not None) == races
+
+
 @pytest.mark.parametrize("block", range(4))
 def test_walks_on_large_kernels(block: int) -> None:
     for number in range(3):
