@@ -87,13 +87,19 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
             forth = instances.forth(before, after)
             plain = instances.rule is None and _first(_form(*forth)) and is_plain_both_ways(*forth)
             if plain:  # what is seen from the text to run as the other does is well-formed as that is
-                return _first([_declarations(before, after), _marks(after)])
+                return _first(_beside_the_order(before, after))
             return _well_formed_by_itself(after) and _first(_refusals(*forth))
     except StepLimitReached:
         return Verdict(
             "unknown",
             Diagnostic("undecided", f"the checker did not come to an answer within {step_limit} steps"),
         )
+
+
+def _beside_the_order(before: Kernel, after: Kernel) -> Iterator[Verdict | None]:
+    """What is to be asked of a kernel that runs as another does."""
+    yield _declarations(before, after)
+    yield _marks(after)
 
 
 def _first(refusals: Iterable[Verdict | None]) -> Verdict:
@@ -315,6 +321,8 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
     if (before.sizes, before.facts, before.fp) != (after.sizes, after.facts, after.fp):
         return refuse("changed-header", "the sizes, facts or fp mode of the kernel would change", before)
+    for name in after.undeclared:
+        return refuse("unknown-buffer", f"`{name}` would be used, and not declared", before)
     if before.buffers == after.buffers:
         return None
     for old in before.arguments:

@@ -406,6 +406,12 @@ class Kernel:
         """The buffers that a call takes, in declared order: in, out and inout."""
         return tuple(buffer for buffer in self.buffers if buffer.role != "tmp")
 
+    @cached_property
+    def undeclared(self) -> tuple[str, ...]:
+        """The buffers that statements use and the kernel does not declare: none in a well-formed one."""
+        used = (access.buffer for site in self.sites for access in site.statement.accesses)
+        return tuple(name for name in dict.fromkeys(used) if name not in self._buffers)
+
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name. Raises ArgumentError with the nearest name."""
         try:

@@ -156,6 +156,8 @@ class Undoing(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         earlier, move = self.undone(kernel)
+        for name in earlier.undeclared:
+            raise Refusal("used-elsewhere", f"something else uses `{name}` as well, which would be no more")
         try:
             forth = move.rewrite(earlier)
         except Refusal as refusal:

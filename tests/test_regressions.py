@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from flows import wrong_flow
 
 import dojoir
+from dojoir.dataflow import compare, identity, is_legal
 from dojoir.limits import StepLimitReached, limited
 
 # isl's integer optimisation is wrong on the sets of these: the flow is right, or it is not given at all.
@@ -284,3 +287,45 @@ M + 1
 | | t[{0}] max= t[{0} - 1]
 """)
     assert dojoir.check(kernel, "reuse_dims(t, 0)", step_limit=200_000).status == "illegal"
+
+
+TWO_SUMS = """kernel f(N)
+in  x: f32[2, N]
+out y: f32[2]
+tmp p: f32[4]
+1 : p
+| y[0] = 0
+| 4
+| | p[{1}] = 0
+| N
+| | p[{1} % 4] += x[0, {1}]
+| 4
+| | y[0] += p[{1}]
+1 : p
+| y[1] = 0
+| 4
+| | p[{1}] = 0
+| N
+| | p[{1} % 4] += x[1, {1}]
+| 4
+| | y[1] += p[{1}]
+"""
+
+
+def test_partial_results_that_something_else_uses_are_not_removed() -> None:
+    for text in (TWO_SUMS, TWO_SUMS.replace(" : p", "")):
+        kernel = dojoir.parse(text)
+        verdict = dojoir.check(kernel, "merge_reduction(0.2, p)")
+        assert (verdict.status, verdict.code) == ("illegal", "used-elsewhere")
+        assert "merge_reduction" not in {move.name for move in dojoir.moves(kernel)}
+
+
+@pytest.mark.parametrize("mark", ["", " : p"])
+def test_a_kernel_that_uses_what_it_does_not_declare_is_refused(mark: str) -> None:
+    """By the checker, whatever the move says; forwards and backwards."""
+    kernel = dojoir.parse(TWO_SUMS.replace(" : p", mark))
+    less = kernel.evolve(buffers=kernel.arguments)
+    for backward in (False, True):
+        same = replace(identity(kernel), backward=backward)
+        assert compare(kernel, less, same).code == "unknown-buffer"
+        assert not is_legal(kernel, less, same)

@@ -35,6 +35,7 @@ from dojoir.limits import StepLimitReached
 from dojoir.passes import MOVES
 from dojoir.passes.move import Move, Refusal, Rewrite
 from dojoir.quick import is_plain_both_ways
+from dojoir.sets import sets_of
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -203,6 +204,17 @@ def quick_answer(before: Kernel, done: Rewrite) -> bool:
         return plain(*forth) or keeps_order(*forth)
 
 
+def ordered_alike(before: Kernel, done: Rewrite) -> bool:
+    """Whether the order of accumulations counts for the same statements of both kernels. Where the two operators of
+    one array work on a copy each, it counts before only, and the full comparison sees other sources."""
+    start, after, instances = done.instances.forth(before, done.kernel)
+    old, new, strict = sets_of(start), sets_of(after), before.fp == "strict"
+    return all(
+        origin is None or old.is_ordered(origin.site, strict) == new.is_ordered(k, strict)
+        for k, origin in enumerate(instances.origins)
+    )
+
+
 def in_new_thread(before: Kernel, done: Rewrite) -> Verdict:
     """The verdict of a thread of its own, which has cached nothing."""
     found: list[Verdict] = []
@@ -276,7 +288,7 @@ class Walk:
         except StepLimitReached:
             self.counts["full comparison undecided"] += 1
         else:
-            if full is not None and quick and full.code in BEYOND_FULL:
+            if full is not None and quick and (full.code in BEYOND_FULL or not ordered_alike(kernel, done)):
                 self.counts["full comparison too weak"] += 1
             elif full is not None and verdict:
                 self.fail(f"legal, but in full: {full}", move)
