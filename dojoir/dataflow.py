@@ -321,8 +321,8 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 def _declarations(before: Kernel, after: Kernel) -> Verdict | None:
     if (before.sizes, before.facts, before.fp) != (after.sizes, after.facts, after.fp):
         return refuse("changed-header", "the sizes, facts or fp mode of the kernel would change", before)
-    for name in after.undeclared:
-        return refuse("unknown-buffer", f"`{name}` would be used, and not declared", before)
+    if after.undeclared:
+        return refuse("unknown-buffer", f"`{after.undeclared[0]}` would be used, and not declared", before)
     if before.buffers == after.buffers:
         return None
     for old in before.arguments:

@@ -156,8 +156,9 @@ class Undoing(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         earlier, move = self.undone(kernel)
-        for name in earlier.undeclared:
-            raise Refusal("used-elsewhere", f"something else uses `{name}` as well, which would be no more")
+        if earlier.undeclared:
+            lost = earlier.undeclared[0]
+            raise Refusal("used-elsewhere", f"something else uses `{lost}` as well, which would be no more")
         try:
             forth = move.rewrite(earlier)
         except Refusal as refusal:

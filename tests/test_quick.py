@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 from faults import FAULTS
-from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, ordered_alike, start_kernel
+from walks import BEYOND_FULL, MARK_CODES, draw_moves, full_answer, start_kernel
 
 import dojoir
 from dojoir import correspondence, wellformed
@@ -205,8 +205,7 @@ def test_quick_answers_are_those_of_the_full_comparison(block: int) -> None:
             except StepLimitReached:
                 continue
             seen += quick
-            agreed = full is None or full.code in MARK_CODES | BEYOND_FULL or not ordered_alike(kernel, done)
-            assert agreed, f"{move}: {full}\n{kernel}"
+            assert full is None or full.code in MARK_CODES | BEYOND_FULL, f"{move}: {full}\n{kernel}"
     assert seen > 5
 
 
