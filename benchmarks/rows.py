@@ -49,7 +49,7 @@ LIMITS: Mapping[str, str] = {
     "batchnorm_inference": _STREAM,
     "relu": _STREAM,
     "gelu": "memory; on one thread erf, some 22 operations an element",
-    "silu": "memory; on one thread sigmoid, some 26 operations an element",
+    "silu": "memory; on one thread sigmoid, some 20 operations an element",
     "swiglu_gate": "memory: two elements are read for one that is written",
     "bias_relu": _STREAM,
     "add": "memory: two elements are read for one that is written",

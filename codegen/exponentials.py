@@ -83,28 +83,11 @@ def erf(body: Body, x: Expr) -> Expr:
 
 
 def sigmoid(body: Body, x: Expr) -> Expr:
-    """1 / (1 + z) with z = exp(-x), both times 2**-lift, so that neither overflows."""
+    """1 - y from 0 on, z - z y below, with z = exp(-|x|) and y = z / (1 + z): the error of the quotient counts
+    only for as much as it is taken from."""
     p = precision.of(x.dtype)
-    lift = p.bias // 2
-    x = body.let("clamped", x.at_least(p.exp_zero).at_most(2 * p.tanh_one))
-    r, k = reduce(body, x, p.bias - lift, p, sign=-1)
+    r, k = reduce(body, body.let("a", x.abs().at_most(-p.exp_zero)), 2 * p.bias, p, sign=-1)
     falling = tuple(c if n % 2 == 0 else -c for n, c in enumerate((1.0, 1.0, *p.exp)))
-    z = body.let("z", horner(r, falling) * power_of_two(k, p))
-    inverse = _near_inverse(body, body.let("below", z + 2.0**-lift), p)
-    rest = body.let("rest", fma(-inverse, 2.0**-lift, fma(-inverse, z, 1.0)))
-    return fma(rest, inverse, inverse) * 2.0**-lift
-
-
-def _near_inverse(body: Body, x: Expr, p: Precision) -> Expr:
-    """1 / x for a normal x > 0 whose inverse is normal, to half the digits and never less, so that what it leaves
-    of 1 is exact. No division, which takes as long as sixteen products: the bits of x, taken from what the bits of
-    two numbers with a product near 1 add up to, give 1 / x to 6 %; a step with powers of the error up to the third
-    gives 16 digits, and for f64 one of Newton's the rest."""
-    sum_of_bits = (2 * p.bias << p.digits) - int(0.101 * 2**p.digits)
-    guess = body.let("guess", (x.bits(p.unsigned).constant(sum_of_bits) - x.bits(p.unsigned)).bits(p.dtype))
-    error = body.let("error", fma(-x, guess, 1 + 2.0**-16))
-    powers = fma(error, fma(error, error, error), error)
-    inverse = body.let("inverse", fma(guess, powers, guess))
-    if p.digits > 32:
-        inverse = body.let("inverse", fma(inverse, fma(-x, inverse, 1 + 2.0**-31), inverse))
-    return inverse
+    z = body.let("z", scale(body, body.let("power", horner(r, falling)), k, p))
+    most = body.let("most", select(x.bits(p.signed) < 0, z, 1.0))
+    return fma(-most, z / (z + 1.0), most)

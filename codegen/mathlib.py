@@ -39,7 +39,7 @@ FUNCTIONS: Mapping[str, Elementary] = {
     "log2": _both(logarithms.log2, 1.05, 1.05),
     "tanh": _both(exponentials.tanh, 1.05, 1.05),
     "erf": _both(exponentials.erf, 1.9, 1.4),
-    "sigmoid": _both(exponentials.sigmoid, 1.55, 1.55),
+    "sigmoid": _both(exponentials.sigmoid, 1.65, 1.6),
     "sin": _both(trigonometry.sin, 0.52, 1.5),
     "cos": _both(trigonometry.cos, 0.52, 1.5),
     "rsqrt": _both(logarithms.rsqrt, 1.5, 1.5),
