@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -66,6 +68,41 @@ def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str, monke
     assert dojoir.certify(trace)
     report = dojoir.verify(trace.kernel, against=kernel, seeds=1)
     assert report.ok, report
+
+
+def some_size(schedule: schedules.Schedule, size: str) -> int:
+    """The smallest value of a size that meets the conditions of a schedule; 64 or more where none asks for less."""
+    mine = [text for text in schedule.when if re.match(rf"{size}\b", text)]
+    least = max((int(text.split()[-1]) for text in mine if ">=" in text), default=64)
+    values = itertools.chain(range(least, 2 * least), range(1, 64))
+    return next(n for n in values if all(schedules._holds("", text, {size: n}) for text in mine))
+
+
+@pytest.mark.parametrize("rest", [0, 1])
+@pytest.mark.parametrize("name", OWN)
+def test_a_schedule_that_comes_with_dojoir_fits_fixed_sizes(name: str, rest: int) -> None:
+    """At the fewest blocks that it is for, with nothing and with one iteration left after them."""
+    kernel, schedule = schedule_of(name)
+    free = [size.name for size in kernel.sizes if size.value is None]
+    fixed = {size: some_size(schedule, size) + rest for size in free}
+    fixed |= {
+        size: n - rest for size, n in fixed.items() if not schedule.fits(kernel, schedule.targets[0], {size: n})
+    }
+    kernel = dojoir.kernels.load(kernel.name, **fixed)
+    assert schedule.on(kernel.with_fp(schedule.fp) if schedule.fp else kernel).moves
+
+
+def test_where_no_stored_schedule_fits_there_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dojoir, "processor", lambda: "generic")
+    monkeypatch.setattr(schedules, "files", lambda _: tmp_path)
+    relu = dojoir.kernels.load("relu", N=1 << 20)
+    default = dojoir.PASSES["default_schedule"].given("llvm").on(relu)
+    (tmp_path / "relu.moves").write_text("# kernel: relu\n# targets: llvm\nvectorize(0.0.0)\n")
+    assert dojoir.optimize(relu).moves == default.moves
+    (tmp_path / "relu.next.moves").write_text("# kernel: relu\n# targets: llvm\nsplit(0, 32)\n")
+    assert [str(move) for move in dojoir.optimize(relu).moves] == ["split(0, 32)"]
 
 
 @pytest.fixture

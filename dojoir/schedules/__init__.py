@@ -22,6 +22,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -97,31 +98,33 @@ def optimize(
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known. Where they all are, and so
     small that there is less to do than a second thread needs to begin, the kernel stays on one core, and what comes
     with dojoir is passed over. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what
-    comes with dojoir; what names the processor of this machine goes before what does not. Raises KernelError for an
-    ill-formed kernel, ArgumentError for an unknown target or a stored schedule that cannot be read, IllegalMove for
-    one of the caller's whose moves do not fit the kernel that it names.
+    comes with dojoir; what names the processor of this machine goes before what does not. Where sizes are fixed so
+    that the moves of one that comes with dojoir do not fit, the next is taken. Raises KernelError for an ill-formed
+    kernel, ArgumentError for an unknown target or a stored schedule that cannot be read, IllegalMove for one of the
+    caller's whose moves do not fit the kernel that it names.
     """
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {**fixed, **(sizes or {})}
-    given = _best(_given(kernel.name, folders), kernel, target, known)
-    if given is not None:
-        return given.on(kernel)
+    if given := _fitting(_given(kernel.name, folders), kernel, target, known):
+        return given[0].on(kernel)
     default = dojoir.PASSES["default_schedule"].given(target)
     if is_small(kernel, known):
         trace = default.on(kernel)
         while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes
             trace.undo()
         return trace
-    own = _best(_own(kernel.name), kernel, target, known)
-    return (default if own is None else own).on(kernel)
+    for own in _fitting(_own(kernel.name), kernel, target, known):
+        with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
+            return own.on(kernel)
+    return default.on(kernel)
 
 
-def _best(
+def _fitting(
     found: Iterable[Schedule], kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]
-) -> Schedule | None:
-    """The first that is for this very processor, else the first that fits."""
+) -> list[Schedule]:
+    """Those that fit, what is for this very processor first."""
     fitting = [schedule for schedule in found if schedule.fits(kernel, target, sizes)]
-    return min(fitting, key=lambda schedule: not schedule.is_tuned(target), default=None)
+    return sorted(fitting, key=lambda schedule: not schedule.is_tuned(target))
 
 
 def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
