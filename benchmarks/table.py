@@ -46,9 +46,10 @@ MALLOC = ("hugetlb=1", "mmap_max=0", f"trim_threshold={1 << 40}")
 """Peers that allocate their results get huge pages, and the same ones again."""
 
 
-def scheduled(row: Row, target: str) -> dojoir.Kernel:
+def scheduled(row: Row, target: str, threads: int) -> dojoir.Kernel:
     """The kernel of a row as dojoir runs it."""
-    return dojoir.optimize(row.load(), target, sizes=row.sizes, folders=[HERE / "schedules"]).kernel
+    folders = [HERE / "schedules"]
+    return dojoir.optimize(row.load(), target, sizes=row.sizes, threads=threads, folders=folders).kernel
 
 
 def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:
@@ -124,7 +125,7 @@ def measured(
 ) -> Result:
     """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`.
     Raises DojoError where dojoir itself fails."""
-    pairs = Pairs(row, scheduled(row, target), threads, target, budget, time_limit)
+    pairs = Pairs(row, scheduled(row, target, threads), threads, target, budget, time_limit)
     least, bound, flops, total = floor(row, at)
     missing = {peer: PEERS[peer].missing[row.kernel] for peer in peers if row.kernel in PEERS[peer].missing}
     for peer in peers:

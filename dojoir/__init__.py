@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         processor,
         random_inputs,
         ratio_of,
+        thread_count,
         verify,
         write_library,
     )
@@ -136,6 +137,7 @@ _HOME = {
     "ceilings": "dojoir.runtime",
     "processor": "dojoir.runtime",
     "random_inputs": "dojoir.runtime",
+    "thread_count": "dojoir.runtime",
     "verify": "dojoir.runtime",
     "Library": "dojoir.runtime",
     "write_library": "dojoir.runtime",
@@ -204,6 +206,7 @@ __all__ = [
     "rules",
     "schedules",
     "suggest",
+    "thread_count",
     "to_text",
     "verify",
     "write_library",

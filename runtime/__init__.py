@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         measure_together,
         ratio_of,
     )
+    from dojoir.runtime.pool import thread_count
     from dojoir.runtime.random_inputs import random_inputs
     from dojoir.runtime.roofline import Ceilings, ceilings
     from dojoir.runtime.subject import PythonCode
@@ -47,6 +48,7 @@ _HOME = {
     "processor": "host",
     "random_inputs": "random_inputs",
     "ratio_of": "measurement",
+    "thread_count": "pool",
     "verify": "verification",
     "write_library": "library",
 }
@@ -72,6 +74,7 @@ __all__ = [
     "processor",
     "random_inputs",
     "ratio_of",
+    "thread_count",
     "verify",
     "write_library",
 ]

@@ -202,6 +202,34 @@ def test_a_schedule_for_some_processors(tmp_path: Path, monkeypatch: pytest.Monk
     assert move("llvm", "icelake-server") == move("c", "znver4") == "vectorize(0)"
 
 
+def test_each_condition_has_a_file_of_its_own(tmp_path: Path) -> None:
+    trace = dojoir.Trace(dojoir.kernels.load("relu"))
+    conditions = ["N == 8", "N != 8", "N <= 8", "N >= 8", "N < 8", "N > 8", "N % 8 == 1", "N == 81", "N>=81"]
+    found = [schedules.store(trace, "llvm", tmp_path, when=[condition]).name for condition in conditions]
+    assert len(set(found)) == len(conditions)
+    assert found[3].endswith("_llvm_N_ge_8.moves") and found[6].endswith("_llvm_N_mod_8_eq_1.moves")
+    assert schedules.store(trace, "llvm", tmp_path, when=["N>=8"]).name == found[3]
+
+
+def test_a_schedule_for_a_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    relu = dojoir.kernels.load("relu")
+    for factor, condition in ((2, "threads == 1"), (4, "threads > 1")):
+        trace = dojoir.Trace(relu)
+        trace.apply(f"split(0, {factor})")
+        schedules.store(trace, "llvm", tmp_path, when=[condition, "N >= 64"])
+
+    def move(threads: int | None) -> str:
+        (found,) = dojoir.optimize(relu, threads=threads, folders=[tmp_path]).moves
+        return str(found)
+
+    assert (move(1), move(2), move(64)) == ("split(0, 2)", "split(0, 4)", "split(0, 4)")
+    monkeypatch.setenv("DOJOIR_THREADS", "1")
+    assert (move(None), move(2)) == ("split(0, 2)", "split(0, 4)")
+    for wrong in (0, -1, True):
+        with pytest.raises(dojoir.ArgumentError, match="threads must be an integer from 1"):
+            move(wrong)
+
+
 def test_folders_of_the_environment_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = dojoir.kernels.load("relu")
     trace = dojoir.Trace(kernel)

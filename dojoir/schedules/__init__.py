@@ -7,8 +7,10 @@ A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first co
 
     # kernel: softmax            a kernel of the library, or the hash of any other
     # targets: llvm c            the targets it was made for; llvm@znver*: on such processors, by LLVM's names
-    # when: M >= 64              sizes at which it is the better one; may be left out
+    # when: M >= 64              where it is the better one: sizes, threads == 1; may be left out
     # fp: fast                   the fp mode of the kernel, if it is not that of the library
+
+A condition compares a size, a size % a number, or `threads`, how many there are, with a number.
 
 The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
 `softmax.short.moves`. What is for this very processor is the first choice, then what has a `when`. Passes in it are
@@ -41,12 +43,13 @@ _CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?\s*(==|!=|<=|>=|<|>)\s*
 _RELATIONS = {
     "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
+_IN_NAMES = {"%": " mod "} | {relation: f" {function.__name__} " for relation, function in _RELATIONS.items()}
 
 
 @dataclass(frozen=True)
 class Schedule:
     """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets, the
-    conditions on sizes as written, the moves as text, and the fp mode if it is not that of the library."""
+    conditions on sizes and threads as written, the moves as text, and the fp mode if it is not the library's."""
 
     path: str
     kernel: str
@@ -56,7 +59,8 @@ class Schedule:
     fp: str = ""
 
     def fits(self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]) -> bool:
-        """Whether it is for this kernel on this target. A condition on a size that is not known counts as met."""
+        """Whether it is for this kernel on this target. `sizes` has what is known, `threads` with it; a condition
+        on what is not counts as met."""
         if target not in self.targets and not self.is_tuned(target):
             return False
         if not all(_holds(self.path, text, sizes) for text in self.when):
@@ -90,6 +94,7 @@ def optimize(
     target: str = "llvm",
     *,
     sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
     folders: Sequence[str | os.PathLike[str]] = (),
 ) -> dojoir.Trace:
     """The kernel with the stored schedule that fits it best, or with `default_schedule` for the target where none
@@ -97,14 +102,15 @@ def optimize(
 
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known. Where they all are, and so
     small that there is less to do than a second thread needs to begin, the kernel stays on one core, and what comes
-    with dojoir is passed over. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what
-    comes with dojoir; what names the processor of this machine goes before what does not. Where sizes are fixed so
-    that the moves of one that comes with dojoir do not fit, the next is taken. Raises KernelError for an ill-formed
-    kernel, ArgumentError for an unknown target or a stored schedule that cannot be read, IllegalMove for one of the
-    caller's whose moves do not fit the kernel that it names.
+    with dojoir is passed over. `threads` is how many it will run on; by default as many as `compile` takes.
+    `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes with dojoir; what
+    names the processor of this machine goes before what does not. Where sizes are fixed so that the moves of one
+    that comes with dojoir do not fit, the next is taken. Raises KernelError for an ill-formed kernel, ArgumentError
+    for an unknown target, a number of threads that there cannot be or a stored schedule that cannot be read,
+    IllegalMove for one of the caller's whose moves do not fit the kernel that it names.
     """
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
-    known = {**fixed, **(sizes or {})}
+    known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     if given := _fitting(_given(kernel.name, folders), kernel, target, known):
         return given[0].on(kernel)
     default = dojoir.PASSES["default_schedule"].given(target)
@@ -169,7 +175,8 @@ def store(
     the same kernel, target and conditions is replaced. `note` becomes a comment. Raises ArgumentError."""
     for text in when:
         _holds("when", text, {})
-    words = re.sub(r"\W+", "_", "_".join([target, *when])).strip("_")
+    conditions = (re.sub(r"[=!<>]=|[<>%]", lambda found: _IN_NAMES[found[0]], text) for text in when)
+    words = re.sub(r"\W+", "_", "_".join([target, *conditions])).strip("_")
     path = Path(folder) / f"{trace.start.name}.{trace.start.hash[:8]}_{words}.moves"
     lines = [f"# {line}" for line in note.splitlines()]
     lines += [f"# kernel: {trace.start.hash}", f"# targets: {target}"]
@@ -205,7 +212,7 @@ def _holds(path: str, condition: str, sizes: Mapping[str, int]) -> bool:
     match = _CONDITION.fullmatch(condition.strip())
     if match is None:
         raise dojoir.ArgumentError(
-            f"{path}: '{condition}' is not a condition such as N >= 64 or N % 16 == 0", "bad-schedule"
+            f"{path}: '{condition}' is not a condition such as N >= 64, N % 16 == 0 or threads == 1", "bad-schedule"
         )
     name, divisor, relation, number = match.groups()
     if name not in sizes:
