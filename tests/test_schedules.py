@@ -72,10 +72,10 @@ def test_a_schedule_that_comes_with_dojoir_applies_and_is_right(name: str, monke
 
 def some_size(schedule: schedules.Schedule, size: str) -> int:
     """The smallest value of a size that meets the conditions of a schedule; 64 or more where none asks for less."""
-    mine = [text for text in schedule.when if re.match(rf"{size}\b", text)]
+    mine = [text for text in next(iter(schedule.when), ()) if re.match(rf"{size}\b", text)]
     least = max((int(text.split()[-1]) for text in mine if ">=" in text), default=64)
     values = itertools.chain(range(least, 2 * least), range(1, 64))
-    return next(n for n in values if all(schedules._holds("", text, {size: n}) for text in mine))
+    return next(n for n in values if all(schedules._holds(text, {size: n}) for text in mine))
 
 
 @pytest.mark.parametrize("rest", [0, 1])
@@ -230,6 +230,18 @@ def test_a_schedule_for_a_number_of_threads(tmp_path: Path, monkeypatch: pytest.
             move(wrong)
 
 
+def test_one_line_of_conditions_has_to_be_met(tmp_path: Path) -> None:
+    lines = "# kernel: relu\n# targets: llvm\n# when: N >= 64, N % 8 == 0\n# when: threads == 1\nsplit(0, 2)\n"
+    (tmp_path / "relu.moves").write_text(lines)
+
+    def fits(n: int, threads: int) -> bool:
+        trace = dojoir.optimize(dojoir.kernels.load("relu"), sizes={"N": n}, threads=threads, folders=[tmp_path])
+        return str(trace.moves[0]) == "split(0, 2)"
+
+    assert fits(64, 2) and fits(64, 1) and fits(65, 1)
+    assert not fits(65, 2) and not fits(8, 2)
+
+
 def test_folders_of_the_environment_are_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = dojoir.kernels.load("relu")
     trace = dojoir.Trace(kernel)
@@ -248,6 +260,8 @@ def test_folders_of_the_environment_are_searched(tmp_path: Path, monkeypatch: py
         ("split(0, 2)\n", "no line '# kernel: …'"),
         ("# kernel: relu\nsplit(0, 2)\n", "no line '# targets: …'"),
         ("# kernel: relu\n# targets: llvm\n# when: N is large\nsplit(0, 2)\n", "'N is large' is not a condition"),
+        ("# kernel: relu\n# targets: c\n# when: N > 8\n# when: N % 0 > 1\n", "'N % 0 > 1' is not a condition"),
+        ("# kernel: relu\n# kernel: gelu\n# targets: llvm\nsplit(0, 2)\n", "more than one line '# kernel: …'"),
     ],
 )
 def test_a_file_that_is_no_schedule_is_an_error(tmp_path: Path, text: str, complaint: str) -> None:

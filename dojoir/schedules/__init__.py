@@ -7,10 +7,12 @@ A schedule is a file of moves, as `dojoir-opt -p @FILE` takes it, whose first co
 
     # kernel: softmax            a kernel of the library, or the hash of any other
     # targets: llvm c            the targets it was made for; llvm@znver*: on such processors, by LLVM's names
-    # when: M >= 64              where it is the better one: sizes, threads == 1; may be left out
+    # when: M >= 64, N % 8 == 0  where it is the better one; may be left out
+    # when: threads == 1         or here
     # fp: fast                   the fp mode of the kernel, if it is not that of the library
 
-A condition compares a size, a size % a number, or `threads`, how many there are, with a number.
+A condition compares a size, a size % a number, or `threads`, how many there are, with a number. All of a line have
+to be met, and one line of several.
 
 The file is called as the kernel, with more words after a dot where there are several: `softmax.moves`,
 `softmax.short.moves`. What is for this very processor is the first choice, then what has a `when`. Passes in it are
@@ -19,6 +21,7 @@ for the target that they name, not for that of the caller.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 import re
@@ -39,7 +42,7 @@ SMALL = 1 << 17
 """A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
 
 _HEADER = re.compile(r"#\s*(kernel|targets|when|fp):\s*(.*)")
-_CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*(\d+))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
+_CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*0*([1-9]\d*))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
 _RELATIONS = {
     "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
@@ -49,12 +52,12 @@ _IN_NAMES = {"%": " mod "} | {relation: f" {function.__name__} " for relation, f
 @dataclass(frozen=True)
 class Schedule:
     """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets, the
-    conditions on sizes and threads as written, the moves as text, and the fp mode if it is not the library's."""
+    conditions on sizes and threads by line, the moves as text, and the fp mode if it is not that of the library."""
 
     path: str
     kernel: str
     targets: tuple[str, ...]
-    when: tuple[str, ...]
+    when: tuple[tuple[str, ...], ...]
     moves: str
     fp: str = ""
 
@@ -63,7 +66,7 @@ class Schedule:
         on what is not counts as met."""
         if target not in self.targets and not self.is_tuned(target):
             return False
-        if not all(_holds(self.path, text, sizes) for text in self.when):
+        if self.when and not any(all(_holds(text, sizes) for text in line) for line in self.when):
             return False
         if self.kernel == kernel.hash:
             return True
@@ -174,7 +177,7 @@ def store(
     """Writes the moves of a trace as a schedule for its kernel, whole or not at all, and returns its file. One for
     the same kernel, target and conditions is replaced. `note` becomes a comment. Raises ArgumentError."""
     for text in when:
-        _holds("when", text, {})
+        _check("when", text)
     conditions = (re.sub(r"[=!<>]=|[<>%]", lambda found: _IN_NAMES[found[0]], text) for text in when)
     words = re.sub(r"\W+", "_", "_".join([target, *conditions])).strip("_")
     path = Path(folder) / f"{trace.start.name}.{trace.start.hash[:8]}_{words}.moves"
@@ -194,26 +197,39 @@ def store(
 
 
 def _read(path: str, text: str) -> Schedule:
-    """A schedule from the text of its file. Raises ArgumentError where it does not say what it is for."""
-    header: dict[str, str] = {}
+    """A schedule from the text of its file. Raises ArgumentError where it does not say, once, what it is for, or
+    where a condition is none."""
+    header: dict[str, list[str]] = {}
     for line in text.splitlines():
         if match := _HEADER.fullmatch(line.strip()):
-            header[match[1]] = match[2]
+            header.setdefault(match[1], []).append(match[2].strip())
     for word in ("kernel", "targets"):
-        if not header.get(word):
+        if not header.get(word, [""])[0]:
             raise dojoir.ArgumentError(f"{path} is no schedule: it has no line '# {word}: …'", "bad-schedule")
-    when = tuple(part.strip() for part in header.get("when", "").split(",") if part.strip())
-    return Schedule(
-        path, header["kernel"].strip(), tuple(header["targets"].split()), when, text, header.get("fp", "")
-    )
+    for word in ("kernel", "targets", "fp"):
+        if len(header.get(word, ())) > 1:
+            raise dojoir.ArgumentError(f"{path} has more than one line '# {word}: …'", "bad-schedule")
+    lines = ([part.strip() for part in line.split(",") if part.strip()] for line in header.get("when", ()))
+    when = tuple(tuple(line) for line in lines if line)
+    for condition in itertools.chain(*when):
+        _check(path, condition)
+    (fp,) = header.get("fp", [""])
+    return Schedule(path, header["kernel"][0], tuple(header["targets"][0].split()), when, text, fp)
 
 
-def _holds(path: str, condition: str, sizes: Mapping[str, int]) -> bool:
-    match = _CONDITION.fullmatch(condition.strip())
-    if match is None:
+def _check(place: str, condition: str) -> None:
+    """Raises ArgumentError where a text is no condition."""
+    if _CONDITION.fullmatch(condition.strip()) is None:
         raise dojoir.ArgumentError(
-            f"{path}: '{condition}' is not a condition such as N >= 64, N % 16 == 0 or threads == 1", "bad-schedule"
+            f"{place}: '{condition}' is not a condition such as N >= 64, N % 16 == 0 or threads == 1",
+            "bad-schedule",
         )
+
+
+def _holds(condition: str, sizes: Mapping[str, int]) -> bool:
+    """Whether a condition is met, as far as is known."""
+    match = _CONDITION.fullmatch(condition.strip())
+    assert match is not None, condition
     name, divisor, relation, number = match.groups()
     if name not in sizes:
         return True
