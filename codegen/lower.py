@@ -9,7 +9,7 @@ from dojoir.codegen.homes import homes_of, uses_of
 from dojoir.codegen.lanes import Analysis
 from dojoir.codegen.layout import Layout
 from dojoir.codegen.lir import INDEX, Program, Type, Var
-from dojoir.codegen.lower_lanes import vector_scope
+from dojoir.codegen.lower_lanes import vector_nest, vector_scope
 from dojoir.codegen.lower_parallel import parallel_scope
 from dojoir.codegen.lower_scopes import Scopes
 from dojoir.codegen.state import Block, Memory, Names, Place, State, Unit, Variable
@@ -35,7 +35,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, arrays=dict(arguments))
     by_value: list[Var] = []
     places: dict[str, Place] = {}
-    scopes = Scopes(unit, vector_scope, parallel_scope)
+    scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
     block = Block()
     for buffer in kernel.arguments:
         if buffer.role == "in" and not buffer.dims:

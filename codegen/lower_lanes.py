@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from dojoir.affine import Affine, Mod, SizeVar
 from dojoir.codegen import lir
-from dojoir.codegen.arith import add, compare, divide, integer, known, smaller, spread, sub
+from dojoir.codegen.arith import add, compare, divide, integer, known, least, smaller, spread, sub
+from dojoir.codegen.contiguous import Nest
 from dojoir.codegen.conversions import as_stored
 from dojoir.codegen.lanes import Plan, fixed_lanes
 from dojoir.codegen.lir import INDEX, Type, Value, Var
@@ -31,26 +32,41 @@ BLOCK = 256
 
 def vector_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
     """A scope that runs in lanes."""
-    runner = _Runner(scopes, path, scope, state, scopes.unit.plans[path])
-    stop = scopes.extent(scope.extent, state.iterators)
-    if at_least(scope.extent, 1):
-        runner.run(stop, block)
-        return
-    inner = Block()
-    count = Var(INDEX, scopes.unit.names.fresh("count"))
-    runner.run(count, inner)
-    block.emit(lir.Let(count, stop))
-    block.emit(lir.If(compare("gt", count, integer(0)), inner.body))
+    runner = _Runner(scopes, path, scope, state, scopes.unit.lines[path])
+    runner.below(scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1), block)
+
+
+def vector_nest(scopes: Scopes, nest: Nest, state: State, block: Block) -> None:
+    """Scopes inside each other that run in lanes as one loop."""
+    path = nest.paths[-1]
+    scope = scopes.unit.kernel.at(path)
+    assert isinstance(scope, Scope)
+    outer = (integer(0),) * (len(nest.paths) - 1)
+    comment = "; ".join(scopes.unit.lines[path] for path in nest.paths)
+    runner = _Runner(scopes, path, scope, replace(state, iterators=(*state.iterators, *outer)), comment)
+    runs = all((least(extent) or 0) >= 1 for extent in nest.extents)
+    runner.below(nest.stop(state.iterators), runs, block)
 
 
 class _Runner:
     """Ways to run one scope in lanes."""
 
-    def __init__(self, scopes: Scopes, path: Path, scope: Scope, state: State, plan: Plan) -> None:
-        self.scopes, self.path, self.scope, self.state, self.plan = scopes, path, scope, state, plan
+    def __init__(self, scopes: Scopes, path: Path, scope: Scope, state: State, comment: str) -> None:
+        self.scopes, self.path, self.scope, self.state, self.comment = scopes, path, scope, state, comment
         self.unit = scopes.unit
-        self.comment = self.unit.lines[path]
+        self.plan: Plan = self.unit.plans[path]
         self.extent = fixed_lanes(scope) or 0
+
+    def below(self, stop: Value, runs: bool, block: Block) -> None:
+        """The iterations below `stop`; `runs` says that there is one at all sizes."""
+        if runs:
+            self.run(stop, block)
+            return
+        inner = Block()
+        count = Var(INDEX, self.unit.names.fresh("count"))
+        self.run(count, inner)
+        block.emit(lir.Let(count, stop))
+        block.emit(lir.If(compare("gt", count, integer(0)), inner.body))
 
     def run(self, stop: Value, block: Block) -> None:
         """The iterations below `stop`, of which there is at least one."""

@@ -17,6 +17,7 @@ from dojoir.codegen.arith import (
     smaller,
     spread,
 )
+from dojoir.codegen.contiguous import Nest, contiguous_nest
 from dojoir.codegen.conversions import as_stored, convert, number
 from dojoir.codegen.edges import edge
 from dojoir.codegen.homes import STACK_BYTES, Home, is_uniform
@@ -40,12 +41,16 @@ MOST_VERSIONED = 256
 Way = Callable[["Scopes", Path, Scope, State, Block], None]
 """Lowers the scope at a path into a block."""
 
+NestWay = Callable[["Scopes", Nest, State, Block], None]
+"""Lowers scopes that are one loop into a block."""
+
 
 class Scopes:
-    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered."""
+    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered, and
+    `as_one` how a nest is whose innermost scope is in lanes."""
 
-    def __init__(self, unit: Unit, in_lanes: Way, on_cores: Way) -> None:
-        self.unit, self.in_lanes, self.on_cores = unit, in_lanes, on_cores
+    def __init__(self, unit: Unit, in_lanes: Way, on_cores: Way, as_one: NestWay) -> None:
+        self.unit, self.in_lanes, self.on_cores, self.as_one = unit, in_lanes, on_cores, as_one
 
     # -- blocks ----------------------------------------------------------------------------------------------
     def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
@@ -272,6 +277,8 @@ class Scopes:
                 sums += made
             self._loop(path, scope, inner, block)
             finish(self.unit, sums, state, block)
+        elif state.lanes is None and (nest := contiguous_nest(self.unit, path, scope, state)):
+            self.as_one(self, nest, state, block)
         else:
             self._loop(path, scope, state, block)
 
