@@ -2,9 +2,10 @@
 
 Each peer is timed in turn with dojoir in a process of their own, on the same arrays (on huge pages, so that page
 faults do not decide), and its result is compared with dojoir's. The floor of a row is the time that its arrays take
-to be streamed once at the speeds measured in the same run, or its operations at the measured peak of fused
-multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster. Beside it stands how long the same
-code takes where its arrays stay in a cache: where that is near the time, it is the cores that limit the row.
+to be streamed once at the speeds measured right before or after it (the higher of the two), or its operations at
+the measured peak of fused multiply-adds, whichever is longer. A ratio above 1 says that dojoir is faster. Beside it
+stands how long the same code takes where its arrays stay in a cache: where that is near the time, it is the cores
+that limit the row.
 
     python benchmarks/table.py [--rows softmax matmul] [--threads 1 2] [--target llvm] [--json FILE] [--plot FILE]
     python benchmarks/table.py --json FILE --resume          # goes on with a run that was interrupted
@@ -50,6 +51,11 @@ def scheduled(row: Row, target: str, threads: int) -> dojoir.Kernel:
     """The kernel of a row as dojoir runs it."""
     folders = [HERE / "schedules"]
     return dojoir.optimize(row.load(), target, sizes=row.sizes, threads=threads, folders=folders).kernel
+
+
+def ceiling(threads: int) -> Ceiling:
+    """What the machine reaches at this moment: memory that others use as well is faster at some times."""
+    return Ceiling(**asdict(dojoir.ceilings(threads).at(threads)))
 
 
 def floor(row: Row, at: Ceiling) -> tuple[float, str, int, int]:
@@ -119,14 +125,13 @@ def measured(
     threads: int,
     target: str,
     peers: Sequence[str],
-    at: Ceiling,
     budget: float,
     time_limit: float,
 ) -> Result:
     """A row on a number of threads: each peer for `budget` seconds of samples, and given up after `time_limit`.
     Raises DojoError where dojoir itself fails."""
     pairs = Pairs(row, scheduled(row, target, threads), threads, target, budget, time_limit)
-    least, bound, flops, total = floor(row, at)
+    before = ceiling(threads)
     missing = {peer: PEERS[peer].missing[row.kernel] for peer in peers if row.kernel in PEERS[peer].missing}
     for peer in peers:
         if peer not in missing:
@@ -141,6 +146,7 @@ def measured(
             with_ceilings=False,
         )  # fmt: skip
         seconds = alone.seconds
+    least, bound, flops, total = floor(row, before.or_larger(ceiling(threads)))
     return Result(
         row.title, threads, seconds, flops, total, least, bound, row.limits,
         pairs.times, pairs.ratios, pairs.failed, missing,
@@ -197,9 +203,7 @@ def run(given: argparse.Namespace) -> Record:
             if record.has(row.title, threads):
                 continue
             try:
-                result = measured(
-                    row, threads, given.target, peers, record.at(threads), given.budget, given.time_limit
-                )
+                result = measured(row, threads, given.target, peers, given.budget, given.time_limit)
             except dojoir.DojoError as error:
                 print(f"{row.title}, {threads} threads: dojoir failed: {error.diagnostic.message}", flush=True)
                 continue

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 
 GOOD, ENOUGH = 1.0, 0.85
@@ -32,6 +32,10 @@ class Ceiling:
     def memory(self) -> float:
         """The highest of its speeds of memory, in GB/s."""
         return max(self.read, self.copy, self.triad)
+
+    def or_larger(self, other: Ceiling) -> Ceiling:
+        """The larger figures of two measurements on as many threads."""
+        return Ceiling(*map(max, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)

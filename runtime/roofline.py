@@ -22,7 +22,7 @@ from dojoir.runtime.cache import Cache, content_key
 from dojoir.runtime.child import raise_reported, run_child
 from dojoir.runtime.llvm_engine import host
 from dojoir.runtime.memory import last_level_cache, physical_memory, touched
-from dojoir.runtime.pool import available_threads
+from dojoir.runtime.pool import available_threads, thread_count
 from dojoir.runtime.stream_loops import BLOCK_BYTES, WAYS, Loops
 from dojoir.runtime.worker import Report
 
@@ -71,11 +71,16 @@ class Ceilings:
         return "\n".join(lines)
 
 
-def ceilings(*, again: bool = False) -> Ceilings:
+def ceilings(threads: int | None = None, *, again: bool = False) -> Ceilings:
     """What this machine does at most, with 1, 2, 4, … and all threads. Measured the first time, which takes some
     seconds, and `again` where that is asked for; of two measurements the larger figures count. What was measured
-    while the machine was busy with more than it has cores holds for ten minutes. Raises RunError where the
-    measurement fails."""
+    while the machine was busy with more than it has cores holds for ten minutes.
+
+    With `threads`, what so many reach at this moment: measured anew and not kept, for what is timed right before or
+    after on a machine that is shared. Raises RunError where the measurement fails, ArgumentError for a number of
+    threads that there cannot be."""
+    if threads is not None:
+        return Ceilings(_machine(), {row["threads"]: Ceiling(**row) for row in _measured([thread_count(threads)])})
     if again:
         _known.cache_clear()
     return _known(available_threads(), again)
@@ -83,15 +88,14 @@ def ceilings(*, again: bool = False) -> Ceilings:
 
 @cache
 def _known(most: int, again: bool) -> Ceilings:
-    here = host()
-    machine = f"{platform.node()}, {here.cpu}"
+    machine = _machine()
     store = Cache.default()
-    key = content_key("ceilings", REVISION, machine, here.features, str(most), str(last_level_cache()))
+    key = content_key("ceilings", REVISION, machine, host().features, str(most), str(last_level_cache()))
     stored = store.get(key)
     record: dict[str, Any] = {"rows": [], "until": 0.0} if stored is None else json.loads(stored)
     if again or record["until"] < time.time():
         busy = os.getloadavg()[0] > most + 0.5
-        rows = _larger(record["rows"], _measured(most))
+        rows = _larger(record["rows"], _measured(_counts(most)))
         record = {"rows": rows, "until": time.time() + (BUSY_SECONDS if busy else KEPT_SECONDS)}
         store.put(key, json.dumps(record).encode())
     return Ceilings(machine, {row["threads"]: Ceiling(**row) for row in record["rows"]})
@@ -103,8 +107,12 @@ def _larger(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[s
     return [{name: max(value, before.get(row["threads"], row)[name]) for name, value in row.items()} for row in new]
 
 
-def _measured(most: int) -> list[dict[str, Any]]:
-    outcome = run_child({"kind": "ceilings", "threads": _counts(most)}, TIME_LIMIT)
+def _machine() -> str:
+    return f"{platform.node()}, {host().cpu}"
+
+
+def _measured(counts: list[int]) -> list[dict[str, Any]]:
+    outcome = run_child({"kind": "ceilings", "threads": counts}, TIME_LIMIT)
     raise_reported(outcome)
     rows: list[dict[str, Any]] = [message["ceiling"] for message in outcome.messages if "ceiling" in message]
     if outcome.ended is not None or not rows:

@@ -289,6 +289,12 @@ def test_ceilings_are_measured_once_and_kept(tmp_path: Path, monkeypatch: pytest
     again = roofline.ceilings(again=True).at(1)
     assert (again.read, again.copy) == (13, 12), "the larger of both"
     assert not results
+    now = {"threads": 3, "read": 1.0, "copy": 1.0, "triad": 1.0, "fma_f32": 1.0, "fma_f64": 1.0}
+    monkeypatch.setattr(roofline, "_measured", lambda counts: [{**now, "threads": count} for count in counts])
+    assert roofline.ceilings(3).by_threads == {3: Ceiling(**now)}
+    assert roofline.ceilings().at(1) == again, "what is measured for the moment is not kept"
+    with pytest.raises(dojoir.ArgumentError, match="threads must be"):
+        roofline.ceilings(0)
     roofline._known.cache_clear()
 
 
