@@ -12,9 +12,9 @@ HEAD = """# dojoir beside what people use today
 
 What `table.py` measured, target `{target}`. Times are milliseconds. A ratio above 1 says that dojoir is faster
 than the fastest peer, in the rounds that the two shared. The share is that of the machine's ceiling for the row:
-its bytes streamed once (me), or its operations at the peak of fused multiply-adds (ar), at the speeds measured right
-before or after the row; the highest ever measured stand below. In cache is what the same code takes where its arrays
-stay in a cache, shared out over the threads: what the cores need, whatever memory does.
+its bytes streamed once (me), or its operations at the peak of fused multiply-adds (ar), at the speeds measured
+right before or after the row; the highest that were measured stand below. In cache is what the same code takes
+where its arrays stay in a cache, shared out over the threads: what the cores need, whatever memory does.
 `–` is an operation that a peer does not have. The kernels are exact up to the order of sums; but {fast}
 may use algebra (`fp fast`), as their fastest peers do."""
 
