@@ -31,7 +31,7 @@ N - 2 @i
 + a[{i} + 2, {j} + 1] + a[{i}, {j} + 1])
 """
 
-FAST = {"attention", "batchnorm_training"}
+FAST = {"attention", "batchnorm_training", "softmax"}
 """Kernels that may use algebra here (`fp fast`), as their fastest peers do."""
 
 PRODUCTS = {"matmul", "bmm", "conv2d", "attention"}

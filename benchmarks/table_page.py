@@ -25,7 +25,8 @@ def write_page(record: Record, file: str) -> None:
 
 
 def _lines(record: Record) -> Iterator[str]:
-    yield HEAD.format(target=record.target, fast=" and ".join(sorted(FAST)))
+    *others, last = sorted(FAST)
+    yield HEAD.format(target=record.target, fast=f"{', '.join(others)} and {last}")
     yield ""
     yield "```text"
     yield record.head()
