@@ -84,6 +84,26 @@ y = torch.compile(lambda a: torch.softmax(a, 1))(torch.from_numpy(x)).numpy()"""
     "jax": """
 import jax
 y = numpy.asarray(jax.jit(lambda a: jax.nn.softmax(a, axis=1))(x))""",
+    "Halide": """
+import halide as hl
+given = hl.Buffer(x)
+i, j, k = hl.Var("i"), hl.Var("j"), hl.RDom([(0, 64)])
+m, p, s, f = hl.Func("m"), hl.Func("p"), hl.Func("s"), hl.Func("f")
+m[i] = hl.maximum(given[k.x, i])
+p[j, i] = hl.exp(given[j, i] - m[i])
+s[i] = hl.sum(p[k.x, i])
+f[j, i] = p[j, i] / s[i]
+for part in (m, p, s):
+    part.compute_root()
+y = numpy.asarray(f.vectorize(j, 16).realize([64, 64]))""",
+    "TVM": """
+import tvm
+from tvm import te, topi
+given = te.placeholder((64, 64), "float32")
+softmax = tvm.compile(te.create_prim_func([given, topi.nn.softmax(given)]), target="llvm")
+result = tvm.runtime.empty((64, 64), "float32")
+softmax(tvm.runtime.tensor(x), result)
+y = result.numpy()""",
     "numba": """
 import numba, math
 @numba.njit(fastmath=True)
@@ -105,7 +125,7 @@ y = softmax(x)""",
 
 def first_result(program: str, cache: str, repeats: int = 5) -> tuple[float, float] | None:
     """Seconds of time and of CPU time from the start of a new process to the first result of a program, the best
-    of some; None where it does not run. NumPy is part of it."""
+    of some; None where what it uses is not installed. NumPy is part of it. Raises RunError where it fails."""
     text = f"""
 import numpy
 x = numpy.random.default_rng(0).standard_normal((64, 64), numpy.float32)
@@ -121,7 +141,10 @@ print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
         command = [sys.executable, "-c", text]
         run, taken = timed(lambda c=command: subprocess.run(c, env=environment, capture_output=True, text=True))
         if run.returncode != 0:
-            return None
+            *_, last = run.stderr.strip().splitlines() or [f"it ended with status {run.returncode}"]
+            if last.startswith("ModuleNotFoundError") and "dojoir" not in program:
+                return None
+            raise dojoir.RunError(f"a program for the first result does not run: {last}", "no-result")
         found.append((taken / 1e3, float(run.stdout)))
     return min(wall for wall, _ in found), min(cpu for _, cpu in found)
 
