@@ -223,10 +223,12 @@ AVX512 = Isa(
 
 _AVX2 = (
     """
-load_if   f32 f64                    <mm>_maskload_<s>((const <c> *)p, m)
-load_if   int32 int64                <mm>_maskload_<s>((const <c> *)p, m)
-store_if  f32 f64                    <mm>_maskstore_<s>(p, m, a)
-store_if  int32 int64                <mm>_maskstore_<s>((<c> *)p, m, a)
+load_if   f32@64 int32@64            _mm_maskload_<s>((const <c> *)p, _mm_move_epi64(m))
+load_if   f32@128,256 f64 int32@128,256 int64  <mm>_maskload_<s>((const <c> *)p, m)
+store_if  f32@64                     _mm_maskstore_<s>(p, _mm_move_epi64(m), a)
+store_if  int32@64                   _mm_maskstore_<s>((<c> *)p, _mm_move_epi64(m), a)
+store_if  f32@128,256 f64            <mm>_maskstore_<s>(p, m, a)
+store_if  int32@128,256 int64        <mm>_maskstore_<s>((<c> *)p, m, a)
 gather    f32@64 int32@64            _mm_i64gather_<s>((const <c> *)p, a, 4)
 gather    f32@128 int32@128          _mm256_i64gather_<s>((const <c> *)p, a, 4)
 gather    f64 int64                  <mm>_i64gather_<s>((const <c> *)p, a, 8)

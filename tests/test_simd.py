@@ -85,6 +85,31 @@ def test_wide_numbers_chosen_by_masks_of_narrow_ones(target: str) -> None:
     assert dojoir.compile(dojoir.parse(FIRST_EQUAL), target).run({"x": x, "m": m})["y"].tolist() == [5]
 
 
+HALF = """\
+kernel half(N)
+inout a: {narrow}[6]
+in    b: {wide}[6]
+
+6 : v
+| if {{0}} < N
+| | a[{{0}}] max= {narrow}(b[{{0}}])
+"""
+
+
+@pytest.mark.parametrize("target", NATIVE)
+@pytest.mark.parametrize(("narrow", "wide"), [("f32", "f64"), ("i32", "i64"), ("f32", "i64"), ("i32", "f64")])
+def test_masks_of_half_a_register_end_with_it(target: str, narrow: str, wide: str) -> None:
+    """The lanes of a register beyond those that a vector has are not written: neighbours keep what they hold, and
+    so does what comes after the array."""
+    runs(target)
+    run = dojoir.compile(dojoir.parse(HALF.format(narrow=narrow, wide=wide)), target)
+    types = {"f32": np.float32, "i32": np.int32, "f64": np.float64, "i64": np.int64}
+    for active in range(1, 8):
+        room = np.zeros(16, types[narrow]) - 1
+        run(room[:6], np.full(6, 2, types[wide]), N=active)
+        assert room.tolist() == [2] * min(active, 6) + [-1] * (16 - min(active, 6))
+
+
 # -- narrow floats -----------------------------------------------------------------------------------------
 NARROW = """\
 kernel narrow(N, M)
