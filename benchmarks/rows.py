@@ -64,7 +64,7 @@ LIMITS: Mapping[str, str] = {
     "saxpy": "memory: two elements are read and one of them written again",
     "transpose": "memory: one side is not read or written in order, so lines and pages are visited again",
     "jacobi2d_sweep": "memory: three rows stay in the cache; b is inout, its borders are kept",
-    "cumsum": "memory; one element at a time is added and stored, four rows side by side",
+    "cumsum": "memory; one element at a time is added, four rows side by side",
 }
 """What limits each kernel, apart from what this project does not do well yet."""
 

@@ -16,7 +16,7 @@ from dojoir.codegen.arith import affine_value, along, integer, least, mul
 from dojoir.codegen.lanes import fixed_lanes
 from dojoir.codegen.lir import Value
 from dojoir.codegen.state import Memory, State, Unit
-from dojoir.ir import Access, Cast, Expr, Index, Node, Op, Path, Scope, Statement
+from dojoir.ir import Access, Cast, Expr, Index, Node, Op, Path, Scope, Statement, accesses_in
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class _Check:
 
     def allows(self, body: tuple[Node, ...]) -> bool:
         statements = [node for node in body if isinstance(node, Statement)]
-        accesses = [access for statement in statements for access in (statement.target, *statement.reads)]
+        accesses = list(accesses_in(body))
         written = {statement.target for statement in statements}
         return (
             len(statements) == len(body)

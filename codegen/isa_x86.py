@@ -223,6 +223,7 @@ AVX512 = Isa(
 
 _AVX2 = (
     """
+# a mask of half a register says nothing of the other half
 load_if   f32@64 int32@64            _mm_maskload_<s>((const <c> *)p, _mm_move_epi64(m))
 load_if   f32@128,256 f64 int32@128,256 int64  <mm>_maskload_<s>((const <c> *)p, m)
 store_if  f32@64                     _mm_maskstore_<s>(p, _mm_move_epi64(m), a)
