@@ -33,7 +33,8 @@ LIMIT = 2.0
 FAST_LIMIT = 4.0
 CHUNK = 1 << 21
 
-NAMES = ("exp", "exp2", "log", "log2", "tanh", "erf", "sigmoid", "sin", "cos", "rsqrt")
+NAMES = ("exp", "exp2", "log", "log2", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "atan", "expm1", "log1p",
+         "rsqrt")  # fmt: skip
 FAST_NAMES = ("exp", "log", "tanh", "sigmoid")
 
 
@@ -106,6 +107,10 @@ F64_REFERENCE: dict[str, Callable[[Array], Array]] = {
     "sigmoid": sigmoid,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "atan": np.arctan,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 
@@ -159,11 +164,16 @@ MP_REFERENCE: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
     "sin": mpmath.sin,
     "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "atan": mpmath.atan,
+    "expm1": mpmath.expm1,
+    "log1p": mpmath.log1p,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x),
     "pow": mpmath.power,
 }
 
-RANGES = {"exp": (-745, 709), "exp2": (-1074, 1024), "tanh": (-20, 20), "erf": (-6, 6), "sigmoid": (-745, 40)}
+RANGES = {"exp": (-745, 709), "exp2": (-1074, 1024), "tanh": (-20, 20), "erf": (-6, 6), "sigmoid": (-745, 40),
+          "expm1": (-40, 709)}  # fmt: skip
 
 
 def arguments(case: Case, count: int) -> tuple[Array, ...]:
@@ -181,6 +191,9 @@ def arguments(case: Case, count: int) -> tuple[Array, ...]:
         return x, y
     if case.name in {"log", "log2", "rsqrt"}:
         return (np.abs(np.concatenate([any_size, near_one])),)
+    if case.name == "log1p":
+        inside = rng.uniform(-1 + 1e-7, 3, count) * 2.0 ** rng.uniform(-30, 0, count)
+        return (np.concatenate([np.abs(any_size), near_one, inside.astype(kind)]),)
     low, high = RANGES.get(case.name, (-100, 100))
     even = rng.uniform(low, high, count)
     small = even * 2.0 ** rng.uniform(-30, 0, count)

@@ -1,4 +1,4 @@
-"""Where the polynomials of `codegen/precision.py`, `fast.py`, `powers.py` and `trigonometry.py` come from.
+"""Where the polynomials of `codegen/math/precision.py`, `fast.py`, `powers.py` and `trigonometry.py` come from.
 
     python benchmarks/minimax.py                    every polynomial, its coefficients and its error
     python benchmarks/minimax.py erf "exp f32"      those whose name begins so
@@ -141,6 +141,10 @@ def problems() -> Iterator[Problem]:
     for dtype, terms in (("f32", 6), ("f64", 14)):
         powers = range(3, 3 + 2 * terms, 2)
         yield Problem("tanh", dtype, lambda x: mp.tanh(x) - x, inverse(mp.tanh), powers, mpf("1e-6"), mpf("0.8"))
+    for dtype, terms in (("f32", 5), ("f64", 11)):
+        powers = range(3, 3 + 2 * terms, 2)
+        eighth = mpf("0.4143")
+        yield Problem("atan", dtype, lambda x: mp.atan(x) - x, inverse(mp.atan), powers, mpf("1e-6"), eighth)
     for dtype, terms, degree, middle, end, lowest in (
         ("f32", 6, 7, mpf("1.4375"), mpf("4.04"), mpf(2) ** -11),
         ("f64", 12, 20, mpf("2.5"), mpf(6), mpf(2) ** -25),

@@ -1,6 +1,8 @@
 """How long the list of legal moves takes, from cold and after a move, and a check and an apply of one of them.
 
     python benchmarks/moves.py [--after N] [--peers PYTHON] [KERNEL …]
+    python benchmarks/moves.py --walks N          how long answers take at N random states (`walks.py`)
+    python benchmarks/moves.py --growth 1 2 4 8   how cost grows with a chain of layers
 
 All times are milliseconds of CPU time. Cold is a kernel that was never seen, in a process that has listed the moves
 of another one; after a move is the list for the kernel that it leads to (the median over N legal moves, the first
@@ -16,10 +18,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from statistics import median, quantiles
 from threading import Thread
 from time import process_time
 from typing import TypeVar
+
+from walks import report, walks
 
 import dojoir
 
@@ -132,12 +137,95 @@ def row(name: str, after: int) -> list[str]:
     return [name, str(count), str(len(legal)), *(f"{figure:.2f}" for figure in figures)]
 
 
+# -- growth --------------------------------------------------------------------------------------------------
+LAYER = """N
+| M
+| | p{n}[{{0}}, {{1}}] = b{n}[{{1}}]
+| | M
+| | | p{n}[{{0}}, {{1}}] += {x}[{{0}}, {{2}}] * w{n}[{{2}}, {{1}}]
+N
+| M
+| | r{n}[{{0}}, {{1}}] = max(p{n}[{{0}}, {{1}}], 0)
+N
+| s{n}[{{0}}] = 0
+| M
+| | s{n}[{{0}}] += r{n}[{{0}}, {{1}}] * r{n}[{{0}}, {{1}}]
+N
+| M
+| | v{n}[{{0}}, {{1}}] = r{n}[{{0}}, {{1}}] * rsqrt(s{n}[{{0}}] / M + 1e-05)
+N
+| M
+| | {y}[{{0}}, {{1}}] = v{n}[{{0}}, {{1}}] + {x}[{{0}}, {{1}}]
+"""
+"""A product with bias, relu, the sum of squares, the scale by it, and what came in added: 7 statements."""
+
+MOVED = 6
+"""How many moves of a chain are followed by a list."""
+
+
+def chain(layers: int) -> str:
+    """The text of a kernel of so many layers, each on what the one before gives."""
+    lines = [f"kernel chain_{layers}(N, M)", "in  x0: f32[N, M]"]
+    body = ""
+    for n in range(layers):
+        last = n + 1 == layers
+        lines += [f"in  w{n}: f32[M, M]", f"in  b{n}: f32[M]"]
+        lines += [f"tmp {name}{n}: f32[N, M]" for name in "prv"] + [f"tmp s{n}: f32[N]"]
+        lines += ["out y: f32[N, M]" if last else f"tmp x{n + 1}: f32[N, M]"]
+        body += LAYER.format(n=n, x=f"x{n}", y="y" if last else f"x{n + 1}")
+    return "\n".join(lines) + "\n\n" + body
+
+
+def growth(layers: int) -> list[str]:
+    """Seconds of CPU time for a chain: all of its moves, those after one of them (the median), `optimize`, and
+    `certify` of what that did."""
+    text = chain(layers)
+
+    def listed() -> tuple[int, float, float]:
+        kernel = dojoir.parse(text)
+        legal, taken = timed(lambda: dojoir.moves(kernel))
+        after = []
+        for move in Random(layers).sample(list(legal), MOVED):
+            following = dojoir.apply(kernel, move)
+            after.append(timed(lambda k=following: dojoir.moves(k))[1])
+        return len(legal), taken, median(after)
+
+    def optimized() -> tuple[int, float, float]:
+        trace, taken = timed(lambda: dojoir.optimize(dojoir.parse(text)))
+        return len(trace.moves), taken, timed(lambda: dojoir.certify(trace))[1]
+
+    count, every, after = cold(listed)
+    steps, optimize, certify = cold(optimized)
+    times = (f"{figure / 1e3:.2f}" for figure in (every, after, optimize, certify))
+    return [str(layers), str(7 * layers), str(count), str(steps), *times]
+
+
+def print_growth(sizes: list[int]) -> None:
+    """The table, a line for each number of layers."""
+    head = ["layers", "statements", "legal", "steps", "all moves", "after a move", "optimize", "certify"]
+    print(" | ".join(f"{word:>12}" for word in head))
+    for layers in sizes:
+        print(" | ".join(f"{cell:>12}" for cell in growth(layers)), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernels", nargs="*", default=list(KERNELS))
     parser.add_argument("--after", type=int, default=12, metavar="N")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON")
+    parser.add_argument("--walks", type=int, metavar="N", help="only: how long answers take at N random states")
+    parser.add_argument("--growth", type=int, nargs="+", metavar="N", help="only: the cost of chains of N layers")
+    parser.add_argument("--seed", type=int, default=0, help="of the walks")
+    parser.add_argument("--each", type=int, default=60, metavar="N", help="candidates asked at a state of a walk")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes for the walks")
+    parser.add_argument("--kept", type=Path, metavar="FILE", help="what the walks found, to go on from")
     options = parser.parse_args()
+    if options.walks:
+        print(report(walks(options.walks, options.seed, options.each, options.jobs, options.kept)))
+        return
+    if options.growth:
+        print_growth(options.growth)
+        return
     head = ["kernel", "candidates", "legal", "cold", "after a move", "check", "check p90", "apply"]
     print(" | ".join(f"{word:>12}" for word in head))
     for name in options.kernels:

@@ -2,53 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from dojoir.codegen.c import print_c
-from dojoir.codegen.isas import ISAS
-from dojoir.codegen.lir import Program
-from dojoir.codegen.llvm import print_llvm
-from dojoir.codegen.lower import lower as lower_to
-from dojoir.codegen.simd import print_simd
-from dojoir.codegen.target import C, Target, llvm_host
-from dojoir.errors import ArgumentError, did_you_mean
-from dojoir.ir import Kernel
-
-TARGETS: Mapping[str, str] = {
-    "llvm": "LLVM IR for this machine, compiled in process; needs no toolchain",
-    "c": "C11 without intrinsics, for any compiler",
-    **{name: isa.about for name, isa in ISAS.items()},
-}
-"""The targets by name, each with what it gives."""
+from dojoir.backends.backend import Backend, check_types, code
+from dojoir.backends.host import machine_for, split_target
+from dojoir.backends.registry import TARGETS, backend_named
+from dojoir.codegen.gpu.source import gpu_program
+from dojoir.codegen.lir.program import Program
+from dojoir.codegen.lower.lower import lower as lower_to
+from dojoir.errors import ArgumentError
+from dojoir.ir.nodes import Kernel
+from dojoir.support.public import public
 
 
-def emit(kernel: Kernel, target: str = "c") -> str:
+@public
+def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
     """The source of a kernel for a target: `c` (C11, for any compiler), `llvm` (LLVM IR, for this machine), or C11
-    with the intrinsics of `avx512`, `avx2`, `neon` or `rvv`.
+    with the intrinsics of `avx512`, `avx2`, `neon`, `sve` or `rvv`, or C++ for a GPU (`cuda`, `hip`). `cpu` is the
+    processor that LLVM IR is for, by LLVM's name (`znver3`; `target` may name it as well: `llvm@znver3`): any that
+    is known, this one by default.
 
-    Raises ArgumentError for an unknown target, KernelError for a kernel that the target cannot take.
+    Raises ArgumentError for an unknown target or processor, KernelError for a kernel that the target cannot take.
     """
-    chosen = _target(target)
-    program = lower_to(kernel, chosen)
-    if chosen.name in ISAS:
-        return print_simd(program, ISAS[chosen.name])
-    return print_c(program) if chosen.name == "c" else print_llvm(program, chosen)
+    backend, cpu = _chosen(target, cpu)
+    check_types(kernel, backend)
+    source: str = code(backend.emit)(kernel, backend.name, cpu)
+    return source
 
 
-def lower(kernel: Kernel, target: str = "c") -> Program:
-    """The program of a kernel for a target, before it is spelled. Raises as `emit` does."""
-    return lower_to(kernel, _target(target))
+def lower(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> Program:
+    """The program of a kernel for a target, before it is spelled. Raises as `emit` does, and ArgumentError for a
+    target that takes none."""
+    backend, cpu = _chosen(target, cpu)
+    if not backend.target:
+        raise ArgumentError(f"target {backend.name} takes no lowered program", "bad-target")
+    return lower_to(kernel, code(backend.target)(backend.name, cpu))
 
 
-def _target(name: str) -> Target:
-    match name:
-        case "c":
-            return C
-        case "llvm":
-            return llvm_host()
-        case _ if name in ISAS:
-            return ISAS[name].target
-        case _:
-            known = f"the targets are {', '.join(TARGETS)}"
-            message = f"there is no target '{name}'{did_you_mean(name, TARGETS)}; {known}"
-            raise ArgumentError(message, "unknown-target")
+def _chosen(name: str, cpu: str | None) -> tuple[Backend, str | None]:
+    name, cpu = split_target(name, cpu)
+    backend = backend_named(name)
+    if cpu is not None:
+        machine_for(name, cpu)  # there is such a processor, and it has what the target needs
+    return backend, cpu
+
+
+__all__ = ["TARGETS", "emit", "gpu_program", "lower"]

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import replace
 
-from dojoir.instruction import Instruction
-
-INTRINSICS = ("avx512", "avx2", "neon", "rvv")
-"""The targets that are printed as C with the intrinsics of an instruction set: the names of `isas.ISAS`."""
+from dojoir.backends.host import chosen_cpu, machine_for
+from dojoir.backends.machine import machine_with
+from dojoir.ir.instruction import Instruction
+from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
 class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
-    marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`,
-    `scalar`, or `vl` (the target is asked for each vector how many lanes it takes). `native` names the narrow float
-    types that the target converts itself; the others are expanded into integer arithmetic. `streams`: it has
-    stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have `ldexp`.
-    `architecture` and `features` are those of the machine, by LLVM's names (empty: any)."""
+    marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`, `scalar`,
+    or `vl` (the target is asked for each vector how many lanes it takes). `native` names the narrow float types
+    that the target converts itself; the others are expanded into integer arithmetic. `streams`: it has stores past
+    the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have `ldexp`. `warp`: it is
+    a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`: one access moves several
+    elements where they are aligned for that. `architecture` and `features` are those of the machine, by LLVM's
+    names (empty: any), `cpu` its processor where one is named."""
 
     name: str
     vector_bits: int
@@ -30,6 +30,10 @@ class Target:
     architecture: str = ""
     features: frozenset[str] = frozenset()
     scales: bool = False
+    cpu: str = ""
+    warp: int = 0
+    shared_bytes: int = 0
+    wide: bool = True
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -39,25 +43,31 @@ class Target:
 
 
 C = Target("c", 0)
+CUDA = Target("cuda", 0, streams=False, warp=32, shared_bytes=227 << 10)
+HIP = Target("hip", 0, streams=False, warp=64, shared_bytes=64 << 10)
 
 
 def llvm_target(architecture: str, features: frozenset[str]) -> Target:
     """The LLVM target of a machine, from its architecture (`x86_64`, `aarch64`, …) and features by LLVM's
     names (`avx2`, `avx512f`, …)."""
     native = frozenset({"f16"}) if "f16c" in features or architecture == "aarch64" else frozenset[str]()
-    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
-        return Target("llvm", 512, "mask", native, 32, True, architecture, features, True)
-    if "avx2" in features:
-        return Target("llvm", 256, "scalar", native, 16, True, architecture, features)
+    machine = machine_with("", architecture, features)
+    tail = "mask" if machine.masks else "scalar"
     return Target(
-        "llvm", 128, "scalar", native, 32 if architecture == "aarch64" else 16, True, architecture, features
+        "llvm",
+        8 * machine.vector_bytes,
+        tail,
+        native,
+        machine.registers,
+        True,
+        architecture,
+        features,
+        machine.masks,
     )
 
 
-def llvm_host() -> Target:
-    """The LLVM target of the machine that this process runs on."""
-    binding = import_module("llvmlite.binding")
-    triple: str = binding.get_default_triple()
-    features: Mapping[str, bool] = binding.get_host_cpu_features()
-    present = frozenset(name for name, is_present in features.items() if is_present)
-    return llvm_target(triple.partition("-")[0], present)
+def llvm_host(cpu: str | None = None) -> Target:
+    """The LLVM target of a processor: of the one that is named, else of the machine that this process runs on, or
+    the one that DOJOIR_CPU names. Raises ArgumentError for a processor that is not known."""
+    machine = machine_for("llvm", cpu)
+    return replace(llvm_target(machine.architecture, machine.features), cpu=chosen_cpu(cpu) or "")

@@ -9,24 +9,30 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir import build, instructions, kernels, rules, schedules
-    from dojoir.chaining import chain
-    from dojoir.codegen import TARGETS, emit
-    from dojoir.costs import cost
+    from dojoir import highlight, instructions, kernels, rules, schedules, search, torch
+    from dojoir.author import build
+    from dojoir.author.chain import chain
+    from dojoir.backends.backend import Backend
+    from dojoir.backends.host import machine_for
+    from dojoir.backends.machine import Machine
+    from dojoir.codegen import TARGETS
+    from dojoir.costs.cost import cost
+    from dojoir.costs.features import estimate, features
     from dojoir.errors import (
         ArgumentError,
         Diagnostic,
         DojoError,
-        IllegalMove,
         KernelError,
         ParseError,
         QueryError,
         RunError,
         ToolchainError,
     )
-    from dojoir.grammar import load, parse
-    from dojoir.interpreter import interpret
-    from dojoir.ir import Kernel
+    from dojoir.grammar import load, parse, problems
+    from dojoir.ir.comments import commented_text
+    from dojoir.ir.nodes import Kernel
+    from dojoir.ir.text import canonical_text, to_text
+    from dojoir.meaning.interpreter import interpret
     from dojoir.passes import (
         COMBINATORS,
         MOVES,
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
         candidates,
         certify,
         check,
+        draw,
         find,
         load_passes,
         moves,
@@ -48,19 +55,25 @@ if TYPE_CHECKING:
         parse_pipeline,
         suggest,
     )
-    from dojoir.printer import to_text
-    from dojoir.queries import Match, Query
+    from dojoir.proof.verdict import IllegalMove
+    from dojoir.proof.way import check_with
+    from dojoir.proof.wellformed import prove
+    from dojoir.query.conditions import Query
+    from dojoir.query.search import Match
     from dojoir.runtime import (
         Ceilings,
         Compiled,
         Contestant,
         Doctor,
+        Evaluation,
+        Evaluator,
         Library,
         Measurement,
         PythonCode,
         ceilings,
         compile,
         doctor,
+        emit,
         format_seconds,
         measure,
         measure_together,
@@ -72,20 +85,36 @@ if TYPE_CHECKING:
         write_library,
     )
     from dojoir.schedules import optimize
-    from dojoir.wellformed import prove
+    from dojoir.search import Budget, Tuned, tune
+    from dojoir.support.files import write_file
+    from dojoir.support.memo import clear_caches
+    from dojoir.support.public import public
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "build": "dojoir.build",
-    "chain": "dojoir.chaining",
+    "build": "dojoir.author.build",
+    "chain": "dojoir.author.chain",
+    "Backend": "dojoir.backends.backend",
+    "Machine": "dojoir.backends.machine",
+    "machine_for": "dojoir.backends.host",
     "TARGETS": "dojoir.codegen",
-    "emit": "dojoir.codegen",
-    "cost": "dojoir.costs",
+    "emit": "dojoir.runtime",
+    "cost": "dojoir.costs.cost",
+    "features": "dojoir.costs.features",
+    "estimate": "dojoir.costs.features",
+    "draw": "dojoir.passes",
+    "Evaluation": "dojoir.runtime",
+    "Evaluator": "dojoir.runtime",
+    "Budget": "dojoir.search",
+    "Tuned": "dojoir.search",
+    "tune": "dojoir.search",
+    "search": "dojoir.search",
+    "clear_caches": "dojoir.support.memo",
     "ArgumentError": "dojoir.errors",
     "Diagnostic": "dojoir.errors",
     "DojoError": "dojoir.errors",
-    "IllegalMove": "dojoir.errors",
+    "IllegalMove": "dojoir.proof.verdict",
     "KernelError": "dojoir.errors",
     "ParseError": "dojoir.errors",
     "QueryError": "dojoir.errors",
@@ -93,9 +122,13 @@ _HOME = {
     "ToolchainError": "dojoir.errors",
     "load": "dojoir.grammar",
     "parse": "dojoir.grammar",
+    "problems": "dojoir.grammar",
+    "commented_text": "dojoir.ir.comments",
+    "canonical_text": "dojoir.ir.text",
+    "highlight": "dojoir.highlight",
     "instructions": "dojoir.instructions",
-    "interpret": "dojoir.interpreter",
-    "Kernel": "dojoir.ir",
+    "interpret": "dojoir.meaning.interpreter",
+    "Kernel": "dojoir.ir.nodes",
     "kernels": "dojoir.kernels",
     "rules": "dojoir.rules",
     "schedules": "dojoir.schedules",
@@ -111,6 +144,7 @@ _HOME = {
     "candidates": "dojoir.passes",
     "certify": "dojoir.passes",
     "check": "dojoir.passes",
+    "check_with": "dojoir.proof.way",
     "find": "dojoir.passes",
     "load_passes": "dojoir.passes",
     "named_pass": "dojoir.passes",
@@ -119,9 +153,10 @@ _HOME = {
     "parse_move": "dojoir.passes",
     "parse_pipeline": "dojoir.passes",
     "suggest": "dojoir.passes",
-    "to_text": "dojoir.printer",
-    "Match": "dojoir.queries",
-    "Query": "dojoir.queries",
+    "to_text": "dojoir.ir.text",
+    "torch": "dojoir.torch",
+    "Match": "dojoir.query.search",
+    "Query": "dojoir.query.conditions",
     "Ceilings": "dojoir.runtime",
     "PythonCode": "dojoir.runtime",
     "Compiled": "dojoir.runtime",
@@ -141,8 +176,13 @@ _HOME = {
     "verify": "dojoir.runtime",
     "Library": "dojoir.runtime",
     "write_library": "dojoir.runtime",
-    "prove": "dojoir.wellformed",
+    "prove": "dojoir.proof.wellformed",
+    "public": "dojoir.support.public",
+    "write_file": "dojoir.support.files",
 }
+
+_MODULES = {"build", "highlight", "instructions", "kernels", "rules", "schedules", "search", "torch"}
+"""The names that are modules themselves."""
 
 __all__ = [
     "COMBINATORS",
@@ -150,16 +190,21 @@ __all__ = [
     "PASSES",
     "TARGETS",
     "ArgumentError",
+    "Backend",
+    "Budget",
     "Ceilings",
     "Compiled",
     "Contestant",
     "Diagnostic",
     "Doctor",
     "DojoError",
+    "Evaluation",
+    "Evaluator",
     "IllegalMove",
     "Kernel",
     "KernelError",
     "Library",
+    "Machine",
     "Match",
     "Measurement",
     "Move",
@@ -171,25 +216,35 @@ __all__ = [
     "RunError",
     "ToolchainError",
     "Trace",
+    "Tuned",
     "Verdict",
     "apply",
     "build",
     "candidates",
+    "canonical_text",
     "ceilings",
     "certify",
     "chain",
     "check",
+    "check_with",
+    "clear_caches",
+    "commented_text",
     "compile",
     "cost",
     "doctor",
+    "draw",
     "emit",
+    "estimate",
+    "features",
     "find",
     "format_seconds",
+    "highlight",
     "instructions",
     "interpret",
     "kernels",
     "load",
     "load_passes",
+    "machine_for",
     "measure",
     "measure_together",
     "moves",
@@ -199,16 +254,22 @@ __all__ = [
     "parse",
     "parse_move",
     "parse_pipeline",
+    "problems",
     "processor",
     "prove",
+    "public",
     "random_inputs",
     "ratio_of",
     "rules",
     "schedules",
+    "search",
     "suggest",
     "thread_count",
     "to_text",
+    "torch",
+    "tune",
     "verify",
+    "write_file",
     "write_library",
 ]
 
@@ -218,7 +279,7 @@ def __getattr__(name: str) -> object:
         module = importlib.import_module(_HOME[name])
     except KeyError:
         raise AttributeError(f"module 'dojoir' has no attribute {name!r}") from None
-    value = module if module.__name__ == f"dojoir.{name}" else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

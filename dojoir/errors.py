@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
+
+from dojoir.support.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dojoir.dataflow import Verdict
 
+_LONGEST = 1400
+"""Characters of a message: a name or text of the caller's may be of any length."""
 
 _WIDEST = 200
 """How much of a line is shown with an error."""
@@ -88,6 +90,12 @@ class Diagnostic:
     sizes: tuple[tuple[str, int], ...] = ()
     parties: tuple[Party, ...] = ()
 
+    def __post_init__(self) -> None:
+        _check_texts(self.code, self.message)
+        if len(self.message) > _LONGEST:
+            half = _LONGEST // 2
+            object.__setattr__(self, "message", f"{self.message[:half]} … {self.message[-half:]}")
+
     def render(self) -> str:
         """`file:line:col: error[CODE]: message`, the line, a caret under the culprit, and the notes."""
         head = f"{_place(self.span, self.source)}error[{self.code}]: {self.message}"
@@ -139,12 +147,25 @@ def _excerpt(span: Span | None, source: Source | None) -> list[str]:
     return [f"  {shown}", f"  {lead}^{'~' * (end - column - 1)}"]
 
 
+def _check_texts(*texts: object) -> None:
+    """Raises ArgumentError where what should be text is none."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise ArgumentError(f"a diagnostic has texts, not {repr_of(text)}", "bad-arguments")
+
+
+def _diagnostic(value: object) -> Diagnostic:
+    """What an error is made of; for what is none, one that says so."""
+    if isinstance(value, Diagnostic):
+        return value
+    return Diagnostic("bad-arguments", f"an error is made of a text or a Diagnostic, not {repr_of(value)}")
+
+
 class DojoError(Exception):
     """Base of every error that dojoir raises for a wrong input. `diagnostic` holds the details."""
 
     def __init__(self, diagnostic: Diagnostic | str, code: str = "error") -> None:
-        if isinstance(diagnostic, str):
-            diagnostic = Diagnostic(code, diagnostic)
+        diagnostic = Diagnostic(code, diagnostic) if isinstance(diagnostic, str) else _diagnostic(diagnostic)
         super().__init__(diagnostic.render())
         self.diagnostic = diagnostic
 
@@ -176,24 +197,24 @@ class RunError(DojoError):
     """A kernel crashed, hung, ran out of memory, or gave a wrong result."""
 
 
-class IllegalMove(DojoError):
-    """A move that is not legal here. `verdict` says why, with a witness."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.diagnostic)
-        self.verdict = verdict
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.verdict,))
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the nearest known word, or an empty string."""
     close = get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+def repr_of(value: object) -> str:
+    """A value for a message: its `repr`, cut short. The value may be anything, and its `repr` may fail."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    if " at 0x" in text:  # an address says nothing
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
 __all__ = [
-    "ArgumentError", "Diagnostic", "DojoError", "IllegalMove", "KernelError", "Note", "ParseError",
-    "Party", "QueryError", "RunError", "Source", "Span", "ToolchainError", "did_you_mean",
+    "ArgumentError", "Diagnostic", "DojoError", "KernelError", "Note", "ParseError",
+    "Party", "QueryError", "RunError", "Source", "Span", "ToolchainError", "did_you_mean", "repr_of",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from lark.lark import PostLex
 
 from dojoir.errors import Span
 from dojoir.grammar.errors import LayoutError
-from dojoir.ir import DEEPEST
+from dojoir.ir.nodes import DEEPEST
 
 
 class Bars(PostLex):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.attributes import align_error, order_error, pad_error, storage_error, stream_error
 from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, integer
 from dojoir.grammar.names import Names, short
-from dojoir.ir import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
-from dojoir.words import name_error
+from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error
+from dojoir.ir.names import name_error
+from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
 _ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream")
 

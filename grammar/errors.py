@@ -9,7 +9,7 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
-from dojoir.words import KEYWORDS
+from dojoir.ir.names import KEYWORDS
 
 WORDS = {word.upper(): word for word in KEYWORDS}
 """The keywords, by the names of their terminals."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES
 from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.names import Names, short
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import (
     DEEPEST_EXPRESSION,
     RELATIONS,
     Access,
@@ -23,7 +23,8 @@ from dojoir.ir import (
     index_value,
     make_op,
 )
-from dojoir.operations import CALLS, OPERATIONS
+from dojoir.ir.operations import CALLS, OPERATIONS
+from dojoir.ir.writable import affine_fits, integer_fits
 
 QUASI_AFFINE = (
     "a quasi-affine expression is a sum of sizes and iterators, each times an integer, "
@@ -65,6 +66,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
     if name in DTYPES:
         _check_arity(call, 1, names)
         return Cast(DTYPES[name], value(call.args[0], names, depth + 1), call.span)
+    if name == "isnan":  # a spelling: what is not equal to itself
+        _check_arity(call, 1, names)
+        x = value(call.args[0], names, depth + 1)
+        return make_op("ne", (x, x), call.span)
     if name not in CALLS:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
@@ -241,7 +246,7 @@ def integer(word: syntax.Word, names: Names) -> int:
 def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
     """`expr`, unless folding it made an integer that no type holds."""
     match expr:
-        case Const(int() as number) if not -(2**63) <= number < 2**64:
+        case Const(int() as number) if not integer_fits(number):
             raise names.error("number-too-large", "this integer has more than 64 bits", span)
         case Index(affine):
             _check_magnitude(affine, span, names)
@@ -249,7 +254,7 @@ def _bounded(expr: Expr, span: Span, names: Names) -> Expr:
 
 
 def _check_magnitude(affine: Affine, span: Span, names: Names) -> None:
-    if affine.magnitude >= 2**63:
+    if not affine_fits(affine):
         raise names.error("number-too-large", "an integer in this has more than 64 bits", span)
 
 

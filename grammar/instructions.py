@@ -21,10 +21,10 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-from dojoir.affine import Affine
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
-from dojoir.instruction import Instruction, LlvmCall, operands_in
-from dojoir.ir import Access, Kernel, Node, Scope, Statement
+from dojoir.ir.affine import Affine
+from dojoir.ir.instruction import Instruction, LlvmCall, operands_in
+from dojoir.ir.nodes import Access, Kernel, Node, Scope, Statement
 
 VARIABLE = "DOJOIR_INSTRUCTIONS"
 """The environment variable with the directories of a user's own instructions, as in PATH."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES, DType
 from dojoir.errors import Diagnostic, KernelError, Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
-from dojoir.ir import Buffer, Size
-from dojoir.words import RESERVED
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.names import RESERVED
+from dojoir.ir.nodes import Buffer, Size
+from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import cache, lru_cache
-from pathlib import Path
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from dojoir.affine import Affine
 from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
@@ -18,9 +16,14 @@ from dojoir.grammar.expressions import affine, conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
-from dojoir.ir import Condition, Extent, Kernel
+from dojoir.grammar.version import check_version
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Condition, Extent, Kernel
+from dojoir.support.files import bytes_of
+from dojoir.support.public import public
 
 
+@public
 def parse(text: str, name: str = "<string>") -> Kernel:
     """The kernel that a text holds. `name` stands for the text in errors, such as its file name.
 
@@ -65,6 +68,7 @@ def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, 
     return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
+@public
 def load(path: str | os.PathLike[str]) -> Kernel:
     """The kernel in a file, as `parse` gives it. The file is UTF-8.
 
@@ -72,7 +76,7 @@ def load(path: str | os.PathLike[str]) -> Kernel:
     """
     name = os.fspath(path)
     try:
-        data = Path(name).read_bytes()
+        data = bytes_of(name)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         cure = "give the path of one file" if isinstance(error, IsADirectoryError) else "check the path"
@@ -96,6 +100,7 @@ def load(path: str | os.PathLike[str]) -> Kernel:
 
 def read(source: Source) -> syntax.Kernel:
     """The tree as it is written, its names unknown. Raises ParseError."""
+    check_version(source)
     written = _read(source, "kernel")
     assert isinstance(written, syntax.Kernel)
     return written

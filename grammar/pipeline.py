@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from dojoir.errors import Diagnostic, ParseError, Source, Span
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
 from dojoir.grammar.tables import parser
+from dojoir.grammar.version import check_version
+from dojoir.ir.nodes import DEEPEST
+from dojoir.support.frozen import dataclass
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,29 @@ class Call:
 
 def parse_calls(text: str, name: str = "<pipeline>") -> list[Call]:
     """The calls of a pipeline, in order. Raises ParseError with the place and what was expected."""
+    if not isinstance(text, str):
+        raise ArgumentError(f"a move or pipeline is a text, not {type(text).__name__}", "bad-move")
     source = Source(name, text)
+    check_version(source)
+    _check_nesting(source)
     try:
         tree = _parser().parse(text)
     except UnexpectedInput as error:
         raise ParseError(_diagnostic(error, source)) from None
     return [_call(child, source) for child in tree.children if isinstance(child, Tree)]
+
+
+def _check_nesting(source: Source) -> None:
+    """Raises ParseError where brackets nest deeper than anything that makes sense."""
+    depth, start = 0, 0
+    for at, character in enumerate(source.text):
+        if character == "\n":
+            start = at + 1
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if depth > DEEPEST:
+            line, column = source.text.count("\n", 0, at) + 1, at - start + 1
+            message = f"brackets nest more than {DEEPEST} deep"
+            raise ParseError(Diagnostic("too-deep", message, Span(line, column, column + 1), source))
 
 
 @cache

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span, did_you_mean
 from dojoir.grammar.tables import parser
-from dojoir.queries import (
+from dojoir.query.conditions import (
     KINDS,
     RELATIONS,
     VERBS,
@@ -30,6 +31,10 @@ from dojoir.queries import (
 
 WORDS = (*KINDS, *VERBS, *RELATIONS, "marked", "extent", "not", "or", "first", "last", "number")
 
+_NESTING = re.compile(rf"\(|\b(?:not|{'|'.join(RELATIONS)})\b")
+MOST_NESTED = 64
+"""How many words of a query may hold another condition; what walks it may recurse."""
+
 USAGE = (
     "write conditions one after the other, such as: scope, innermost, @label, 0.*, marked v, extent M, writes y, "
     'reads x, "s[...] += ...", in @i; dojoir-opt --help lists them'
@@ -43,6 +48,11 @@ def _parser() -> Lark:
 
 def parse_query(text: str) -> Query:
     """The query that a text writes. Raises ParseError with the place in the text."""
+    if not isinstance(text, str):
+        raise ArgumentError(f"a query is a text or a Query, not {type(text).__name__}", "bad-query")
+    if len(_NESTING.findall(text)) > MOST_NESTED:
+        message = f"a query has at most {MOST_NESTED} brackets, relations and 'not'"
+        raise ParseError(Diagnostic("too-deep", message, Span(1, 1, 2), Source("<query>", text)))
     try:
         found: object = _parser().parse(text)
     except UnexpectedInput as error:
@@ -68,7 +78,7 @@ class _Tree(Transformer[Token, Query]):
         return condition if pick is None else Pick(condition, pick)
 
     def pick(self, word: Token) -> int:
-        return {"first": 0, "last": -1}[word] if word.type != "INT" else int(word)
+        return {"first": 0, "last": -1}[word] if word.type != "INT" else int(word[:18])  # no kernel has as many
 
     def either(self, *conditions: Query) -> Query:
         parts = (c.conditions if isinstance(c, AnyOf) else (c,) for c in conditions)

@@ -8,8 +8,8 @@ from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
-from dojoir.ir import MARKS, Access, Condition, Guard, Kernel, Node, Scope, Statement
-from dojoir.typecheck import check
+from dojoir.ir.nodes import MARKS, Access, Condition, Guard, Kernel, Node, Scope, Statement
+from dojoir.types.elaborate import check
 
 
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dojoir.errors import Span
+from dojoir.support.frozen import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
     """A name, a keyword, a number or a sign, with its place."""
 
@@ -16,7 +17,7 @@ class Word:
 
 
 # -- expressions -------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Number:
     """`16`, `0.5`, `1e-5`, `inf` or `nan`."""
 
@@ -24,7 +25,7 @@ class Number:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Name:
     """A size, or a scalar buffer."""
 
@@ -32,7 +33,7 @@ class Name:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Iterator:
     """`{0}` or `{i}`, without the braces."""
 
@@ -40,7 +41,7 @@ class Iterator:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subscript:
     """`name[args]`."""
 
@@ -49,7 +50,7 @@ class Subscript:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Call:
     """`name(args)`."""
 
@@ -58,7 +59,7 @@ class Call:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unary:
     """`-arg` or `not arg`."""
 
@@ -67,7 +68,7 @@ class Unary:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Binary:
     """`left sign right`."""
 
@@ -86,7 +87,7 @@ def with_span(expr: Expr, span: Span) -> Expr:
 
 
 # -- the body ----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """`target sign value`; the sign is `=` or an accumulation."""
 
@@ -96,7 +97,7 @@ class Statement:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hint:
     """`word(name)` or `word(name, number)` among the marks of a scope."""
 
@@ -106,7 +107,7 @@ class Hint:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """`extent : marks, hints @label` and the lines below it. `span` is the place of its own line."""
 
@@ -117,7 +118,7 @@ class Scope:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Guard:
     """`if condition` and the lines below it. `span` is the place of its own line."""
 
@@ -130,7 +131,7 @@ Node = Statement | Scope | Guard
 
 
 # -- the header --------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Size:
     """`name`, or `name = value`."""
 
@@ -138,21 +139,21 @@ class Size:
     value: Word | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Where:
     """`where facts`."""
 
     facts: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fp:
     """`fp mode`."""
 
     mode: Word
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dim:
     """`extent`, or `extent~`."""
 
@@ -160,7 +161,7 @@ class Dim:
     collapsed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Attribute:
     """`name`, `name 64` or, where `listed`, `name(1, 0)`."""
 
@@ -170,7 +171,7 @@ class Attribute:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Buffer:
     """`role name: dtype[dims] attributes`."""
 
@@ -181,7 +182,7 @@ class Buffer:
     attributes: tuple[Attribute, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Kernel:
     """A whole text."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from lark import Lark
 
-from dojoir.folders import cache_folder
+from dojoir.support.cache_folder import cache_folder
 
 
 def parser(grammar: str, **options: Any) -> Lark:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from dojoir.dataflow import Verdict
-from dojoir.passes.catalogue import MOVES, parse_move
-from dojoir.passes.combinators import Pass, attempt, each, every, first, moves_named, named_pass, repeat, sequence
-from dojoir.passes.engine import apply, candidates, check, moves
-from dojoir.passes.loading import load_passes
-from dojoir.passes.move import Move
-from dojoir.passes.pipeline import COMBINATORS, PASSES, parse_pipeline
-from dojoir.passes.places import find, one
-from dojoir.passes.suggestions import suggest
-from dojoir.passes.trace import Step, Trace, certify
+from dojoir.passes.base.move import Move
+from dojoir.passes.engine.catalogue import MOVES, parse_move
+from dojoir.passes.engine.drawing import draw
+from dojoir.passes.engine.engine import apply, candidates, check, moves
+from dojoir.passes.engine.located import find, one
+from dojoir.passes.engine.suggestions import suggest
+from dojoir.passes.engine.trace import Step, Trace, certify
+from dojoir.passes.schedule.combinators import (
+    Pass,
+    attempt,
+    each,
+    every,
+    first,
+    moves_named,
+    named_pass,
+    repeat,
+    sequence,
+)
+from dojoir.passes.schedule.loading import load_passes
+from dojoir.passes.schedule.pipeline import COMBINATORS, PASSES, parse_pipeline
+from dojoir.proof.check import Verdict
 
 __all__ = [
     "COMBINATORS",
@@ -27,6 +38,7 @@ __all__ = [
     "candidates",
     "certify",
     "check",
+    "draw",
     "each",
     "every",
     "find",

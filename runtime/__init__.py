@@ -6,12 +6,16 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir.runtime.compiled import Compiled
-    from dojoir.runtime.compiler import compile
+    from dojoir.runtime.build.compiler import compile
+    from dojoir.runtime.build.emission import emit
+    from dojoir.runtime.build.host import processor
+    from dojoir.runtime.build.pool import thread_count
+    from dojoir.runtime.call.compiled import Compiled
     from dojoir.runtime.diagnosis import Doctor, doctor
-    from dojoir.runtime.host import processor
-    from dojoir.runtime.library import Library, write_library
-    from dojoir.runtime.measurement import (
+    from dojoir.runtime.evaluation.evaluation import Evaluation
+    from dojoir.runtime.evaluation.evaluator import Evaluator
+    from dojoir.runtime.library.library import Library, write_library
+    from dojoir.runtime.measurement.measure import (
         Contestant,
         Measurement,
         Ratio,
@@ -21,36 +25,39 @@ if TYPE_CHECKING:
         measure_together,
         ratio_of,
     )
-    from dojoir.runtime.pool import thread_count
-    from dojoir.runtime.random_inputs import random_inputs
-    from dojoir.runtime.roofline import Ceilings, ceilings
-    from dojoir.runtime.subject import PythonCode
-    from dojoir.runtime.verification import Case, Report, verify
+    from dojoir.runtime.measurement.roofline import Ceilings, ceilings
+    from dojoir.runtime.process.subject import PythonCode
+    from dojoir.runtime.verification.random_inputs import random_inputs
+    from dojoir.runtime.verification.report import Case, Report
+    from dojoir.runtime.verification.verify import verify
 
 _HOME = {
-    "Case": "verification",
-    "Ceilings": "roofline",
-    "Compiled": "compiled",
-    "Contestant": "measurement",
+    "Case": "verification.report",
+    "Ceilings": "measurement.roofline",
+    "Compiled": "call.compiled",
+    "Contestant": "measurement.measure",
     "Doctor": "diagnosis",
-    "Library": "library",
-    "Measurement": "measurement",
-    "PythonCode": "subject",
-    "Ratio": "measurement",
-    "Report": "verification",
-    "Together": "measurement",
-    "ceilings": "roofline",
-    "compile": "compiler",
+    "Evaluation": "evaluation.evaluation",
+    "Evaluator": "evaluation.evaluator",
+    "Library": "library.library",
+    "Measurement": "measurement.measure",
+    "PythonCode": "process.subject",
+    "Ratio": "measurement.measure",
+    "Report": "verification.report",
+    "Together": "measurement.measure",
+    "ceilings": "measurement.roofline",
+    "compile": "build.compiler",
     "doctor": "diagnosis",
-    "format_seconds": "measurement",
-    "measure": "measurement",
-    "measure_together": "measurement",
-    "processor": "host",
-    "random_inputs": "random_inputs",
-    "ratio_of": "measurement",
-    "thread_count": "pool",
-    "verify": "verification",
-    "write_library": "library",
+    "emit": "build.emission",
+    "format_seconds": "measurement.measure",
+    "measure": "measurement.measure",
+    "measure_together": "measurement.measure",
+    "processor": "build.host",
+    "random_inputs": "verification.random_inputs",
+    "ratio_of": "measurement.measure",
+    "thread_count": "build.pool",
+    "verify": "verification.verify",
+    "write_library": "library.library",
 }
 
 __all__ = [
@@ -59,6 +66,8 @@ __all__ = [
     "Compiled",
     "Contestant",
     "Doctor",
+    "Evaluation",
+    "Evaluator",
     "Library",
     "Measurement",
     "PythonCode",
@@ -68,6 +77,7 @@ __all__ = [
     "ceilings",
     "compile",
     "doctor",
+    "emit",
     "format_seconds",
     "measure",
     "measure_together",

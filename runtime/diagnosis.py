@@ -6,18 +6,23 @@ import contextlib
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import which
 
-from dojoir.codegen.isas import ISAS
+from dojoir.backends.backend import code
+from dojoir.backends.host import machine_for
+from dojoir.backends.registry import backend_named, installed
+from dojoir.codegen.simd.isas import ISAS
 from dojoir.errors import RunError, ToolchainError
-from dojoir.runtime import c_toolchain, emulation, host, llvm_engine
-from dojoir.runtime.compiler import TARGETS
-from dojoir.runtime.memory import physical_memory
-from dojoir.runtime.pool import available_threads
-from dojoir.runtime.roofline import Ceilings, ceilings
+from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
+from dojoir.runtime.build.compiler import TARGETS
+from dojoir.runtime.build.pool import available_threads
+from dojoir.runtime.measurement.memory import physical_memory
+from dojoir.runtime.measurement.roofline import Ceilings, ceilings
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public
 
 _ASKED = 5.0
 """Seconds that a tool has to say its version."""
@@ -53,14 +58,16 @@ class Way:
 
 @dataclass(frozen=True)
 class Doctor:
-    """What there is on a machine. `isas` are the instruction sets of its processor that targets use, `caches` the
-    bytes of each cache of the first core, `packages` the versions of the Python packages that matter."""
+    """What there is on a machine. `isas` are the instruction sets of its processor that targets use, `machine` says
+    what kernels are scheduled for, `caches` the bytes of each cache of the first core, `packages` the versions of
+    the Python packages that matter."""
 
     system: str
     python: str
     packages: Mapping[str, str]
     processor: str
     architecture: str
+    machine: str
     isas: tuple[str, ...]
     cores: int
     caches: Mapping[str, int]
@@ -85,6 +92,7 @@ class Doctor:
             f"system     {self.system}, Python {self.python}",
             f"packages   {packages}",
             f"processor  {self.processor} ({self.architecture}), {self.cores} cores, {_size(self.memory)}",
+            f"machine    {self.machine}",
             f"caches     {caches or 'unknown'}",
             f"sets       {', '.join(self.isas) or 'none that a target has intrinsics for'}",
         ]
@@ -101,6 +109,7 @@ class Doctor:
         return "\n".join(lines)
 
 
+@public
 def doctor(*, measure: bool = True) -> Doctor:
     """What there is on this machine: compilers, instruction sets, cores, caches, emulators, GPUs, and, unless
     `measure` is false, what it reaches at most (which takes some seconds the first time)."""
@@ -114,6 +123,7 @@ def doctor(*, measure: bool = True) -> Doctor:
         packages=dict(_packages()),
         processor=llvm_engine.host().cpu,
         architecture=host.architecture(),
+        machine=str(machine_for("llvm")),
         isas=tuple(name for name, isa in ISAS.items() if host.runs(isa)),
         cores=available_threads(),
         caches=dict(_caches()),
@@ -121,7 +131,7 @@ def doctor(*, measure: bool = True) -> Doctor:
         compilers=tuple(_compilers()),
         emulators=tuple(_emulators()),
         gpus=tuple(_gpus()),
-        targets=tuple(map(_way, TARGETS)),
+        targets=tuple(_ways()),
         ceilings=measured,
     )
 
@@ -183,22 +193,15 @@ def _gpus() -> Iterator[str]:
                 yield f"AMD {name}"
 
 
-def _way(target: str) -> Way:
-    if target == "llvm":
-        return Way(target, "in process")
-    isa = ISAS.get(target)
-    try:
-        if isa is None:
-            c_toolchain.find()
-        elif isa.architecture == host.architecture():
-            host.check_features(isa)
-            c_toolchain.find()
-        else:
-            emulation.find(isa)
-            return Way(target, "emulated")
-    except ToolchainError as error:
-        return Way(target, "", error.diagnostic.message)
-    return Way(target, "native")
+def _ways() -> Iterator[Way]:
+    for name in TARGETS:
+        backend = backend_named(name)
+        try:
+            yield Way(name, code(backend.way)(name) if backend.way else "yes")
+        except ToolchainError as error:
+            yield Way(name, "", error.diagnostic.message)
+    for name, problem in installed().problems.items():
+        yield Way(name, "", problem)
 
 
 def _size(count: int) -> str:

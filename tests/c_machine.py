@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dojoir.codegen import lir
-from dojoir.codegen.c import print_c
-from dojoir.codegen.c_names import symbol
-from dojoir.codegen.c_prelude import C_TYPES
-from dojoir.runtime.c_toolchain import Toolchain, build_shared
+from dojoir.codegen.c.names import symbol
+from dojoir.codegen.c.prelude import C_TYPES
+from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.lir import program as lir
+from dojoir.runtime.build.c_toolchain import Toolchain, build_shared
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -12,7 +12,7 @@ import walks
 from shrinking import shrink
 
 import dojoir
-from dojoir.ir import Kernel
+from dojoir.ir.nodes import Kernel
 
 
 def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from random import Random
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES
-from dojoir.ir import Access, Buffer, Const, Dim, Expr, Extent, Index, Kernel, Node, Op, Scope, Statement
-from dojoir.match import Match, Rule
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import Access, Buffer, Const, Dim, Expr, Extent, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.rules.rule import Match, Rule
 
 ROOM = 8
 """The extent of every dimension. Indices stay below it, whatever the scopes."""

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 import dojoir
 from dojoir import Kernel
 from dojoir.codegen.emission import lower
-from dojoir.codegen.isas import ISAS
-from dojoir.codegen.simd import print_simd
-from dojoir.runtime import emulation
-from dojoir.runtime.layout import allocate, array_shape, place, storage_bytes
-from dojoir.runtime.scalars import scalar_argument, takes_value
-from dojoir.sizes import solve
+from dojoir.codegen.simd.isas import ISAS
+from dojoir.codegen.simd.printer import print_simd
+from dojoir.meaning.sizes import solve
+from dojoir.runtime.build import emulation
+from dojoir.runtime.call.layout import allocate, array_shape, place, storage_bytes
+from dojoir.runtime.call.scalars import scalar_argument, takes_value
 
 Arrays = Mapping[str, NDArray[Any]]
 
-LENGTHS = {"neon": (128,), "rvv": (128, 256, 512)}
+LENGTHS = {"neon": (128,), "sve": (128, 256, 512), "rvv": (128, 256, 512)}
 """The bits of the vectors that the processors of a target may have."""
 
 STEPS = 4

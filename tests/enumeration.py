@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from dojoir.affine import Affine
-from dojoir.ir import Access, Guard, Kernel, Node, Scope, Site, Statement, holds
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, Site, Statement, holds
 
 Element = tuple[str, tuple[int, ...]]
 Instance = tuple[int, tuple[int, ...]]

@@ -1,10 +1,10 @@
 """Every kernel of the library on every target that runs here, scheduled and after random legal walks, in volume.
 
-    python tests/everywhere.py --rounds 10 --seed 0 [--targets rvv,neon] [--kernels softmax,matmul]
+    python tests/everywhere.py --rounds 10 --seed 0 [--targets rvv,sve] [--kernels softmax,matmul]
 
 A round is one walk of each kernel, and each kernel with the default schedule of each target: one program for a
-target, in a process of its own, which may crash. What a target gives is held against the interpreter; RVV runs with
-vectors of three lengths. Prints what differs, with its kernel, and what ran; exits 1 if anything differed.
+target, in a process of its own, which may crash. What a target gives is held against the interpreter; SVE and RVV
+run with vectors of three lengths. Prints what differs, with its kernel, and what ran; exits 1 if anything differed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from runnable import agree, random_arguments, small_sizes
 
 import dojoir
 from dojoir import Kernel, kernels, schedules
-from dojoir.codegen.c import print_c
-from dojoir.codegen.c_names import symbol
+from dojoir.backends.machine import MACHINES
+from dojoir.codegen.c.names import symbol
+from dojoir.codegen.c.printer import print_c
 from dojoir.codegen.emission import lower
-from dojoir.codegen.isas import ISAS
-from dojoir.codegen.simd import print_simd
-from dojoir.ir import holds
-from dojoir.machine import MACHINES
-from dojoir.runtime import c_toolchain, host
-from dojoir.runtime.compiled import Compiled
+from dojoir.codegen.simd.isas import ISAS
+from dojoir.codegen.simd.printer import print_simd
+from dojoir.ir.nodes import holds
+from dojoir.runtime.build import c_toolchain, host
+from dojoir.runtime.build.compiler import check_target
+from dojoir.runtime.call.compiled import Compiled
 
 LARGE = (8, 9, 16, 17, 31, 32, 33, 40)
 """Sizes around those of tiles and vectors."""
@@ -155,9 +156,10 @@ def differences(target: str, found: Sequence[Subject], folder: Path, counts: Cou
 def runs_here(target: str) -> bool:
     """Whether this machine builds and runs code of a target."""
     try:
+        check_target(target)
         if target in ISAS and ISAS[target].architecture != host.architecture():
             emulated.machine(target)
-        elif target != "llvm":
+        elif target == "c" or target in ISAS:
             c_toolchain.find()
             if target in ISAS:
                 host.check_features(ISAS[target])

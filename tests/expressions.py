@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from random import Random
 
-from dojoir.dtypes import DTYPES, DType
-from dojoir.ir import Cast, Const, Expr, make_op
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import Cast, Const, Expr, make_op
 
 FLOATS = tuple(t for t in DTYPES.values() if t.is_float)
 INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)

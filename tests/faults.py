@@ -11,10 +11,8 @@ from races import race
 from walks import disagreement, draw_moves, runs, start_kernel
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.correspondence import Correspondence
-from dojoir.dataflow import InstanceMap, compare, identity, is_legal, limited
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import (
     RELATIONS,
     Access,
     Cast,
@@ -28,9 +26,12 @@ from dojoir.ir import (
     Statement,
     expr_accesses,
 )
-from dojoir.limits import StepLimitReached
 from dojoir.passes import MOVES
-from dojoir.passes.move import Move, Refusal, Rewrite
+from dojoir.passes.base.move import Move, Refusal, Rewrite
+from dojoir.proof.check import InstanceMap, compare, identity, is_legal
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.compare import Correspondence
+from dojoir.sets.limits import StepLimitReached, limited
 
 Fault = Callable[[Rewrite, Random], Rewrite | None]
 
@@ -411,6 +412,6 @@ def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
         return False
     try:
         with limited(2_000_000):
-            return Correspondence(*wrong.instances.forth(kernel, wrong.kernel), True).refusal() is None
+            return Correspondence(Claim(kernel, wrong.kernel, wrong.instances).forth, True).refusal() is None
     except StepLimitReached:
         return False

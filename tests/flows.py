@@ -1,5 +1,5 @@
-"""Which writes each read gets its value from, at given sizes, by running over every instance: what `dojoir.flow` is
-held to."""
+"""Which writes each read gets its value from, at given sizes, by running over every instance: what
+`dojoir.sets.flow` is held to."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import product
 import islpy as isl
 from enumeration import Element, elements, instances, shape
 
-from dojoir.flow import flow_of
-from dojoir.ir import Kernel
-from dojoir.sets import sets_of
+from dojoir.ir.nodes import Kernel
+from dojoir.sets.flow import flow_of
+from dojoir.sets.kernel_sets import sets_of
 
 
 def has_gathers(kernel: Kernel) -> bool:

@@ -15,8 +15,8 @@ import numpy as np
 from llvmlite import binding
 from numpy.typing import NDArray
 
-from dojoir.codegen import lir
-from dojoir.dtypes import DType
+from dojoir.codegen.lir import program as lir
+from dojoir.ir.dtypes import DType
 
 Array = NDArray[Any]
 
@@ -112,13 +112,21 @@ _COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "ge": np.greater_equal,
 }
 
+
+def extreme(a: Any, b: Any, combine: Any, prefers: Any) -> Any:
+    """minimum or maximum of IEEE 754-2019: of two zeros, the one that is preferred."""
+    if not np.issubdtype(np.asarray(a).dtype, np.floating):
+        return combine(a, b)
+    return np.where((a == 0) & (b == 0), np.where(prefers(a), a, b), combine(a, b))
+
+
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
-    "min": np.minimum,
-    "max": np.maximum,
+    "min": lambda a, b: extreme(a, b, np.minimum, np.signbit),
+    "max": lambda a, b: extreme(a, b, np.maximum, lambda x: ~np.signbit(x)),
     "min_fast": lambda a, b: np.where(a < b, a, b),
     "max_fast": lambda a, b: np.where(a > b, a, b),
     "ldexp": lambda a, b: np.ldexp(a, np.nan_to_num(b).astype(np.int64)).astype(a.dtype),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dojoir.codegen.lir import (
+from dojoir.codegen.lir.program import (
     INDEX,
     Array,
     Check,
@@ -19,7 +19,7 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.dtypes import BOOL, DTYPES, DType
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 F32, I32 = Type(DTYPES["f32"]), Type(DTYPES["i32"])
 N, AT = Var(INDEX, "N"), Var(INDEX, "at")

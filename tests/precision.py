@@ -33,11 +33,11 @@ from tangled import tangled_kernel
 from walks import QUICK, Run, disagreement, draw_moves, some_sizes
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.dtypes import BOOL, I64
-from dojoir.ir import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
-from dojoir.narrow import from_floats
-from dojoir.passes.move import Move
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, I64
+from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
+from dojoir.meaning.bits import from_floats
+from dojoir.passes.base.move import Move
 
 RULES = frozenset(
     {

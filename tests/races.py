@@ -1,6 +1,6 @@
 """Whether iterations of marked scopes are independent at given sizes, by running over every instance.
 
-What the proof of `p` and `v` (`dojoir.independence`) is held to: obvious, and free of sets.
+What the proof of `p` and `v` (`dojoir.proof.core.independence`) is held to: obvious, and free of sets.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from itertools import product
 
 from enumeration import Element, shape
 
-from dojoir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
-from dojoir.ir import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
 
-MARKS = ("p", "v")
+GRID = ("gx", "gy", "gz")
+BLOCK = ("bx", "by", "bz", "lane")
+MARKS = ("p", "v", *GRID, *BLOCK)
 
 MOST = 2_000_000
 """How many iterations, and elements that gathers may read, a run may have together."""
@@ -29,7 +31,7 @@ Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
 
 
 def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
-    """A conflict between two iterations of a scope marked `p` or `v`, in words, or None. Raises TooLong."""
+    """A conflict between two iterations that a mark lets run side by side, in words, or None. Raises TooLong."""
     marked = [
         (path, mark)
         for path, node in kernel.walk()
@@ -134,8 +136,11 @@ def _python(affine: Affine) -> str:
 
 
 # -- conflicts -----------------------------------------------------------------------------------------------
-def private_buffers(kernel: Kernel, path: Path) -> set[str]:
-    """The temporaries that are used nowhere but inside the scope at `path`."""
+def private_buffers(kernel: Kernel, path: Path, mark: str) -> set[str]:
+    """The temporaries that are used nowhere but inside the scope at `path`, and of which its iterations have each
+    their own: on a GPU registers and stack are a thread's, shared memory is a block's, the heap is nobody's."""
+    where = {"stack", "reg"} if mark in BLOCK else {"stack", "reg", "shared"}
+    own = where if mark in GRID or mark in BLOCK else {"heap", *where, "shared"}
     users: dict[str, list[Path]] = {}
     for site in kernel.sites:
         for access in site.statement.accesses:
@@ -143,7 +148,9 @@ def private_buffers(kernel: Kernel, path: Path) -> set[str]:
     return {
         name
         for name, paths in users.items()
-        if kernel.buffer(name).role == "tmp" and all(p[: len(path)] == path for p in paths)
+        if kernel.buffer(name).role == "tmp"
+        and kernel.buffer(name).storage in own
+        and all(p[: len(path)] == path for p in paths)
     }
 
 
@@ -155,12 +162,22 @@ def _free(kernel: Kernel, statement: Statement) -> bool:
     return statement.accumulation is not None and len(operators) == 1 and not (inexact and kernel.fp == "strict")
 
 
+def _shares(kernel: Kernel, statement: Statement, mark: str) -> bool:
+    """Whether iterations under a mark may accumulate into one element: lanes and the threads of a block put
+    partial results together, blocks have atomics for some types."""
+    if mark == "p" or not _free(kernel, statement):
+        return False
+    dtype = kernel.buffer(statement.target.buffer).dtype
+    sums = {"+="} if dtype.is_float else {"+=", "max=", "min="}
+    return mark not in GRID or (dtype.bits >= 32 and dtype.kind != "b" and statement.accumulation in sums)
+
+
 def _race_in(kernel: Kernel, path: Path, mark: str, touches: list[Touch]) -> str | None:
     depth = kernel.depth_of(path)
-    private = private_buffers(kernel, path)
+    private = private_buffers(kernel, path, mark)
     inside = [site.path[: len(path)] == path for site in kernel.sites]
     statements = [site.statement for site in kernel.sites]
-    writes = [s.accumulation or "write" if mark == "v" and _free(kernel, s) else "write" for s in statements]
+    writes = [s.accumulation or "write" if _shares(kernel, s, mark) else "write" for s in statements]
     touched: dict[tuple[tuple[int, ...], Element], set[tuple[int, str]]] = {}
     values: dict[Element, set[tuple[int, ...]]] = {}
     for number, at, target, reads in touches:

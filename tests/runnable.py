@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from expressions import FLOATS, INTEGERS, Expressions
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES, DType
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import (
     Access,
     Buffer,
     Condition,
@@ -35,8 +35,8 @@ from dojoir.ir import (
     Statement,
     holds,
 )
-from dojoir.narrow import from_floats, to_floats
-from dojoir.rounding import FORMATS
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.types.rounding import FORMATS
 
 F32, F64, I32, BOOL = DTYPES["f32"], DTYPES["f64"], DTYPES["i32"], DTYPES["bool"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
@@ -84,7 +84,7 @@ Body = Callable[[Here, tuple[Affine, ...]], tuple[Node, ...]]
 def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, small: bool = False) -> Kernel:
     """A well-formed kernel; a `small` one has few buffers and nests.
 
-    Where `exact`, every correct target gives the same bits (NaN for NaN, and zeros of either sign), so it has no
+    Where `exact`, every correct target gives the same bits (NaN for NaN), so it has no
     function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`.
     """
     return _Maker(random, exact, marks, small).kernel()
@@ -166,7 +166,10 @@ class _Maker(Expressions):
 
     def _dims(self) -> tuple[Affine, ...]:
         ranks = (1, 1, 2) if self.small else (1, 1, 2, 2, 2, 3)
-        return tuple(self.random.choice(self.bounds) for _ in range(self.random.choice(ranks)))
+        dims = [self.random.choice(self.bounds) for _ in range(self.random.choice(ranks))]
+        if len(dims) < 3 and self.chance(0.15):
+            dims.insert(self.random.randint(0, len(dims)), Affine.constant(1))
+        return tuple(dims)
 
     def _declare(
         self,
@@ -339,8 +342,25 @@ class _Maker(Expressions):
                 inner = here.inside(Span(row, bound // 4)).inside(Span(column, Affine.constant(4)))
                 scope = self._scope((Affine.constant(4),), rest(inner, 4 * row + column), here.depth + 1)
                 return (self._scope((bound // 4,), (scope,), here.depth),)
+            case 9 | 10 | 11 if after and dims[after[0]] == Affine.constant(1):
+                return (self._cancelling(here, dims, order, done, body),)
             case _:
                 return (self._scope((bound,), rest(here.inside(Span(row, bound)), row), here.depth),)
+
+    def _cancelling(
+        self, here: Here, dims: tuple[Affine, ...], order: tuple[int, ...], done: dict[int, Affine], body: Body
+    ) -> Scope:
+        """Two dimensions, the second of one element, in one scope: where its first iteration is, both move, so that
+        the strides of lanes may cancel."""
+        number, one, *left = order
+        bound, row = dims[number], Affine.iterator(here.depth)
+        first, others = Condition(row, "<", Affine.constant(1)), Condition(row, ">=", Affine.constant(1))
+        index = bound - 1 - row
+        inner = here.inside(Span(row, bound), Span(index, bound))
+        single = inner.under(*(Span(row * times, Affine.constant(1)) for times in (1, 2, 4, 16)))
+        last = self._cover_rest(single, dims, tuple(left), {**done, number: index, one: row}, body)
+        rest = self._cover_rest(inner, dims, tuple(left), {**done, number: index, one: Affine.constant(0)}, body)
+        return self._scope((bound,), (Guard((first,), last), Guard((others,), rest)), here.depth)
 
     def _parts(self, row: Affine, bound: Affine) -> tuple[Condition, Condition]:
         """A condition and its opposite."""
@@ -680,9 +700,9 @@ def agree(
 ) -> str | None:
     """How two results of a kernel differ beyond what correct targets may, or None.
 
-    Where `exact`, not at all (NaN equals NaN, 0.0 equals -0.0). Else floats may differ by some units in the last
-    place of their type, and by some in the last place of an f32 as large as the largest result; under `fp fast` one
-    may be infinite and the other NaN.
+    Where `exact`, not at all: NaN equals NaN, but 0.0 is not -0.0, except under `fp fast`. Else floats may differ
+    by some units in the last place of their type, and by some in the last place of an f32 as large as the largest
+    result; under `fp fast` one may be infinite and the other NaN.
     """
     largest = 1.0
     for name in expected:
@@ -699,6 +719,8 @@ def agree(
             a, b = _numbers(a, dtype), _numbers(b, dtype)
         if exact or not dtype.is_float:
             same = (a == b) | ((a != a) & (b != b))
+            if dtype.is_float and kernel.fp != "fast":
+                same &= (np.signbit(a) == np.signbit(b)) | (a != a)
         else:
             unit = 2.0 ** -max(FORMATS[dtype.name].precision - 2, 0)
             with np.errstate(all="ignore"):

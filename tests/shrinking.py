@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import (
     Cast,
     Const,
     Expr,

@@ -12,9 +12,9 @@ from expressions import Expressions
 from hypothesis import strategies as st
 from runnable import runnable_kernel
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES, DType
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import (
     FP_MODES,
     MARKS,
     RELATIONS,

@@ -1,7 +1,7 @@
 """A kernel run on symbols: what it computes as formulas over the real numbers, at given sizes.
 
 It shares nothing with the interpreter but the tree. A size may differ from iteration to iteration of the scopes
-around it, and be 0: rules of algebra (`dojoir.match`) are used so.
+around it, and be 0: rules of algebra (`dojoir.rules.rule`) are used so.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 import sympy
 
-from dojoir.affine import Affine, FloorDiv, Iter, Mod
-from dojoir.ir import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
 
 Sizes = Mapping[str, Callable[[tuple[int, ...]], int]]
 """The value of each size, given the iterators around its use."""

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from random import Random
 
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES, DType
-from dojoir.elimination import is_nonnegative
 from dojoir.errors import KernelError
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import (
     Access,
     Buffer,
     Condition,
@@ -31,7 +30,8 @@ from dojoir.ir import (
     Statement,
     make_op,
 )
-from dojoir.wellformed import prove
+from dojoir.proof.wellformed import prove
+from dojoir.sets.ranges import is_nonnegative
 
 I32, F32 = DTYPES["i32"], DTYPES["f32"]
 

@@ -11,9 +11,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dojoir.arithmetic import FUNCTIONS, divide_by_zero, fma, fma_f32, power, saturate
-from dojoir.dtypes import F32
-from dojoir.rounding import nearest
+from dojoir.ir.dtypes import F32
+from dojoir.meaning.scalar_ops import FUNCTIONS, divide_by_zero, fma, fma_f32, power, saturate
+from dojoir.types.rounding import nearest
 
 INF, NAN = math.inf, math.nan
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e300, -1e300, 5e-324, INF, -INF, NAN)

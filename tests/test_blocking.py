@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dojoir
-from dojoir.ir import Scope, format_path
+from dojoir.ir.nodes import Scope, format_path
 
 Array = NDArray[np.float32]
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from strategies import syntactic_kernels
 
 from dojoir import ArgumentError, KernelError, build, kernels, parse, to_text
-from dojoir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
-from dojoir.build import Array, Builder, Value
-from dojoir.ir import Access, Cast, Condition, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.author.build import Array, Builder, Value
+from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.nodes import Access, Cast, Condition, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
 
 
 def test_every_construct() -> None:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
-from dojoir.codegen.c import print_c
-from dojoir.codegen.lir import (
+from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.lir.program import (
     FIRST_CHECK,
     FLAG,
     INDEX,
@@ -58,12 +58,12 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import C
-from dojoir.dtypes import BOOL, DTYPES, DType
 from dojoir.errors import ToolchainError
-from dojoir.interpreter import interpret
-from dojoir.runtime import c_toolchain
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
+from dojoir.meaning.interpreter import interpret
+from dojoir.runtime.build import c_toolchain
 
 F64 = Type(DTYPES["f64"])
 SIGNED, UNSIGNED, FLOATS = ("i64", "i32", "i16", "i8"), ("u64", "u32", "u16", "u8"), ("f64", "f32")

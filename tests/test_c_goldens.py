@@ -11,7 +11,7 @@ from c_machine import Machine
 
 import dojoir
 from dojoir import Kernel, ToolchainError, kernels
-from dojoir.runtime.c_toolchain import find
+from dojoir.runtime.build.c_toolchain import find
 
 GOLDENS = Path(__file__).parent / "goldens" / "c"
 

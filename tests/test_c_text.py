@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from lir_programs import AT, F32, I32, N, array, index, over_n, program
 
 import dojoir
-from dojoir.codegen.c import print_c
-from dojoir.codegen.c_names import identifiers, symbol
-from dojoir.codegen.c_spelling import float_text
-from dojoir.codegen.c_text import broken, comment
-from dojoir.codegen.lir import (
+from dojoir.codegen.c.names import identifiers, symbol
+from dojoir.codegen.c.precedence import broken, comment
+from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.c.spelling import float_text
+from dojoir.codegen.lir.program import (
     FLAG,
     INDEX,
     Assign,
@@ -40,9 +40,9 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.dtypes import DTYPES
 from dojoir.errors import ToolchainError
-from dojoir.runtime.c_toolchain import find
+from dojoir.ir.dtypes import DTYPES
+from dojoir.runtime.build.c_toolchain import find
 
 
 # -- numbers in the text -------------------------------------------------------------------------------------

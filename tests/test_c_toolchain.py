@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dojoir.errors import ToolchainError
-from dojoir.runtime import c_toolchain
-from dojoir.runtime.c_toolchain import Toolchain, build_shared, find, probe
+from dojoir.runtime.build import c_toolchain
+from dojoir.runtime.build.c_toolchain import Toolchain, build_shared, find, probe
 
 SOURCE = "int answer(void) { return 42; }\n"
 

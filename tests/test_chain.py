@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.ir import Kernel
+from dojoir.ir.nodes import Kernel
 
 
 def kernel(header: str, body: str = "", name: str = "k") -> Kernel:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.dataflow import InstanceMap, Origin, compare, identity, is_exact
+from dojoir.ir.affine import Affine
+from dojoir.proof.check import InstanceMap, Origin, compare, identity, is_exact
 
 GUARDED = """kernel f(N)
 in  x: f32[N]

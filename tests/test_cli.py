@@ -11,6 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dojoir
+from dojoir.cli import main
+from dojoir.proof.claim import Claim
+from dojoir.proof.core import check as core
+from dojoir.proof.verdict import Verdict
+
 PAIR = """kernel pair(N)
 in  x: f32[N]
 out y: f32[N]
@@ -82,8 +88,8 @@ def test_kernels_are_chained(shell: Shell) -> None:
 
 def test_without_options_it_formats(shell: Shell) -> None:
     ragged = PAIR.replace("in  x: f32[N]", "in x :f32[ N ]   # the input").replace("2 * x", "2*x")
-    assert shell(stdin=ragged) == (PAIR, "")
-    assert shell("-", stdin=ragged) == (PAIR, "")
+    assert shell(stdin=ragged) == (PAIR.replace("x: f32[N]", "x: f32[N]  # the input"), "")
+    assert shell("-", "--canonical", stdin=ragged) == (PAIR, "")
     assert shell("pair.dojo") == (PAIR, "")
 
 
@@ -224,6 +230,40 @@ def test_explain(shell: Shell) -> None:
     assert (data["status"], data["code"], data["line"]) == ("illegal", "wrong-value", 9)
 
 
+def test_check_with(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = ("pair.dojo", "-p", "join_scopes(0, 1)")
+    for way in ("shortcuts", "core"):
+        assert shell(*once, "--check-with", way) == shell(*once)
+        data = json.loads(
+            shell("pair.dojo", "--explain", "reuse_dims(t, 0)", "--json", "--check-with", way, status=1)[0]
+        )
+        assert data["code"] == "wrong-value"
+    _, err = shell(*once, "--check-with", "luck", status=2)
+    assert "shortcuts" in err and "core" in err
+    monkeypatch.setenv("DOJOIR_CHECK", "luck")
+    assert "DOJOIR_CHECK" in shell(*once, status=1)[1]
+    shell(*once, "--check-with", "shortcuts")
+
+
+def test_check_with_asks_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Claim] = []
+    given = core.check
+
+    def counted(claim: Claim) -> Verdict:
+        asked.append(claim)
+        return given(claim)
+
+    monkeypatch.setattr(core, "check", counted)
+    file = tmp_path / "pair.dojo"
+    file.write_text(PAIR)
+    arguments = [str(file), "-p", "join_scopes(0, 1)", "-o", str(tmp_path / "out.dojo")]
+    for way, claims in (("shortcuts", 0), ("core", 1)):
+        assert main([*arguments, "--check-with", way]) == 0
+        assert len(asked) == claims
+    with pytest.raises(dojoir.ArgumentError, match="shortcuts or core"):
+        dojoir.check_with("luck")
+
+
 def test_lists(shell: Shell) -> None:
     assert "reuse_dims" in shell("--list-passes")[0]
     assert set(json.loads(shell("--list-targets", "--json")[0])) >= {"llvm", "c"}
@@ -233,14 +273,15 @@ def test_lists(shell: Shell) -> None:
 
 
 def test_library_kernels(shell: Shell) -> None:
-    assert shell("library:softmax")[0].startswith("kernel softmax(N, M)")
+    assert shell("library:softmax", "--canonical")[0].startswith("kernel softmax(N, M)")
+    assert "\nkernel softmax(N, M)\n" in shell("library:softmax")[0]
     assert "did you mean 'softmax'?" in shell("library:sotfmax", status=1)[1]
 
 
 def test_emit(shell: Shell) -> None:
     assert "int32_t pair(const float *restrict x" in shell("pair.dojo", "--emit", "c")[0]
     assert "define" in shell("pair.dojo", "--emit", "llvm")[0]
-    assert "there is no target 'lvm'; did you mean 'llvm'?" in shell("pair.dojo", "--emit", "lvm", status=1)[1]
+    assert "there is no target 'lvm'; did you mean 'llvm'?" in shell("pair.dojo", "--emit", "lvm", status=2)[1]
 
 
 def test_run(shell: Shell) -> None:
@@ -269,7 +310,7 @@ def test_run_with_wrong_inputs(shell: Shell) -> None:
     assert "f32" in shell("pair.dojo", "--run", "--inputs", "x=x.npy", status=1)[1]
     assert "cannot read none.npy" in shell("pair.dojo", "--run", "--inputs", "x=none.npy", status=1)[1]
     assert "no buffer 'z'" in shell("pair.dojo", "--run", "--inputs", "z=x.npy", status=1)[1]
-    assert "pass N=" in shell("pair.dojo", "--run", status=1)[1]
+    assert "pass -s N=" in shell("pair.dojo", "--run", status=1)[1]
     (shell.folder / "bad.npy").write_text("no array")
     assert "not a .npy or .npz" in shell("pair.dojo", "--run", "--inputs", "x=bad.npy", status=1)[1]
     np.savez(shell.folder / "g.npz", table=np.zeros(3, np.float32), ids=np.array([0, 3], np.int32))
@@ -362,6 +403,27 @@ N - 1
 """
 
 
+UNDECIDED = """
+kernel root(N)
+in  x: f32[N]
+out y: f32[N]
+
+N
+| y[{0}] = sqrt(x[{0}] * 3 - 3 * x[{0}])
+"""
+
+
+def test_check_with_too_little_compared_and_with_inputs(shell: Shell, tmp_path: Path) -> None:
+    text = UNDECIDED
+    out, _ = shell("--check", stdin=text, status=3)
+    assert "UNDECIDED" in out and "% of uniform" in out
+    data = json.loads(shell("--check", "--json", stdin=text, status=3)[0])["check"]
+    assert data["status"] == "undecided" and data["unchecked"]["uniform"] > 0.1 and not data["ok"]
+    np.save(tmp_path / "x.npy", np.zeros(5, np.float32))
+    data = json.loads(shell("--check", "--json", "--inputs", f"x={tmp_path / 'x.npy'}", stdin=text)[0])["check"]
+    assert data["status"] == "ok" and data["unchecked"] == {"given": 0.0} and data["cases"] == 1
+
+
 def test_check(shell: Shell) -> None:
     out, _ = shell("pair.dojo", "-p", "join_scopes(0, 1); vectorize(0)", "--check")
     assert out.startswith("pair on llvm: ok")
@@ -380,7 +442,7 @@ def test_time(shell: Shell) -> None:
     shape = ("-s", "N=1000", "--threads", "1")
     out, _ = shell("pair.dojo", "-p", "join_scopes(0, 1); reuse_dims(t, 0)", "--time", *shape)
     assert out.startswith("pair(N=1000) on llvm, 1 thread")
-    assert [line.split("  ")[0] for line in out.splitlines()[2:]] == ["after 2 moves", "as written"]
+    assert [line.split("  ")[0] for line in out.splitlines()[3:5]] == ["after 2 moves", "as written"]
     rows = json.loads(shell("library:relu", "--time", "--json", *shape)[0])["time"]
     assert list(rows) == ["as written", "NumPy"]
     assert all(row["seconds"] > 0 and row["gbytes_per_second"] > 0 for row in rows.values())
@@ -400,3 +462,16 @@ def test_the_time_limit_has_a_status_of_its_own(shell: Shell) -> None:
 def test_a_missing_compiler_has_a_status_of_its_own(shell: Shell) -> None:
     _, err = shell("pair.dojo", "--run", "-s", "N=3", "--target", "c", environment={"PATH": "", "CC": ""}, status=4)
     assert "no C compiler" in err
+
+
+@pytest.mark.parametrize("option", ["--run", "--time"])
+def test_more_memory_than_there_is(shell: Shell, option: str) -> None:
+    _, errors = shell("library:softmax", option, "-s", "N=100000000", "-s", "M=10000000", status=1)
+    assert "error[out-of-memory]" in errors
+    assert "N=100000000, M=10000000 takes 10.7 PiB" in errors and "of temporaries" in errors
+    assert "smaller sizes" in errors
+
+
+def test_memory_that_is_there_is_not_refused(shell: Shell) -> None:
+    out, _ = shell("library:add", "--run", "-s", "N=1000000")
+    assert out.startswith("y: float32 1000000")

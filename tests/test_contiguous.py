@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.codegen import lir
-from dojoir.codegen.lir_walk import statements
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.walk import statements
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import C, Target
 
 TARGETS = [

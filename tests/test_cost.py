@@ -17,10 +17,10 @@ from strategies import syntactic_kernels
 
 import dojoir
 from dojoir import ArgumentError, kernels
-from dojoir.costs import FUNCTIONS, Cost, cost
-from dojoir.formulas import formula_text
-from dojoir.ir import Access, Cast, Expr, Kernel, Op, holds
-from dojoir.operations import ACCUMULATIONS
+from dojoir.costs.cost import FUNCTIONS, Cost, cost
+from dojoir.costs.formulas import formula_text
+from dojoir.ir.nodes import Access, Cast, Expr, Kernel, Op, holds
+from dojoir.ir.operations import ACCUMULATIONS
 
 COUNTED = {"add", "sub", "mul", "div", "sqrt", "fma", *FUNCTIONS}
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dojoir.affine import Affine, Iter, SizeVar
-from dojoir.amounts import Amount, Product, Uncounted, count, total
-from dojoir.counting import Counter, System, TooManyPieces, system
-from dojoir.formulas import formula, formula_text
-from dojoir.ir import Condition, Kernel, Size
-from dojoir.polynomial import Polynomial, summed, without_remainders
+from dojoir.costs.amounts import Amount, Product, Uncounted, count, total
+from dojoir.costs.counting import Counter
+from dojoir.costs.formulas import formula, formula_text
+from dojoir.costs.polynomial import Polynomial, summed, without_remainders
+from dojoir.costs.systems import System, TooManyPieces, system
+from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.nodes import Condition, Kernel, Size
 
 N, M, ONE = Affine.size("N"), Affine.size("M"), Affine.constant(1)
 I, J, K = map(Affine.iterator, range(3))  # noqa: E741
@@ -141,7 +142,7 @@ def test_without_a_formula_numbers_are_exact(monkeypatch: pytest.MonkeyPatch) ->
         sizes = {"N": n, "M": m}
         assert amount(sizes) == exact(sizes) == sum(points(s, sizes, 8) for s in found)
     assert amount({"N": 3000, "M": 2000}) == exact({"N": 3000, "M": 2000})
-    monkeypatch.setattr("dojoir.amounts.MORE_PIECES", 0)
+    monkeypatch.setattr("dojoir.costs.amounts.MORE_PIECES", 0)
     assert amount({"N": 30, "M": 20}) == exact({"N": 30, "M": 20})
 
 

@@ -27,6 +27,7 @@ import dojoir
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+REFERENCE = ROOT / "docs" / "reference.md"
 
 
 class Block(NamedTuple):
@@ -38,8 +39,8 @@ class Block(NamedTuple):
     prints: str | None
 
 
-def blocks(*languages: str) -> Iterator[Block]:
-    text = README.read_text(encoding="utf-8")
+def blocks(*languages: str, page: Path = README) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
     fence = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\s*^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
     for match in fence.finditer(text):
         if match[1] in languages:
@@ -90,7 +91,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-COMMANDS = [block for block in blocks("sh") if block.text.startswith(("dojoir-opt", "echo"))]
+COMMANDS = [
+    block
+    for page in (README, REFERENCE)
+    for block in blocks("sh", page=page)
+    if block.text.startswith(("dojoir-opt", "echo"))
+]
 
 
 @pytest.mark.parametrize("block", COMMANDS, ids=lambda block: f"line{block.line}")
@@ -105,14 +111,14 @@ def test_the_commands_work(block: Block, shell: dict[str, str], tmp_path: Path) 
 
 
 def test_the_table_of_moves_is_complete() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = REFERENCE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `\w+\(.*\)` \|.*$", text, re.MULTILINE)
     written = [dojoir.parse_move(move).name for row in rows for move in re.findall(r"`(\w+\(.*?\))`", row)]
     assert set(written) == {move.name for move in dojoir.MOVES}
 
 
 def test_the_tables_of_passes_and_targets_are_complete() -> None:
-    text = README.read_text(encoding="utf-8")
+    text = REFERENCE.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert rows == [*dojoir.PASSES, *dojoir.TARGETS]
 

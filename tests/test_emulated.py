@@ -1,5 +1,5 @@
-"""NEON and RVV in an emulator: every library kernel scheduled and after random legal moves, and random kernels, in
-one program each; RVV with vectors of three lengths."""
+"""NEON, SVE and RVV in an emulator: every library kernel scheduled and after random legal moves, and random
+kernels, in one program each; SVE and RVV with vectors of three lengths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runnable import runnable_kernel, small_sizes
 
 import dojoir
 from dojoir import kernels
-from dojoir.runtime import emulation
+from dojoir.runtime.build import emulation
 
 RANDOM_KERNELS = 24
 

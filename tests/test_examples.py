@@ -12,7 +12,7 @@ import pytest
 from reach import EXAMPLES, Example, names
 
 import dojoir
-from dojoir.runtime.inputs import make_inputs
+from dojoir.runtime.verification.inputs import make_inputs
 
 
 def run(capsys: pytest.CaptureFixture[str], example: str, /, **small: Any) -> str:
@@ -76,6 +76,31 @@ def test_example_07_beam_search(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "# targets: llvm" in stored.read_text(encoding="utf-8")
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch's compiler has some of its own
+def test_example_08_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch", reason="needs PyTorch")
+    out = run(capsys, "08_torch.py", steps=20)
+    (apart,) = re.findall(r"at most (\S+) apart", out)
+    assert float(apart) < 1e-4
+    assert "pass x.contiguous()" in out
+
+
+def test_example_09_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ziglang", reason="needs a compiler of C++ for the harness")
+    out = run(capsys, "09_gpu.py")
+    assert "N : gx @i" in out
+    assert out.count("// barrier: a_tile, b_tile") == 1
+    assert "all results are right" in out
+
+
+def test_example_11_game(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gymnasium", reason="needs the extra agents")
+    pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+    out = run(capsys, "11_game.py", kernel="relu", size=4096, episodes=2, length=4)
+    assert "kernel relu(N)" in out and "times as fast as the start" in out
+    assert "states of 2 episodes" in out
+
+
 def test_the_beam_search_is_short() -> None:
     assert len((EXAMPLES / "07_beam_search.py").read_text(encoding="utf-8").splitlines()) <= 100
 
@@ -131,3 +156,16 @@ def test_an_example_means_the_same_after_its_moves(example: Example) -> None:
     kernel, start = example.trace.kernel, example.trace.start
     report = dojoir.verify(kernel, start, sizes=example.sizes, seeds=(0,), distributions=("normal",), threads=2)
     assert report.ok, str(report)
+
+
+def test_example_10_search(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # what others measure meanwhile is not waited for
+    out = run(capsys, "10_search.py", name="relu", seconds=60.0, states=5)
+    assert out.count("relu: ") == 2 and out.count("as fast as the start") == 2
+    lines = (EXAMPLES / "10_search.py").read_text(encoding="utf-8").splitlines()
+    first, last = (
+        next(n for n, line in enumerate(lines) if line.startswith(word)) for word in ("class", "def main")
+    )
+    assert last - first <= 40

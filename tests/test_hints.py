@@ -8,8 +8,8 @@ import pytest
 import dojoir
 from dojoir import build
 from dojoir.errors import KernelError
-from dojoir.hints import Prefetch
-from dojoir.ir import Scope
+from dojoir.ir.hints import Prefetch
+from dojoir.ir.nodes import Scope
 
 HEAD = "kernel f(N)\nin  x: f32[N, 64]\nout y: f32[N, 64]\n\n"
 COPY = "y[{0}, {1}] = x[{0}, {1}]\n"

@@ -11,13 +11,14 @@ from random import Random
 import pytest
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.conflicts import agreement
-from dojoir.independence import are_independent, find_conflict
-from dojoir.ir import Access, Scope
-from dojoir.passes.engine import moves
-from dojoir.spanning import counts_to, digits_of, unblocked
-from dojoir.written import comes_and_goes
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Scope
+from dojoir.passes.engine.engine import moves
+from dojoir.proof.core.independence import find_conflict
+from dojoir.proof.core.written import comes_and_goes
+from dojoir.proof.facts.aliasing import agreement
+from dojoir.proof.facts.spanning import counts_to, digits_of, unblocked
+from dojoir.proof.wellformed import are_independent
 
 
 def number(value: int) -> Affine:

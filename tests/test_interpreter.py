@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dojoir.dtypes import DTYPES
 from dojoir.errors import ArgumentError, DojoError, KernelError, RunError
 from dojoir.grammar import parse
-from dojoir.interpreter import interpret
-from dojoir.narrow import from_floats, to_floats
-from dojoir.operations import CALLS, OPERATIONS, Class
-from dojoir.rounding import FORMATS
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.operations import CALLS, OPERATIONS, Class
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.interpreter import interpret
+from dojoir.types.rounding import FORMATS
 
 Array = npt.NDArray[np.generic]
 
@@ -63,11 +63,15 @@ def assert_same_floats(got: Array, want: npt.NDArray[np.floating], name: str) ->
 
 
 def numpy_max(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    return np.where((a == 0) & (b == 0), a, np.maximum(a, b))
+    """The maximum of IEEE 754-2019: +0 is above -0."""
+    zero = np.where(np.signbit(a) & np.signbit(b), a, np.abs(a))
+    return np.where((a == 0) & (b == 0), zero, np.maximum(a, b))
 
 
 def numpy_min(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    return np.where((a == 0) & (b == 0), a, np.minimum(a, b))
+    """The minimum of IEEE 754-2019: -0 is below +0."""
+    zero = np.where(np.signbit(a) | np.signbit(b), -np.abs(a), a)
+    return np.where((a == 0) & (b == 0), zero, np.minimum(a, b))
 
 
 # -- operations on floats ----------------------------------------------------------------------------------
@@ -118,6 +122,10 @@ SMOOTH: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
     "cos": np.cos,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))),
+    "tan": np.tan,
+    "atan": np.arctan,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
     "erf": np.vectorize(math.erf),
 }
 

@@ -9,15 +9,15 @@ import numpy.typing as npt
 import pytest
 from expressions import Expressions
 
-from dojoir.affine import Affine
-from dojoir.arithmetic import FUNCTIONS, fma, fma_f32, power
-from dojoir.dtypes import BOOL, DTYPES, F32, DType
-from dojoir.interpreter import interpret
-from dojoir.ir import Access, Buffer, Dim, Expr, Extent, Index, Kernel, Scope, Size, Statement
-from dojoir.narrow import from_floats, to_floats
-from dojoir.printer import to_text
-from dojoir.rounding import rounder
-from dojoir.typecheck import Apply, Convert, IndexValue, Load, Number, Typed, check
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, DTYPES, F32, DType
+from dojoir.ir.nodes import Access, Buffer, Dim, Expr, Extent, Index, Kernel, Scope, Size, Statement
+from dojoir.ir.text import to_text
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.interpreter import interpret
+from dojoir.meaning.scalar_ops import FUNCTIONS, fma, fma_f32, power
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, check
+from dojoir.types.rounding import rounder
 
 Array = npt.NDArray[np.generic]
 COUNT = 40

@@ -12,10 +12,10 @@ from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir
-from dojoir.ir import Kernel
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.text import canonical_text
 from dojoir.passes import MOVES
-from dojoir.passes.move import Move, Refusal
-from dojoir.printer import canonical_text
+from dojoir.passes.base.move import Move, Refusal
 
 LIBRARY = ("softmax", "layernorm", "matmul", "maxpool2d", "jacobi2d")
 
@@ -33,6 +33,8 @@ def taken_back(kernel: Kernel, move: Move) -> str:
     assert dojoir.parse_move(str(back)) == back
     shown = f"{move}; {back}\n{kernel}\n{after}"
     verdict = dojoir.check(after, back)
+    if verdict.status == "unknown":  # its budget is spent: no answer
+        return "undecided"
     assert verdict, f"{shown}\n{verdict}"
     again = dojoir.apply(after, back)
     assert canonical_text(again) == canonical_text(kernel), f"{shown}\n{again}"
@@ -75,6 +77,7 @@ def test_on_random_kernels(seed: int) -> None:
     make = runnable_kernel if seed % 2 else tangled_kernel
     made = Counter(walked(make(random), random, steps=2, each=1))
     assert sum(made.values()) > 0
+    assert made["undecided"] <= 1
 
 
 @pytest.mark.parametrize("kind", MOVES, ids=lambda kind: kind.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dojoir
-from dojoir.runtime import c_toolchain
+from dojoir.runtime.build import c_toolchain
 
 try:
     TOOLCHAIN = c_toolchain.find()
@@ -120,6 +120,55 @@ def test_what_cannot_be_a_library(tmp_path: Path) -> None:
     with pytest.raises(dojoir.ArgumentError, match="it is a file"):
         dojoir.write_library([relu], tmp_path / "file", check=False)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+STUB = """#pragma once
+// Memory of the host in place of a GPU's.
+#include <stdlib.h>
+#include <string.h>
+typedef void *{0}Stream_t;
+enum {{ {0}Success, {0}MemcpyHostToDevice, {0}MemcpyDeviceToHost }};
+inline int {0}Malloc(void **at, size_t bytes) {{ return (*at = malloc(bytes)) == 0; }}
+inline int {0}Free(void *at) {{ free(at); return 0; }}
+inline int {0}Memcpy(void *to, const void *from, size_t bytes, int) {{ memcpy(to, from, bytes); return 0; }}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize(("target", "end"), [("cuda", "cu"), ("hip", "hip")])
+def test_a_library_for_a_gpu(target: str, end: str, tmp_path: Path) -> None:
+    made = [dojoir.optimize(dojoir.kernels.load(name), target) for name in ("relu", "embedding")]
+    library = dojoir.write_library(made, tmp_path / "out", target=target, check=False)
+    assert library.files == (f"demo.{end}", f"embedding.{end}", "kernels.h", "manifest.json", f"relu.{end}")
+    manifest = json.loads((library.folder / "manifest.json").read_text())
+    assert [kernel["symbol"] for kernel in manifest["kernels"]] == ["run_relu", "run_embedding"]
+    assert "-shared " in manifest["compiler"]
+    demo = (library.folder / f"demo.{end}").read_text()
+    assert f"-o demo demo.{end} relu.{end} embedding.{end}" in demo.partition("#include")[0]
+    for name in ("relu", "embedding"):
+        source = (library.folder / f"{name}.{end}").read_text()
+        assert source.index('#include "kernels.h"') > source.index("#if !defined(__CUDACC_RTC__)")
+    # The demo and the header with memory of the host, the kernels those of the library in C.
+    include = tmp_path / "include" / ("hip" if target == "hip" else "")
+    include.mkdir(parents=True)
+    (include / f"{target}_runtime.h").write_text(STUB.format(target))
+    (tmp_path / "demo.cpp").write_text(demo)
+    (tmp_path / "runs.cpp").write_text(
+        '#include "kernels.h"\n'
+        'extern "C" int relu(const float *, float *, long long);\n'
+        'extern "C" int embedding(const long long *, const float *, float *, long long, long long, long long);\n'
+        f"int run_relu(const float *x, float *y, long long N, {target}Stream_t) {{ return relu(x, y, N); }}\n"
+        f"int run_embedding(const long long *i, const float *w, float *y, long long N, long long V, long long D, "
+        f"int *s, {target}Stream_t) {{ return *s = embedding(i, w, y, N, V, D); }}\n"
+    )
+    dojoir.write_library([dojoir.Trace(t.start) for t in made], tmp_path / "c", check=False)
+    (tmp_path / "c" / "kernels.h").rename(tmp_path / "c" / "other.h")
+    command = ["g++", "-std=c++17", "-I", library.folder, "-I", tmp_path / "include", "-o", tmp_path / "demo",
+               tmp_path / "demo.cpp", tmp_path / "runs.cpp", tmp_path / "c" / "libkernels.so",
+               f"-Wl,-rpath,{tmp_path / 'c'}"]  # fmt: skip
+    subprocess.run(command, check=True)
+    done = subprocess.run([tmp_path / "demo"], capture_output=True, text=True, check=True)
+    assert done.stdout == "relu: ok\nembedding: ok\n"
 
 
 def test_the_command_line_writes_a_library(tmp_path: Path) -> None:

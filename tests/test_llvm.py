@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
-from dojoir.codegen.lir import (
+from dojoir.codegen.lir.program import (
     FIRST_CHECK,
     FLAG,
     INDEX,
@@ -50,15 +50,15 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.llvm import print_llvm
-from dojoir.codegen.lower import lower
+from dojoir.codegen.llvm.printer import print_llvm
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import Target, llvm_host, llvm_target
-from dojoir.dtypes import BOOL, DTYPES, DType
-from dojoir.narrow import to_floats
-from dojoir.runtime.cache import Cache
-from dojoir.runtime.compiler import load_llvm
-from dojoir.runtime.llvm_engine import build
-from dojoir.runtime.pool import parallel_for
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
+from dojoir.meaning.bits import to_floats
+from dojoir.runtime.build.cache import Cache
+from dojoir.runtime.build.compiler import load_llvm
+from dojoir.runtime.build.llvm_engine import build
+from dojoir.runtime.build.pool import parallel_for
 
 HOST = llvm_host()
 TARGETS = {

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.codegen.arith import affine_value, integer, known, least
-from dojoir.codegen.layout import Layout
-from dojoir.codegen.lir import (
+from dojoir.codegen.lir.arith import affine_value, integer, known, least
+from dojoir.codegen.lir.program import (
     INDEX,
     Allocate,
     Array,
@@ -33,12 +31,14 @@ from dojoir.codegen.lir import (
     Value,
     Var,
 )
-from dojoir.codegen.lir_walk import parts, statements, values
-from dojoir.codegen.llvm import print_llvm
-from dojoir.codegen.lower import lower
-from dojoir.codegen.lower_lanes import is_multiple
+from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.llvm.printer import print_llvm
+from dojoir.codegen.lower.lanes import is_multiple
+from dojoir.codegen.lower.layout import Layout
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import C, Target
-from dojoir.runtime.compiler import load_llvm
+from dojoir.ir.affine import Affine
+from dojoir.runtime.build.compiler import load_llvm
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
 NARROW = Target("llvm", 256, "scalar", frozenset(), 16)
@@ -389,6 +389,18 @@ def test_unrolled_scopes() -> None:
     partial = program(UNROLLED.format(extent="min(8, N)").replace("out y", "inout y"))
     assert loops(partial) == [("unroll", 1), ("seq", 1)]
     assert len(found(partial, If)) == 1
+
+
+SQUARE = "kernel k()\nin x: f32[64, 64]\nout y: f32[64, 64]\n64 : u\n| 64 : u\n| | y[{{0}}, {{1}}] = {value}\n"
+
+
+def test_unrolled_scopes_that_no_compiler_ends_with_stay_loops() -> None:
+    """4096 exponentials in a row take LLVM minutes: the outer scope is rolled, and the text says why."""
+    few, much = (program(SQUARE.format(value=value)) for value in ("2 * x[{0}, {1}]", "exp(x[{0}, {1}])"))
+    assert loops(few) == [("unroll", 1), ("unroll", 1)]
+    assert loops(much) == [("seq", 1), ("unroll", 1)]
+    (outer,) = (loop for loop in found(much, For) if loop.kind == "seq")
+    assert "not unrolled: 64 times 2048 operations are more than 4096" in outer.comment
 
 
 def test_a_scope_on_the_cores_inside_another_is_a_loop() -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
+from runnable import runnable_kernel
 
 import dojoir
-from dojoir.codegen.lir import For, If, Load, Program, Select, Stmt, Store
-from dojoir.codegen.lir_walk import parts, statements, values
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lir.arith import along
+from dojoir.codegen.lir.program import For, If, Load, Program, Select, Stmt, Store
+from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import C, Target
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Kernel
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
 NARROW = Target("llvm", 256, "scalar", frozenset(), 16)
@@ -125,3 +131,57 @@ def test_what_each_lane_has_of_its_own_is_chosen_not_masked() -> None:
     for n, m in ((1, 1), (3, 31), (4, 32), (5, 45)):
         x = rng.integers(-9, 9, (n, m)).astype(np.float32)
         np.testing.assert_array_equal(dojoir.compile(kernel).run({"x": x})["y"], x.sum(0))
+
+
+CANCELLING = """
+kernel cancelling(N, M)
+in    x: f32[N]
+inout z: f32[N, 1]
+inout w: f32[N, M]
+inout d: f64[N, 4]
+
+N : v
+| if {0} < 1
+| | z[N - 1 - {0}, {0}] = x[{0}] - z[N - 1 - {0}, {0}]
+| | z[N - 1 - {0}, {0}] OP x[{0}]
+| | w[N - 1 - {0}, {0}] OP x[{0}]
+| if {0} >= 2 and {0} < 3
+| | d[N - 1 - {0}, 4*{0} - 8] OP x[{0}]
+"""
+
+
+@pytest.mark.parametrize("op", ["=", "+=", "max="])
+@pytest.mark.parametrize("target", ["llvm", "c", "avx2", "avx512", "neon", "rvv"])
+def test_strides_of_lanes_that_cancel(op: str, target: str) -> None:
+    """All lanes mean one element, and one of them writes it."""
+    kernel = dojoir.parse(CANCELLING.replace("OP", op))
+    dojoir.prove(kernel)
+    try:
+        compiled = dojoir.compile(kernel, target)
+    except dojoir.ToolchainError as error:
+        assert dojoir.emit(kernel, target)
+        pytest.skip(error.diagnostic.message)
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (2, 1), (3, 5), (8, 1), (16, 2), (17, 1), (37, 3), (64, 1), (133, 1)):
+        shapes = {"x": (n,), "z": (n, 1), "w": (n, m)}
+        inputs = {name: rng.integers(-9, 9, shape).astype(np.float32) for name, shape in shapes.items()}
+        inputs["d"] = rng.integers(-9, 9, (n, 4)).astype(np.float64)
+        expected = dojoir.interpret(kernel, inputs)
+        got = compiled.run(inputs)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(got[name], array, str((name, n, m)))
+
+
+def test_random_kernels_have_strides_that_cancel() -> None:
+    """The generator behind the tests of the targets draws what was missing from it."""
+
+    def cancels(kernel: Kernel) -> bool:
+        for site in kernel.sites:
+            depths = [depth for depth, scope in enumerate(site.scopes) if "v" in scope.marks]
+            indices = [index for index in site.statement.target.indices if isinstance(index, Affine)]
+            steps = [along(index, depth)[0] for depth in depths for index in indices]
+            if min(steps, default=0) < 0 < max(steps, default=0):
+                return True
+        return False
+
+    assert sum(cancels(runnable_kernel(Random(seed))) for seed in range(2000)) >= 10

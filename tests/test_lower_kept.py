@@ -4,11 +4,12 @@ own in registers until the lanes end."""
 from __future__ import annotations
 
 import pytest
+from able import runs
 
 import dojoir
-from dojoir.codegen.lir import Declare, For, Reduce
-from dojoir.codegen.lir_walk import parts, statements, values
-from dojoir.codegen.lower import lower
+from dojoir.codegen.lir.program import Declare, For, Reduce
+from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import Target
 
 WIDE = Target("llvm", 512, "mask", frozenset({"f16"}), 32)
@@ -103,6 +104,7 @@ def test_lanes_are_added_up_once_after_the_loop() -> None:
 )
 @pytest.mark.parametrize("target", ["llvm", "c", "avx512", "avx2"])
 def test_the_results_are_right(text: str, target: str) -> None:
+    runs(target)
     kernel = dojoir.parse(text)
     sizes = [
         {"M": m} if len(kernel.sizes) == 1 else {"N": n, "M": m} for n, m in ((1, 1), (4, 64), (9, 33), (7, 95))
@@ -154,6 +156,7 @@ def test_a_sum_is_kept_until_something_else_is_done_with_its_element(text: str, 
 @pytest.mark.parametrize("text", [IMAGE, SEEN], ids=["image", "seen"])
 @pytest.mark.parametrize("target", ["llvm", "c", "avx512", "avx2"])
 def test_results_of_several_loops_are_right(text: str, target: str) -> None:
+    runs(target)
     kernel = dojoir.parse(text)
     names = [size.name for size in kernel.sizes]
     sizes = [dict(zip(names, (3, 4, 2, w)[-len(names) :], strict=True)) for w in (1, 16, 67, 130)]

@@ -19,9 +19,9 @@ import pytest
 from lir_eval import Array, evaluate, fma, fma_f32_exact, numpy_type
 
 import dojoir
-from dojoir.codegen import lir
-from dojoir.codegen.mathlib import FAST, FUNCTIONS, POW, decode, encode, function
-from dojoir.dtypes import DTYPES, F32, F64, DType
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.math.elementary import FAST, FUNCTIONS, POW, decode, encode, function
+from dojoir.ir.dtypes import DTYPES, F32, F64, DType
 
 UNARY = sorted(FUNCTIONS)
 TYPES = [F32, F64]
@@ -53,10 +53,22 @@ IN_F64: dict[str, Callable[[Array], Array]] = {
     "sigmoid": sigmoid,
     "sin": np.sin,
     "cos": np.cos,
+    "tan": np.tan,
+    "atan": np.arctan,
+    "expm1": np.expm1,
+    "log1p": np.log1p,
     "rsqrt": lambda x: 1 / np.sqrt(x),
 }
 
-RANGES = {"exp": (-104, 89), "exp2": (-150, 128), "tanh": (-10, 10), "erf": (-4, 4), "sigmoid": (-104, 18)}
+RANGES = {"exp": (-104, 89), "exp2": (-150, 128), "tanh": (-10, 10), "erf": (-4, 4), "sigmoid": (-104, 18),
+          "expm1": (-20, 89), "log1p": (-1, 3)}  # fmt: skip
+
+
+def in_domain(name: str, x: Array) -> Array:
+    """The arguments, those where the function is not a number with the other sign."""
+    if name not in {"log", "log2", "rsqrt", "log1p"}:
+        return x
+    return np.where(x > (-1 if name == "log1p" else 0), x, np.abs(x))
 
 
 def f32_arguments(name: str) -> Array:
@@ -68,7 +80,7 @@ def f32_arguments(name: str) -> Array:
     near_one = rng.uniform(0.4, 2.5, 30_000)
     turns = np.rint(2.0 ** rng.uniform(0, 100, 1000)) * (math.pi / 2)
     x = np.concatenate([any_size, even, near_one, turns]).astype(np.float32)
-    return np.abs(x) if name in {"log", "log2", "rsqrt"} else x
+    return in_domain(name, x)
 
 
 def ulps(got: Array, true: Array) -> Array:
@@ -111,11 +123,16 @@ IN_MP: dict[str, Callable[..., Any]] = {
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)),
     "sin": mpmath.sin,
     "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "atan": mpmath.atan,
+    "expm1": mpmath.expm1,
+    "log1p": mpmath.log1p,
     "rsqrt": lambda x: 1 / mpmath.sqrt(x),
     "pow": mpmath.power,
 }
 
-WIDE_RANGES = {"exp": (-745, 709), "exp2": (-1074, 1023), "tanh": (-20, 20), "erf": (-6, 6), "sigmoid": (-745, 37)}
+WIDE_RANGES = {"exp": (-745, 709), "exp2": (-1074, 1023), "tanh": (-20, 20), "erf": (-6, 6), "sigmoid": (-745, 37),
+               "expm1": (-40, 709), "log1p": (-0.99, 3)}  # fmt: skip
 
 
 def f64_arguments(name: str) -> Array:
@@ -128,7 +145,7 @@ def f64_arguments(name: str) -> Array:
         turns = [float(mpmath.pi / 2 * mpmath.nint(mpmath.mpf(2) ** e)) for e in np.linspace(0, 1000, 200).tolist()]
     hard = [6381956970095103.0 * 2.0**797, 1e22, 2.0**1023, 5e-324, 2.5e-310, 0.8, 0.85, math.pi / 4]
     x = np.concatenate([any_size, even, near_one, turns, hard])
-    return np.abs(x) if name in {"log", "log2", "rsqrt"} else x
+    return in_domain(name, x)
 
 
 def mp_errors(name: str, got: Array, *args: Array, digits: int = 53, lowest: int = -1074) -> Iterator[float]:
@@ -176,6 +193,13 @@ SPECIAL: dict[str, list[tuple[float, float]]] = {
     "sigmoid": [(0.0, 0.5), (-0.0, 0.5), (inf, 1.0), (-inf, 0.0), (nan, nan), (1e30, 1.0), (-1e30, 0.0)],
     "sin": [(0.0, 0.0), (-0.0, -0.0), (inf, nan), (-inf, nan), (nan, nan), (1e-40, 1e-40), (-1e-40, -1e-40)],
     "cos": [(0.0, 1.0), (-0.0, 1.0), (inf, nan), (-inf, nan), (nan, nan), (1e-40, 1.0)],
+    "tan": [(0.0, 0.0), (-0.0, -0.0), (inf, nan), (-inf, nan), (nan, nan), (1e-40, 1e-40), (-1e-40, -1e-40)],
+    "atan": [(0.0, 0.0), (-0.0, -0.0), (nan, nan), (1e-40, 1e-40), (-1e-40, -1e-40), (inf, math.pi / 2),
+             (-inf, -math.pi / 2), (1.0, math.pi / 4)],
+    "expm1": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, -1.0), (nan, nan), (1e30, inf), (-1e30, -1.0),
+              (1e-40, 1e-40), (-1e-40, -1e-40)],
+    "log1p": [(0.0, 0.0), (-0.0, -0.0), (inf, inf), (-inf, nan), (-1.0, -inf), (-1.5, nan), (nan, nan),
+              (1e-40, 1e-40), (-1e-40, -1e-40)],
     "rsqrt": [(0.0, inf), (-0.0, -inf), (inf, 0.0), (-inf, nan), (-1.0, nan), (nan, nan), (4.0, 0.5), (0.25, 2.0)],
 }  # fmt: skip
 
@@ -414,7 +438,9 @@ def test_the_accuracy_script_reports_each_function_once() -> None:
 
 def test_the_coefficients_are_those_that_the_script_finds() -> None:
     lines = run_script("minimax.py", "exp f32", "tanh f32", "erf_small f32", "erf_root f32", "fast.").splitlines()
-    source = "".join((BENCHMARKS.parent / "codegen" / f"{name}.py").read_text() for name in ("precision", "fast"))
+    source = "".join(
+        (BENCHMARKS.parent / "codegen" / "math" / f"{name}.py").read_text() for name in ("precision", "fast")
+    )
     found = [coefficient.strip() for numbers in lines[1::2] for coefficient in numbers.split(",")]
     assert len(found) > 20
     assert not [coefficient for coefficient in found if coefficient not in source]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.errors import ArgumentError, IllegalMove, KernelError, ParseError
+from dojoir.errors import ArgumentError, KernelError, ParseError
+from dojoir.proof.verdict import IllegalMove
 
 SOFTMAX = """kernel softmax(N, M)
 in  x: f32[N, M]
@@ -288,9 +289,11 @@ def test_bad_texts_of_moves(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["split(0, 16", "split 0", ")", "split(,)"])
 def test_texts_that_are_no_calls(text: str) -> None:
-    with pytest.raises(ParseError) as caught:
+    with pytest.raises(ArgumentError) as caught:  # as `check` documents it
         dojoir.check(kernel(PAIR), text)
     assert caught.value.diagnostic.span is not None
+    with pytest.raises(ParseError):
+        dojoir.parse_pipeline(text)
 
 
 def test_a_place_that_is_not_there_is_a_refusal() -> None:

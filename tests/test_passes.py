@@ -10,9 +10,9 @@ from references import CASES, Case, inputs
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
-from dojoir.machine import Machine
+from dojoir.backends.machine import Machine
 from dojoir.passes import Pass, attempt, every, first, moves_named, repeat, sequence
-from dojoir.passes.default_schedule import default_schedule
+from dojoir.passes.schedule.default_schedule import default_schedule
 
 SMALLEST = list({case.kernel: case for case in reversed(CASES)}.values())
 
@@ -41,7 +41,7 @@ def texts(trace: dojoir.Trace) -> list[str]:
 
 @cache
 def scheduled(kernel: dojoir.Kernel) -> dojoir.Trace:
-    return dojoir.PASSES["default_schedule"].on(kernel)
+    return dojoir.PASSES["default_schedule"].given("avx512").on(kernel)
 
 
 def test_simplify_deletes_what_only_dead_statements_read() -> None:
@@ -75,6 +75,19 @@ def test_an_attempt_is_whole_or_nothing() -> None:
     assert texts(Pass("bold", attempt(bold)).on(k)) == []
     with pytest.raises(dojoir.IllegalMove):
         Pass("bold", bold).on(k)
+
+
+@pytest.mark.parametrize("text", ["repeat(split(0, 2))", "try(repeat(split(0, 2)))", "repeat(try(split(0, 2)))"])
+def test_repeat_of_what_never_ends_is_refused(text: str) -> None:
+    trace = dojoir.Trace(dojoir.kernels.load("relu"))
+    (step,) = dojoir.parse_pipeline(text)
+    assert isinstance(step, Pass)
+    if text.startswith("try"):
+        step(trace)
+    else:
+        with pytest.raises(dojoir.ArgumentError, match=r"did not come to an end in \d+ rounds"):
+            step(trace)
+    assert trace.moves == ()
 
 
 def test_repeat_ends_where_moves_go_round_in_circles() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dojoir
-from dojoir.dataflow import compare, identity
+from dojoir.proof.check import compare, identity
 
 
 def kernel(text: str) -> dojoir.Kernel:

@@ -11,7 +11,20 @@ from runnable import runnable_kernel
 import dojoir
 from dojoir.cli import main
 from dojoir.grammar.query import parse_query
-from dojoir.queries import All, AnyOf, At, HasExtent, Kind, Labelled, Marked, Not, Query, Related, Spelled, Touches
+from dojoir.query.conditions import (
+    All,
+    AnyOf,
+    At,
+    HasExtent,
+    Kind,
+    Labelled,
+    Marked,
+    Not,
+    Query,
+    Related,
+    Spelled,
+    Touches,
+)
 
 TEXT = """kernel rows(N, M)
 in  x: f32[N, M]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.again import computes_again
-from dojoir.instances import InstanceMap, Origin
-from dojoir.ir import Kernel
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Kernel
+from dojoir.proof.certificate import InstanceMap, Origin
+from dojoir.proof.patterns.recomputed import computes_again
 
 BLUR = """kernel blur(N)
 in  x: f32[N + 4]

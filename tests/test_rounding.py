@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dojoir.dtypes import DTYPES
-from dojoir.narrow import from_floats, to_floats
-from dojoir.rounding import FORMATS, nearest
+from dojoir.ir.dtypes import DTYPES
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.types.rounding import FORMATS, nearest
 
 REFERENCES: dict[str, type] = {
     "f16": np.float16,

@@ -11,8 +11,8 @@ import pytest
 
 import dojoir
 from dojoir import ArgumentError, KernelError, RunError, ToolchainError
-from dojoir.dtypes import DTYPES
-from dojoir.runtime import c_toolchain
+from dojoir.ir.dtypes import DTYPES
+from dojoir.runtime.build import c_toolchain
 
 SCALE = """
 kernel scale(N, M)

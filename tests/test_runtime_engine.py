@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import dojoir
 from dojoir.errors import ArgumentError, ToolchainError
-from dojoir.runtime import llvm_engine, pool
-from dojoir.runtime.cache import Cache
-from dojoir.runtime.guard import PATTERN, guarded
+from dojoir.runtime.build import llvm_engine, pool
+from dojoir.runtime.build.cache import Cache
+from dojoir.runtime.verification.guard import PATTERN, guarded
 
 TWICE = """
 define i64 @twice(i64 %x) {
@@ -40,7 +41,7 @@ def test_text_runs() -> None:
 def test_a_cached_object_is_loaded_without_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     twice(Cache(tmp_path))
 
-    def compiles(text: str) -> bytes:
+    def compiles(text: str, cpu: str | None = None) -> bytes:
         raise AssertionError("compiled again")
 
     monkeypatch.setattr(llvm_engine, "compile_object", compiles)
@@ -65,8 +66,8 @@ def test_a_damaged_entry_is_built_again(tmp_path: Path, damage: object) -> None:
 def test_two_processes_compile_the_same_text_at_once(tmp_path: Path) -> None:
     program = f"""
 import ctypes
-from dojoir.runtime import llvm_engine
-from dojoir.runtime.cache import Cache
+from dojoir.runtime.build import llvm_engine
+from dojoir.runtime.build.cache import Cache
 library = llvm_engine.build({TWICE!r}, ["twice"], {{}}, Cache.default())
 print(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.addresses["twice"])(21))
 """
@@ -241,6 +242,62 @@ assert chunks(3, 10) == expected
     assert done.returncode == 0
 
 
+FORKS = """
+import multiprocessing
+import os
+import numpy as np
+import dojoir
+
+kernel = dojoir.parse(
+    "kernel sums(N, M)\\nin x: f32[N, M]\\nout y: f32[N]\\n\\n"
+    "N : p\\n| y[{{0}}] = 0\\n| M\\n| | y[{{0}}] += x[{{0}}, {{1}}]\\n"
+)
+x = np.arange(4096, dtype=np.float32).reshape(64, 64) % 7
+compiled = dojoir.compile(kernel, {target!r}, threads=2)
+
+def right(_=None):
+    return bool((compiled.run({{"x": x}})["y"] == x.sum(1)).all())
+
+def child(work):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if work() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def compiles():
+    fresh = dojoir.compile(kernel, {target!r}, threads=3)
+    return bool((fresh.run({{"x": x}})["y"] == x.sum(1)).all())
+
+if __name__ == "__main__":
+    child(right)
+    assert right()
+    child(right)
+    child(compiles)
+    child(lambda: (right(), child(right), right())[2])
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(right, range(8)) == [True] * 8
+    assert right()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("target", ["llvm", "c", "avx2", "avx512"])
+def test_a_kernel_on_the_cores_runs_in_forked_children(target: str) -> None:
+    """libgomp waits forever for threads of the parent, which a child does not have."""
+    try:
+        dojoir.compile(dojoir.kernels.load("relu"), target)
+    except dojoir.ToolchainError as error:
+        pytest.skip(error.diagnostic.message)
+    program = [sys.executable, "-c", FORKS.format(target=target)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, start_new_session=True) as running:
+        try:
+            _, errors = running.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    assert running.returncode == 0, errors
+
+
 PLACED = """
 import ctypes
 import os
@@ -249,7 +306,7 @@ import threading
 import time
 sys.path.insert(0, {tests!r})
 from test_runtime_engine import BODY, PARALLEL_FOR
-from dojoir.runtime import pool
+from dojoir.runtime.build import pool
 
 core, all_cores = ctypes.CDLL(None).sched_getcpu, os.sched_getaffinity(0)
 me, where = threading.get_ident(), []
@@ -320,7 +377,7 @@ def test_guarded_memory(size: int, align: int, at_end: bool) -> None:
 def test_one_byte_outside_stops_the_process(at_end: bool, offset: int) -> None:
     program = f"""
 import ctypes
-from dojoir.runtime.guard import guarded
+from dojoir.runtime.verification.guard import guarded
 block = guarded(100, 1, {at_end})
 print(ctypes.c_char.from_address(block.memory.ctypes.data + {offset}).value)
 """

@@ -15,11 +15,12 @@ import pytest
 
 import dojoir
 from dojoir import ArgumentError, KernelError, RunError
-from dojoir.runtime import Ceilings, PythonCode, measure, measure_together, roofline, timing
-from dojoir.runtime.memory import HUGE_PAGE, last_level_cache, touched
-from dojoir.runtime.roofline import Ceiling
-from dojoir.runtime.spread import spread
-from dojoir.runtime.stream_loops import BLOCK_BYTES, WAYS, Loops
+from dojoir.runtime import Ceilings, PythonCode, measure, measure_together
+from dojoir.runtime.measurement import roofline, timing
+from dojoir.runtime.measurement.memory import HUGE_PAGE, last_level_cache, touched
+from dojoir.runtime.measurement.roofline import Ceiling
+from dojoir.runtime.measurement.spread import spread
+from dojoir.runtime.measurement.stream_loops import BLOCK_BYTES, WAYS, Loops
 
 SAXPY = """
 kernel saxpy(N)
@@ -204,7 +205,7 @@ def test_wrong_requests_are_refused(cube: dojoir.Kernel) -> None:
     refused("size-missing", [cube])
     refused("unknown-size", [cube], N=10, M=3)
     refused("bad-size", [cube], N=0)
-    refused("unknown-target", [cube], N=10, target="cuda")
+    refused("unknown-target", [cube], N=10, target="opencl")
     refused("bad-threads", [cube], N=10, threads=-1)
     refused("bad-confidence", [cube], N=10, confidence=1.0)
     with pytest.raises(KernelError):

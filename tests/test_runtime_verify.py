@@ -9,14 +9,15 @@ import pytest
 
 import dojoir
 from dojoir import ArgumentError, KernelError, RunError
-from dojoir.dtypes import DTYPES
-from dojoir.runtime.child import run_child
-from dojoir.runtime.compare import Expected, compare
-from dojoir.runtime.inputs import DISTRIBUTIONS, NONFINITE, make_inputs
-from dojoir.runtime.sample_sizes import count_instances, sample_sizes
-from dojoir.runtime.subject import KernelSubject
-from dojoir.runtime.tolerance import bounded
-from dojoir.runtime.verification import Report, verify, verify_subject
+from dojoir.ir.dtypes import DTYPES
+from dojoir.runtime.process.child import run_child
+from dojoir.runtime.process.subject import KernelSubject
+from dojoir.runtime.verification.compare import Expected, compare
+from dojoir.runtime.verification.inputs import DISTRIBUTIONS, NONFINITE, make_inputs
+from dojoir.runtime.verification.report import Report
+from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
+from dojoir.runtime.verification.tolerance import bounded
+from dojoir.runtime.verification.verify import verify, verify_subject
 
 SOFTMAX = dojoir.kernels.load("softmax")
 
@@ -63,7 +64,7 @@ ret i32 0
 """
 
 
-@pytest.mark.parametrize("body", ["store i32 1, ptr null\nret i32 0", PAST_THE_END, BEFORE_THE_START])
+@pytest.mark.parametrize("body", ["store volatile i32 1, ptr null\nret i32 0", PAST_THE_END, BEFORE_THE_START])
 def test_an_access_where_nothing_is_is_a_crash(body: str) -> None:
     report = by_hand(body)
     assert not report.ok
@@ -283,6 +284,70 @@ def test_the_report_is_told_in_words() -> None:
     assert report.worst_ulps < 10
 
 
+CHOLESKY = """
+kernel cholesky(N)
+in  a: f32[N, N]
+out l: f32[N, N]
+
+N
+| N
+| | l[{0}, {1}] = a[{0}, {1}]
+N
+| {0}
+| | {1}
+| | | l[{0}, {1}] += -l[{0}, {2}] * l[{1}, {2}]
+| | l[{0}, {1}] = l[{0}, {1}] / l[{1}, {1}]
+| {0}
+| | l[{0}, {0}] += -l[{0}, {1}] * l[{0}, {1}]
+| l[{0}, {0}] = sqrt(l[{0}, {0}])
+"""
+
+
+def test_wide_inputs_leave_results_that_can_be_compared() -> None:
+    report = verify(dojoir.kernels.load("attention"))
+    assert report.ok, str(report)
+    assert max(report.unchecked.values()) == 0
+    assert {case.distribution for case in report.cases if case.reach is not None} == {"wide"}
+    assert "wide inputs within 2**±" in str(next(case for case in report.cases if case.reach is not None))
+    assert all(case.reach is None for case in verify(SOFTMAX, sizes={"N": 2, "M": 3}).cases)
+
+
+def test_too_few_elements_compared_are_undecided() -> None:
+    kernel = dojoir.parse(CHOLESKY)
+    report = verify(kernel)
+    assert report.reason is None
+    assert (report.status, report.ok) == ("undecided", False)
+    assert report.unchecked["uniform"] > 0.1
+    assert "UNDECIDED" in str(report) and "% of uniform" in str(report) and "inputs=" in str(report)
+    with pytest.raises(RunError) as caught:
+        report.raise_if_failed()
+    assert caught.value.diagnostic.code == "undecided"
+
+
+def test_inputs_that_are_given() -> None:
+    kernel = dojoir.parse(CHOLESKY)
+    numbers = np.random.default_rng(0).standard_normal((9, 9))
+    definite = (numbers @ numbers.T + 9 * np.eye(9)).astype(np.float32)
+    report = verify(kernel, inputs={"a": definite})
+    assert report.ok, str(report)
+    assert [(case.distribution, dict(case.sizes)) for case in report.cases] == [("given", {"N": 9})]
+    wrong = dojoir.parse(CHOLESKY.replace("= sqrt(l", "= 1.001 * sqrt(l"))
+    assert verify(wrong, kernel, inputs={"a": definite.T}).status == "failed"
+    add = dojoir.kernels.load("add")
+    some = verify(add, inputs={add.arguments[0].name: np.ones((4, 4), np.float32)[0]})
+    assert some.ok and len(some.cases) == len({*some.unchecked}) == 6, str(some)
+
+    def refused(code: str, **inputs: object) -> None:
+        with pytest.raises(ArgumentError) as caught:
+            verify(kernel, inputs=inputs)
+        assert caught.value.diagnostic.code == code
+
+    refused("unknown-argument", l=definite)
+    refused("bad-dtype", a=definite.astype(np.float64))
+    refused("bad-rank", a=definite[0])
+    refused("size-conflict", a=definite[:3])
+
+
 # -- what it is asked --------------------------------------------------------------------------------------
 def test_wrong_requests_are_refused() -> None:
     def refused(code: str, **given: object) -> None:
@@ -292,7 +357,7 @@ def test_wrong_requests_are_refused() -> None:
 
     refused("not-a-kernel", kernel="kernel f()")
     refused("not-a-kernel", against=3)
-    refused("unknown-target", target="cuda")
+    refused("unknown-target", target="opencl")
     refused("unknown-distribution", distributions=("gaussian",))
     refused("unknown-distribution", distributions=())
     refused("no-sizes", sizes=[])

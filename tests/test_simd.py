@@ -12,6 +12,7 @@ from random import Random
 import everywhere
 import numpy as np
 import pytest
+from able import runs
 from differential import examine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,25 +20,15 @@ from runnable import runnable_kernel
 
 import dojoir
 from dojoir import kernels
-from dojoir.codegen.isa import MASKS, Row
-from dojoir.codegen.isas import ISAS
-from dojoir.codegen.lir import Type
-from dojoir.dtypes import DTYPES
-from dojoir.narrow import to_floats
-from dojoir.runtime import host
-from dojoir.runtime.c_toolchain import find
+from dojoir.codegen.lir.program import Type
+from dojoir.codegen.simd.isas import ISAS
+from dojoir.codegen.simd.table import MASKS, Row
+from dojoir.ir.dtypes import DTYPES
+from dojoir.meaning.bits import to_floats
+from dojoir.runtime.build import host
 
 NATIVE = [name for name, isa in ISAS.items() if host.architecture() == isa.architecture]
 PARTS = 4
-
-
-def runs(target: str) -> None:
-    """Skips a test of a target that this machine does not run."""
-    try:
-        find()
-        host.check_features(ISAS[target])
-    except dojoir.ToolchainError as error:
-        pytest.skip(error.diagnostic.message)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -176,14 +167,21 @@ PAGE = Path(__file__).parent.parent / "docs" / "targets.md"
 
 def test_the_page_shows_what_is_printed() -> None:
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert [language for language, _ in blocks] == ["dojo", "text", "c", "dojo", "c"]
-    tile, moves, in_avx512, softmax, in_rvv = (text for _, text in blocks)
+    assert [language for language, _ in blocks] == [
+        "dojo", "text", "c", "dojo", "c", "dojo", "c", "text", "cuda", "text", "cuda",
+    ]  # fmt: skip
+    tile, moves, in_avx512, softmax, in_rvv, energy, in_sve, *_ = (text for _, text in blocks)
     trace = dojoir.Trace(dojoir.parse(tile))
     for element in dojoir.parse_pipeline(moves):
         trace.apply(element)
     default = dojoir.PASSES["default_schedule"].given("rvv").on(kernels.load("softmax")).kernel
     assert default == dojoir.parse(softmax)
-    for kernel, target, shown in ((trace.kernel, "avx512", in_avx512), (default, "rvv", in_rvv)):
+    shown_on = (
+        (trace.kernel, "avx512", in_avx512),
+        (default, "rvv", in_rvv),
+        (dojoir.parse(energy), "sve", in_sve),
+    )
+    for kernel, target, shown in shown_on:
         printed = dojoir.emit(kernel, target)
         assert printed[printed.index("\nint32_t ") + 1 :].strip() == shown.strip()
 
@@ -200,3 +198,13 @@ def test_a_library_is_told_what_its_target_needs(target: str, tmp_path: Path) ->
     dojoir.write_library([trace], tmp_path / "lib", target=target, check=False)
     for option in ISAS[target].options:
         assert f" {option} " in (tmp_path / "lib" / "CMakeLists.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("target", sorted(ISAS))
+def test_narrow_types_of_one_width_have_functions_of_their_own(target: str) -> None:
+    """A kernel that rounds to f16 and to bf16, both of 16 bits: two functions, by two names."""
+    header = "kernel both(N)\nin x: f32[N]\nout y: f16[N]\nout z: bf16[N]\n\n"
+    text = dojoir.emit(dojoir.parse(f"{header}N : v\n| y[{{0}}] = x[{{0}}]\n| z[{{0}}] = x[{{0}}]\n"), target)
+    made = re.findall(r"static inline \w+ (\w*_to_b?f16\w*)\(", text)
+    assert len(made) == len(set(made))
+    assert any("_to_bf16" in name for name in made)

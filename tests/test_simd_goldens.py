@@ -13,9 +13,9 @@ from test_c_goldens import TEXTS
 
 import dojoir
 from dojoir import Kernel, kernels
-from dojoir.codegen.isas import ISAS
-from dojoir.runtime import emulation, host
-from dojoir.runtime.c_toolchain import find
+from dojoir.codegen.simd.isas import ISAS
+from dojoir.runtime.build import emulation, host
+from dojoir.runtime.build.c_toolchain import find
 
 GOLDENS = Path(__file__).parent / "goldens"
 NAMES = ("softmax_rows", "matmul_tiles", "relu", "embedding")

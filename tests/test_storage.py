@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from lir_eval import Array, evaluate, numpy_type
 
-from dojoir.codegen.mathlib import decode, encode
-from dojoir.codegen.storage import bits_of
-from dojoir.dtypes import DTYPES, F32, F64, DType
-from dojoir.rounding import FORMATS
+from dojoir.codegen.math.elementary import decode, encode
+from dojoir.codegen.math.narrow_floats import bits_of
+from dojoir.ir.dtypes import DTYPES, F32, F64, DType
+from dojoir.types.rounding import FORMATS
 
 REFERENCE = {
     "f16": np.float16,

@@ -10,14 +10,14 @@ import pytest
 from c_machine import Machine
 
 import dojoir
-from dojoir.codegen import lir
 from dojoir.codegen.emission import lower
-from dojoir.codegen.fences import fenced
-from dojoir.codegen.lir_walk import statements
-from dojoir.codegen.lower import lower as lower_to
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.walk import statements
+from dojoir.codegen.lower.fences import fenced
+from dojoir.codegen.lower.lower import lower as lower_to
 from dojoir.codegen.target import C, Target
 from dojoir.errors import ToolchainError
-from dojoir.runtime import c_toolchain
+from dojoir.runtime.build import c_toolchain
 
 WIDE, NARROW = Target("llvm", 512, "mask", frozenset(), 32, architecture="x86_64"), Target("llvm", 128, "scalar")
 
@@ -316,7 +316,7 @@ def test_a_fetch_that_has_nothing_to_fetch_is_an_error() -> None:
 def test_the_moves_are_listed_where_they_help_and_taken_back() -> None:
     kernel = dojoir.parse(DOUBLE.replace(" stream", ""))
     listed = [str(move) for move in dojoir.moves(kernel)]
-    fetched = [f"prefetch(0.0, {name}, {distance})" for name in "xy" for distance in (128, 512)]
+    fetched = [f"prefetch(0.0, {name}, {distance})" for name in "xy" for distance in (128, 512, 1024, 4096)]
     assert [move for move in listed if move.startswith(("stream", "prefetch"))] == [*fetched, "stream(y)"]
     for text in ("stream(y)", "prefetch(0.0, x, 128)"):
         move = dojoir.parse_move(text)

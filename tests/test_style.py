@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from raised import words
+
+from dojoir.codes import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
+ON_TOP = tuple(f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "verbs"))
+"""What knows only the public names."""
 
 
 def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
@@ -49,3 +56,48 @@ def test_no_escape_from_the_types() -> None:
         for path in (ROOT / folder).rglob("*.py"):
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                 assert "type: ignore" not in line, f"{path.relative_to(ROOT)}:{number}"
+
+
+def test_every_code_that_is_raised_has_an_entry() -> None:
+    """Here, where every change is held to it: the table is what users are told of an error."""
+    missing = {word: where for word, where in words().items() if word not in CODES}
+    assert not missing, "write an entry for each in dojoir/codes.toml"
+
+
+def test_nothing_takes_the_dataclass_of_the_standard_library() -> None:
+    """What everybody imports is not to compile methods; what knows only the public names has few classes."""
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ("dojoir", "grammar", "passes", "codegen", "runtime")
+        for path in (ROOT / folder).rglob("*.py")
+        if not str(path.relative_to(ROOT)).startswith(ON_TOP)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        and any(alias.name == "dataclass" for alias in node.names) and path.name != "frozen.py"
+    ]  # fmt: skip
+    assert found == [], "write: from dojoir.support.frozen import dataclass"
+
+
+def test_the_top_level_holds_what_it_should() -> None:
+    """What a test or an attack wrote into its folder has been committed before."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    tracked = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {name.split("/")[0] for name in tracked.split("\0") if name}
+    files = {".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in"}
+    files |= {"README.md", "pyproject.toml", "setup.py"}
+    folders = {".ci", "benchmarks", "codegen", "docs", "dojoir", "editors", "examples", "grammar", "passes"}
+    folders |= {"runtime", "tests"}
+    assert top == files | folders
+
+
+MOST_LINES = 500
+
+
+def test_no_file_is_longer_than_one_reads_at_once() -> None:
+    """One idea a file; there are no exceptions."""
+    for folder in ("dojoir", "grammar", "passes", "codegen", "runtime"):
+        for path in (ROOT / folder).rglob("*.py"):
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            assert lines <= MOST_LINES, f"{path.relative_to(ROOT)} has {lines} lines"

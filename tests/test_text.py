@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from strategies import damage, mutated, runnable_kernels, syntactic_kernels
 
 from dojoir import ArgumentError, DojoError, KernelError, ParseError, kernels, load, parse, to_text
-from dojoir.affine import Affine
-from dojoir.dtypes import DTYPES
 from dojoir.errors import Span
 from dojoir.grammar import parse_affine
-from dojoir.ir import (
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import (
     MARKS,
     Access,
     Buffer,
@@ -35,7 +35,7 @@ from dojoir.ir import (
     Size,
     Statement,
 )
-from dojoir.operations import CALLS
+from dojoir.ir.operations import CALLS
 
 F32, I32 = DTYPES["f32"], DTYPES["i32"]
 N, M = Affine.size("N"), Affine.size("M")
@@ -608,5 +608,5 @@ def test_a_file_in_another_encoding(tmp_path: Path) -> None:
 
 def test_bytes_are_not_a_text() -> None:
     text: Any = b"kernel k()"
-    with pytest.raises(ArgumentError, match="not bytes"):
+    with pytest.raises(ArgumentError, match="not b'"):
         parse(text)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import dojoir
-from dojoir.affine import Affine
-from dojoir.dataflow import InstanceMap, Origin, compare, identity
+from dojoir.ir.affine import Affine
+from dojoir.proof.check import InstanceMap, Origin, compare, identity
 
 SUM = """kernel total(N)
 in  x: f32[N]
@@ -129,10 +130,16 @@ MAXIMA = SUM.replace("s = 0", "s = x[0]").replace("s +=", "s max=")
         ("f16", "-inf", "-65504.0"),
         ("f8e4m3", "-448.0", "-inf"),
         ("f4e2m1", "-inf", "0.0"),
+        ("i64", "-9223372036854775808", "-9223372036854775807"),
+        ("i32", "-2147483648", "0"),
+        ("i8", "-128", "-127"),
+        ("u32", "0", "1"),
+        ("u64", "0", "1"),
     ],
 )
 def test_partial_maxima_begin_below_everything(dtype: str, begin: str, other: str) -> None:
-    """f8e4m3 has no infinity: -inf is stored as NaN, which no maximum gets rid of."""
+    """f8e4m3 has no infinity: -inf is stored as NaN, which no maximum gets rid of. Integers have
+    a least number."""
     before = dojoir.parse(MAXIMA.replace("f32", dtype))
     after = dojoir.apply(before, "split_reduction(@i, s, p, 4)")
     assert f"p[{{0}}] = {begin}\n" in str(after)
@@ -141,9 +148,20 @@ def test_partial_maxima_begin_below_everything(dtype: str, begin: str, other: st
     assert compare(before, wrong, origins(before, 0, None, 1, None)).status == "illegal"
 
 
-def test_integers_have_no_partial_maxima() -> None:
-    verdict = dojoir.check(dojoir.parse(MAXIMA.replace("f32", "i32")), "split_reduction(@i, s, p, 4)")
-    assert verdict.code == "no-neutral"
+@pytest.mark.parametrize("op", ["max=", "min="])
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8"])
+def test_integers_have_partial_maxima_and_minima(dtype: str, op: str) -> None:
+    """They begin with the number that gives way to any other, and give the same on both kinds of target."""
+    info = np.iinfo(("u" if dtype[0] == "u" else "") + "int" + dtype[1:])
+    before = dojoir.parse(MAXIMA.replace("f32", dtype).replace("max=", op))
+    after = dojoir.apply(before, "split_reduction(@i, s, p, 4)")
+    assert f"p[{{0}}] = {info.min if op == 'max=' else info.max}\n" in str(after)
+    ends = np.array([info.max if op == "min=" else info.min] * 5, info.dtype)
+    some = np.array([3, 1, 2, 7, 5], info.dtype)
+    for x in (ends, some, some[:2]):
+        wanted = x.max() if op == "max=" else x.min()
+        assert dojoir.interpret(after, {"x": x})["s"] == wanted
+        assert dojoir.compile(after).run({"x": x})["s"] == wanted
 
 
 def test_copies_are_seen_through_both_ways() -> None:

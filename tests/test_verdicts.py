@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pytest
+from runnable import runnable_kernel
+from tangled import tangled_kernel
 
 import dojoir
-from dojoir.dataflow import compare, identity
-from dojoir.ir import Const, Statement
+from dojoir.ir.nodes import Const, Statement
+from dojoir.proof.check import compare, identity
 
 SOFTMAX = dojoir.kernels.load("softmax")
 
@@ -207,6 +210,77 @@ def test_the_nearest_alternative(kernel: dojoir.Kernel, move: str, hint: str | N
         for step in filter(None, first.removeprefix(" after ").split(", then ")):
             kernel = dojoir.apply(kernel, step)
         assert dojoir.check(kernel, then)
+
+
+ROWS = "in  x: f32[N, M]\nout y: f32[N, M]\n"
+COPY = ROWS + "N\n| M\n| | y[{0}, {1}] = x[{0}, {1}]\n"
+SUM = "in  x: f32[N]\nout s: f32\ns = 0\nN\n| s += x[{0}]\n"
+TRIANGLE = "in  x: f32[N, N]\nout y: f32[N]\nN\n| y[{0}] = 0\nN\n| %s\n| | y[{0}] += x[{0}, {1}]\n"
+HALO = "in  x: f32[N]\nout y: f32[N]\ntmp t: f32[N + 3]\nN + 3\n| t[{0}] = 2\nN\n| t[{0}] = 2 * x[{0}]\n"
+HALO += "N\n| y[{0}] = t[{0}] + t[{0} + 3]\n"
+FMA = "in    x: f32[N]\nin    w: f32[N]\ninout y: f32[N]\nN\n| y[{0}] = fma(x[{0}], w[{0}], y[{0}])\n"
+BLOCKED = "collapse(0) is legal after {}split(0.0, 8), then swap_scopes(0.0)"
+BY_BLOCKS = "parallelize(2) is legal after cut(1, 4096*(N // 4096)), then split(1, 4096), then "
+BOXED = 'swap_scopes(1) is legal after add_guard(1.0.0, 1, "{}"), then set_extent(1.0, N)'
+FITTED = "use_instr(0.0, avx512_fmadd_ps) is legal after "
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "move", "hint"),
+    [
+        ("N, M", COPY, "collapse(0)", BLOCKED.format("cut(0.0, 8*(M // 8)), then split_scopes(0, 1), then ")),
+        ("N, M", "where M % 8 == 0\n" + COPY, "collapse(0)", BLOCKED.format("")),
+        ("N = 8, M", COPY, "collapse(0)", "collapse(0) is legal after swap_scopes(0)"),
+        ("N", SUM, "parallelize(1)", BY_BLOCKS + "split_reduction(1, s, s_part, N // 4096 + 1)"),
+        ("N = 64", SUM, "parallelize(1)", "parallelize(2) is legal after split_reduction(1, s, s_part, 64)"),
+        ("N", SUM, "split_reduction(1, s, p, N - 3)", "split_reduction(1, s, p, 8) is legal"),
+        ("N", TRIANGLE % "{0} + 1", "swap_scopes(1)", BOXED.format("{1} < {0} + 1")),
+        ("N", TRIANGLE % "N - {0}", "swap_scopes(1)", BOXED.format("{1} < N - {0}")),
+        ("N", HALO, "join_scopes(1, 2)", "join_scopes(1, 2) is legal after shift(2, 3), then "
+         "add_guard(1.0, 1, \"{0} < N\"), then set_extent(1, N + 3)"),
+        ("N", FMA, "use_instr(0, avx512_fmadd_ps)", FITTED + "cut(0, 16*(N // 16)), then split(0, 16)"),
+        ("N = 64", FMA, "use_instr(0, avx512_fmadd_ps)", FITTED + "split(0, 16)"),
+        ("N", "in  x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}]\nif N < 1\n| y[0] = 1\n", "remove_guard(1)",
+         "delete_node(1) is legal"),
+    ],
+)  # fmt: skip
+def test_hints_for_what_takes_several_moves(header: str, body: str, move: str, hint: str) -> None:
+    kernel = dojoir.parse(f"kernel f({header})\n{body}")
+    dojoir.prove(kernel)
+    assert dojoir.suggest(kernel, move).hint == hint
+    follow(kernel, hint)
+
+
+def follow(kernel: dojoir.Kernel, hint: str) -> None:
+    """Makes the moves that a hint names: each is legal."""
+    then, _, first = hint.partition(" is legal")
+    for step in filter(None, first.removeprefix(" after ").split(", then ")):
+        kernel = dojoir.apply(kernel, step)
+    assert dojoir.check(kernel, then)
+
+
+def test_a_suggestion_moves_what_was_pointed_at() -> None:
+    """The second of three nodes cannot be exchanged with the third. The first two, which could be with others, are
+    no answer."""
+    lines = "y[0] = x[0]\nz[0] = x[0]\nz[1] = x[1]\nz[1] = z[1] + 1\nz[1] = 2 * z[1]\n"
+    kernel = dojoir.parse(BUFFERS.replace("(N)", "(N = 2)") + lines + "y[1] = 0\n")
+    assert dojoir.check(kernel, "swap_siblings(0)")
+    assert not dojoir.check(kernel, "swap_siblings(2)")
+    assert dojoir.suggest(kernel, "swap_siblings(3)").hint is None
+    assert dojoir.suggest(kernel, "swap_siblings(2)").hint == "swap_siblings(1) is legal"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_hint_on_random_kernels_can_be_followed(seed: int) -> None:
+    random = Random(seed)
+    kernel = (runnable_kernel if seed % 2 else tangled_kernel)(random, small=True)
+    moves = dojoir.candidates(kernel)
+    for move in random.sample(moves, min(25, len(moves))):
+        if dojoir.check(kernel, move).status != "illegal":
+            continue
+        verdict = dojoir.suggest(kernel, move)
+        if verdict.hint is not None and " is legal" in verdict.hint:
+            follow(kernel, verdict.hint)
 
 
 NO_FIRST = """kernel tangled(N = 6, M = 4)

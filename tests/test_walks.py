@@ -12,8 +12,8 @@ from races import race
 from walks import draw_moves, some_sizes, start_kernel, walk
 
 import dojoir
-from dojoir.limits import StepLimitReached, limited
-from dojoir.passes.move import Refusal
+from dojoir.passes.base.move import Refusal
+from dojoir.sets.limits import StepLimitReached, limited
 
 
 @pytest.mark.parametrize("block", range(25))

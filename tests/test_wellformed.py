@@ -13,9 +13,13 @@ from loose import texts
 from strategies import syntactic_kernels
 
 import dojoir
-from dojoir import KernelError, bounds, kernels, wellformed, written
-from dojoir.ir import Access, Dim, Kernel, Statement
-from dojoir.wellformed import prove, prove_bounds
+from dojoir import KernelError, kernels
+from dojoir.ir.nodes import Access, Dim, Kernel, Statement
+from dojoir.proof import wellformed
+from dojoir.proof.core import bounds, written
+from dojoir.proof.core import wellformed as core_wellformed
+from dojoir.proof.core.bounds import prove_bounds
+from dojoir.proof.wellformed import prove
 
 STAGES = ({"out-of-bounds"}, {"read-before-write", "unwritten-output"}, {"shared-storage"})
 
@@ -721,12 +725,12 @@ def without_quick_answers(kernel: Kernel) -> KernelError | None:
     """The refusal where isl is asked everything."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "is_nonnegative", lambda *_: False)
-        patch.setattr(wellformed, "is_nonnegative", lambda *_: False)
+        patch.setattr(core_wellformed, "is_nonnegative", lambda *_: False)
         patch.setattr(written, "_covers", lambda *_: False)
         patch.setattr(written, "_one_at_a_time", lambda *_: False)
-        wellformed._prove.cache_clear()
+        wellformed._proved.clear()
         found = refusal(kernel)
-    wellformed._prove.cache_clear()
+    wellformed._proved.clear()
     return found
 
 

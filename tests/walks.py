@@ -25,17 +25,15 @@ from runnable import agree, random_arguments, runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir
-from dojoir import dataflow
-from dojoir.algebra import rule_refusal
-from dojoir.correspondence import Correspondence
-from dojoir.dataflow import STEP_LIMIT, Verdict, compare, is_exact, is_legal, is_plain, keeps_order, limited
 from dojoir.errors import ArgumentError
-from dojoir.ir import Cast, Expr, Kernel, Op, Scope, format_path, holds
-from dojoir.limits import StepLimitReached
+from dojoir.ir.nodes import Cast, Expr, Kernel, Op, Scope, format_path, holds
 from dojoir.passes import MOVES
-from dojoir.passes.move import Move, Refusal, Rewrite
-from dojoir.quick import is_plain_both_ways
-from dojoir.sets import sets_of
+from dojoir.passes.base.move import Move, Refusal, Rewrite
+from dojoir.proof.check import STEP_LIMIT, Verdict, compare, is_exact, is_legal, is_plain, keeps_order
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.check import check as core_check
+from dojoir.proof.patterns.table import is_plain_both_ways
+from dojoir.sets.limits import StepLimitReached, limited
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -173,46 +171,19 @@ def draw_moves(kernel: Kernel, random: Random, count: int) -> Iterator[Move]:
 
 
 def full_answer(before: Kernel, after: Kernel, done: Rewrite) -> Verdict | None:
-    """What the checker says with none of its quick answers: the first refusal, or None."""
-    if done.instances.backward:
-        try:
-            dojoir.prove(after)
-        except dojoir.KernelError as error:
-            return Verdict("illegal", error.diagnostic)
-    strict = before.fp == "strict"
-    before, after, instances = done.instances.forth(before, after)
-    if instances.rule is not None:
-        with limited(1_000_000):
-            return rule_refusal(before, after, instances.rule)
+    """What the core alone says: the first refusal, or None."""
     with limited(1_000_000):
-        answers = (
-            dataflow._declarations(before, after),
-            dataflow._shape(before, after, instances),
-            Correspondence(before, after, instances, strict).refusal(),
-            dataflow._well_formed(before, after, instances),
-            dataflow._marks(after),
-        )
-    return next((answer for answer in answers if answer is not None), None)
+        verdict = core_check(Claim(before, after, done.instances))
+    return None if verdict else verdict
 
 
 def quick_answer(before: Kernel, done: Rewrite) -> bool:
     if done.instances.rule is not None:
         return False
     with limited(1_000_000):
-        forth = done.instances.forth(before, done.kernel)
+        forth = Claim(before, done.kernel, done.instances).forth
         plain = is_plain_both_ways if done.instances.backward else is_plain
-        return plain(*forth) or keeps_order(*forth)
-
-
-def ordered_alike(before: Kernel, done: Rewrite) -> bool:
-    """Whether the order of accumulations counts for the same statements of both kernels. Where the two operators of
-    one array work on a copy each, it counts before only, and the full comparison sees other sources."""
-    start, after, instances = done.instances.forth(before, done.kernel)
-    old, new, strict = sets_of(start), sets_of(after), before.fp == "strict"
-    return all(
-        origin is None or old.is_ordered(origin.site, strict) == new.is_ordered(k, strict)
-        for k, origin in enumerate(instances.origins)
-    )
+        return plain(forth) or keeps_order(forth)
 
 
 def in_new_thread(before: Kernel, done: Rewrite) -> Verdict:
@@ -288,9 +259,7 @@ class Walk:
         except StepLimitReached:
             self.counts["full comparison undecided"] += 1
         else:
-            if full is not None and quick and (full.code in BEYOND_FULL or not ordered_alike(kernel, done)):
-                self.counts["full comparison too weak"] += 1
-            elif full is not None and verdict:
+            if full is not None and verdict:
                 self.fail(f"legal, but in full: {full}", move)
             elif full is not None and quick and full.code not in MARK_CODES:
                 self.fail(f"quickly legal, but in full: {full}", move)
@@ -447,10 +416,6 @@ MARK_CODES = frozenset(
     }
 )  # fmt: skip
 """The refusals that are about marks and hints, of which the quick answer says nothing."""
-
-BEYOND_FULL = frozenset({"stray-value"})
-"""The refusals of copies that the full comparison cannot take out, their chain not being affine; what works on a
-copy is seen from the text all the same."""
 
 
 # -- kernels -------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -10,16 +9,30 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `dojoir-opt` with the given arguments (those of the process by default); returns the exit status:
     0 fine, 1 the input, 2 usage, 3 results differ, 4 a toolchain is missing, 5 time limit, 70 a bug of ours."""
-    from dojoir.cli.options import parse_options
+    import dojoir
+    from dojoir.cli.streams import prepare, write_stdout
 
-    options = parse_options(list(sys.argv[1:] if arguments is None else arguments))
-    from dojoir.cli.driver import run
-
+    prepare()
     try:
-        status = run(options)
-        sys.stdout.flush()
+        from dojoir.cli.options import parse_options
+
+        options = parse_options(list(sys.argv[1:] if arguments is None else arguments))
+        from dojoir.cli.driver import run
+
+        return run(options)
+    except SystemExit as left:  # --help, --version, usage
+        if left.code != 0:
+            raise
+        try:
+            write_stdout("")
+        except BrokenPipeError:
+            return 0
+        except dojoir.DojoError as error:
+            from dojoir.cli.report import report
+
+            return report(error, False)
+        raise
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         return 130
@@ -27,4 +40,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from dojoir.cli.report import report_bug
 
         return report_bug(error)
-    return status

@@ -45,6 +45,28 @@ def answer(options: Options, trace: dojoir.Trace) -> Answer:
     return "".join(texts), status
 
 
+def kind_of(options: Options) -> str:
+    """What the result is, for a terminal: of several answers, none in particular."""
+    asked = [options.emit or "", "table" if options.time else "", "moves" if options.moves or options.find else ""]
+    kinds = [kind for kind in asked if kind]
+    if options.json:
+        return "json"
+    if not options.asks:
+        return "dojo"
+    if options.explain is not None and not (kinds or options.run or options.check or options.cost):
+        return "error"
+    others = options.run or options.check or options.cost or options.explain
+    if kinds == ["table"]:
+        return "table"
+    return kinds[0] if len(kinds) == 1 and not others and kinds != ["moves"] else "plain"
+
+
+def doing(options: Options) -> str:
+    """What takes its time, for the line of progress."""
+    asked = {"checking": options.check, "timing": options.time, "running": options.run, "proving": options.moves}
+    return ", ".join(word for word, is_asked in asked.items() if is_asked) or "answering"
+
+
 def _moves(options: Options, trace: dojoir.Trace) -> Answer:
     listed = [str(move) for move in dojoir.moves(trace.kernel, options.target)]
     if options.json:
@@ -80,4 +102,4 @@ def _cost(options: Options, trace: dojoir.Trace) -> Answer:
 
 def _emit(options: Options, trace: dojoir.Trace) -> Answer:
     assert options.emit is not None
-    return dojoir.emit(trace.kernel, options.emit), FINE
+    return dojoir.emit(trace.kernel, options.emit, cpu=options.cpu), FINE

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import dojoir
+from dojoir.cli.streams import read_stdin
 
 _SEPARATOR = re.compile(r"^\s*#\s*-----+\s*$")
 _EXPECTED = re.compile(r"#.*?expected-error\s*(?:@(above|below|[+-]\d+)\s*)?\{\{(.*?)\}\}")
@@ -35,7 +35,7 @@ def read_input(name: str) -> str:
     if name.startswith("library:"):
         return dojoir.kernels.source(name.removeprefix("library:"))
     try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        data = read_stdin() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot read {name}: {error.strerror or error}", "cannot-read") from None
     try:

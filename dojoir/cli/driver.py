@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import difflib
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import dojoir
 from dojoir.cli import chunks, listing
-from dojoir.cli.answers import answer
+from dojoir.cli.answers import answer, doing, kind_of
 from dojoir.cli.library import library
+from dojoir.cli.optimizing import optimized
 from dojoir.cli.options import Options
 from dojoir.cli.output import write_result
-from dojoir.cli.report import FINE, INPUT, report
+from dojoir.cli.report import FINE, INPUT, report, warn_if_unsafe
+from dojoir.cli.screen import progress
+from dojoir.cli.streams import say
 
 
 @dataclass
@@ -35,17 +37,24 @@ class Stopwatch:
             total = sum(seconds for _, seconds in self.steps)
             width = max(len(name) for name, _ in self.steps)
             for name, seconds in [*self.steps, ("total", total)]:
-                print(f"{name:<{width}}  {seconds * 1e3:9.2f} ms  {seconds / total:6.1%}", file=sys.stderr)
+                say(f"{name:<{width}}  {seconds * 1e3:9.2f} ms  {seconds / total:6.1%}")
 
 
 def run(options: Options) -> int:
     """Does all that the options ask for. Returns the exit status."""
+    if options.check_with is None:
+        return _run(options)
+    with dojoir.check_with(options.check_with):
+        return _run(options)
+
+
+def _run(options: Options) -> int:
     try:
         listed = listing.listing(options)
         if listed is not None:
-            write_result(listed, options.output)
+            write_result(listed, options.output, listing.kind_of(options))
             return FINE
-        if options.replay:
+        if options.replay is not None:
             return _replay(options)
         name = chunks.display_name(options.input)
         parts = chunks.split(chunks.read_input(options.input), name, options.split_input_file)
@@ -62,29 +71,38 @@ def run(options: Options) -> int:
         try:
             text, chunk_status = _process(options, chunk, pipeline)
         except dojoir.DojoError as error:
-            text, chunk_status = None, report(error, options.json)
+            text, chunk_status = None, report(error, options.json, further=_further(error, chunk))
         if text is not None:
             results.append(text)
         status = status or chunk_status
     if results and not (status and options.output):
         try:
-            write_result("# -----\n".join(results), None if options.run else options.output)
+            write_result("# -----\n".join(results), None if options.run else options.output, kind_of(options))
         except dojoir.DojoError as error:
             return report(error, options.json)
     return status
 
 
+def _further(error: dojoir.DojoError, chunk: chunks.Chunk) -> list[dojoir.Diagnostic]:
+    """What else is wrong in the text of a kernel, where an error is one of it."""
+    if not isinstance(error, dojoir.ParseError | dojoir.KernelError):
+        return []
+    others = [other for other in dojoir.problems(chunk.text, chunk.name) if other != error.diagnostic]
+    return sorted(others, key=lambda other: other.span.line if other.span is not None else 0)
+
+
 def _pipeline(options: Options) -> list[dojoir.Move | dojoir.Pass]:
     """The moves and passes of `-p`. Raises ParseError or ArgumentError with the place in the pipeline."""
     text = options.pipeline
+    machine = dojoir.machine_for(options.target, options.cpu)
     passes = listing.passes(options)
     if text is None:
         return []
     if not text.startswith("@") or "(" in text.split("\n")[0]:
-        return dojoir.parse_pipeline(text, passes=passes)
+        return dojoir.parse_pipeline(text, passes=passes, machine=machine)
     path = Path(text[1:])
     try:
-        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path), passes)
+        return dojoir.parse_pipeline(path.read_text(encoding="utf-8"), str(path), passes, machine)
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
     except UnicodeDecodeError:
@@ -109,18 +127,20 @@ def _traced(
     if options.fp is not None:
         kernel = kernel.with_fp(options.fp)
     watch.lap("parse")
-    trace = dojoir.Trace(kernel)
-    watch.lap("prove")
+    trace = optimized(options, kernel) if options.optimize else dojoir.Trace(kernel)
+    watch.lap("optimize" if options.optimize else "prove")
     for element in pipeline:
         done = len(trace.steps)
-        _make(options, trace, element)
+        with progress(f"{trace.start.name}: {element}"):
+            _make(options, trace, element)
         watch.lap(str(element))
         if options.verify_each:
             for step in trace.steps[done:]:
                 dojoir.prove(dojoir.parse(dojoir.to_text(step.kernel), f"{chunk.name} after {step.move}"))
             watch.lap("prove again")
         _show_steps(options, trace, done)
-    if options.save_trace:
+    warn_if_unsafe(trace, options.json)
+    if options.save_trace is not None:
         trace.save(options.save_trace)
     return trace
 
@@ -145,8 +165,14 @@ def _library(options: Options, parts: list[chunks.Chunk], pipeline: list[dojoir.
 
 def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     if options.asks:
-        return answer(options, trace)
-    return dojoir.to_text(trace.kernel, names=options.names), FINE
+        with progress(f"{trace.start.name}: {doing(options)}"):
+            return answer(options, trace)
+    if options.canonical:
+        return dojoir.canonical_text(trace.kernel), FINE
+    source = trace.start.source
+    if source is None or options.chain:  # the places of what is chained are in several texts
+        return dojoir.to_text(trace.kernel, names=options.names), FINE
+    return dojoir.commented_text(trace.kernel, source, options.names), FINE
 
 
 def _make(options: Options, trace: dojoir.Trace, element: dojoir.Move | dojoir.Pass) -> None:
@@ -166,28 +192,29 @@ def _show_steps(options: Options, trace: dojoir.Trace, done: int) -> None:
 def _show_step(options: Options, move: dojoir.Move, before: dojoir.Kernel, after: dojoir.Kernel) -> None:
     changed = dojoir.to_text(before) != dojoir.to_text(after)
     if options.print_after_all or (options.print_after_change and changed):
-        print(f"# after {move}\n{dojoir.to_text(after, names=options.names)}", file=sys.stderr)
+        say(f"# after {move}\n{dojoir.to_text(after, names=options.names)}")
     if options.print_diff:
-        print(f"# {move}", file=sys.stderr)
+        say(f"# {move}")
         old, new = (dojoir.to_text(k, names=options.names).splitlines() for k in (before, after))
         for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
-            print(line, file=sys.stderr)
+            say(line)
 
 
 def _replay(options: Options) -> int:
     """Takes kernel and moves from a trace, then goes on as for a file."""
     assert options.replay is not None
-    trace = dojoir.Trace.load(options.replay)
+    trace = dojoir.Trace.load(options.replay, unsafe=options.unsafe)
     for element in _pipeline(options):
         _make(options, trace, element)
     _show_steps(options, trace, 0)
-    if options.save_trace:
+    warn_if_unsafe(trace, options.json)
+    if options.save_trace is not None:
         trace.save(options.save_trace)
     if options.emit == "lib":
         write_result(library(options, [trace]), None)
         return FINE
     text, status = _result(options, trace)
-    write_result(text, None if options.run else options.output)
+    write_result(text, None if options.run else options.output, kind_of(options))
     return status
 
 
@@ -200,8 +227,8 @@ def _verify_diagnostics(
         try:
             _process(options, chunk, pipeline)
         except dojoir.DojoError as error:
-            errors.append(error.diagnostic)
+            errors += [error.diagnostic, *_further(error, chunk)]
         complaints += chunks.unmet(chunks.expectations(chunk.text), errors, chunk.name)
     for complaint in complaints:
-        print(complaint, file=sys.stderr)
+        say(complaint)
     return INPUT if complaints else FINE

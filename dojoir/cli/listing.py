@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+from importlib.resources import files
 
 import dojoir
+from dojoir.cli.optimizing import optimize_pass
 from dojoir.cli.options import Options
 
 
@@ -14,35 +16,98 @@ def listing(options: Options) -> str | None:
     if options.doctor:
         found = dojoir.doctor()
         return json.dumps(found.to_json(), indent=1) + "\n" if options.json else f"{found}\n"
+    if options.schema:
+        return files("dojoir.cli").joinpath("answers.schema.json").read_text(encoding="utf-8")
     if options.help_pass is not None:
         return _help(options.help_pass, passes(options))
     if options.list_passes:
-        entries = {name: f"pass: {_sentence(p.documentation)}" for name, p in passes(options).items()}
-        entries |= {name: f"pass: {_sentence(text)}" for name, text in dojoir.COMBINATORS.items()}
-        entries |= {kind.name: _summary(kind) for kind in dojoir.MOVES}
+        groups = _passes(options)
     elif options.list_targets:
-        entries = dict(dojoir.TARGETS)
+        groups = _targets()
     elif options.list_kernels:
-        entries = {name: dojoir.kernels.summary(name) for name in dojoir.kernels.names()}
+        groups = _kernels()
     else:
         return None
     if options.json:
+        entries = {name.partition("(")[0]: text for group in groups.values() for name, text in group.items()}
         return json.dumps(entries, indent=1) + "\n"
-    width = max(map(len, entries))
-    return "".join(f"{name:<{width}}  {summary}\n" for name, summary in entries.items())
+    return "\n".join(_group(title, entries) for title, entries in groups.items())
+
+
+WIDEST = 36
+"""How far to the right sentences begin; a name that is longer has a line for itself."""
+
+
+def _group(title: str, entries: dict[str, str]) -> str:
+    width = min(WIDEST, max(map(len, entries), default=0))
+    text = f"{title}\n"
+    for name, sentence in entries.items():
+        text += (
+            f"  {name:<{width}}  {sentence}\n" if len(name) <= width else f"  {name}\n  {'':<{width}}  {sentence}\n"
+        )
+    return text
+
+
+Groups = dict[str, dict[str, str]]
+"""Names, each with a sentence, under headings."""
+
+_KINDS = {"loops": "scopes", "storage": "storage", "values": "statements", "hardware": "hardware and names"}
+_KERNELS = {
+    "element by element": "add mul relu silu gelu swiglu saxpy bias_relu",
+    "rows: norms, softmax, sums": "softmax log_softmax cross_entropy layernorm rmsnorm residual_rmsnorm groupnorm "
+    "batchnorm_inference batchnorm_training reduce_max reduce_mean_0 reduce_mean_1 argmax cumsum dot",
+    "products of matrices": "matmul matmul_nt matmul_tn matmul_int8 bmm gemv attention",
+    "images and stencils": "conv2d depthwise_conv2d grouped_conv2d avgpool2d maxpool2d jacobi2d heat3d",
+    "moving data": "transpose embedding",
+}
+
+
+def _passes(options: Options) -> Groups:
+    known = {p.usage: _sentence(p.documentation) for p in passes(options).values()}
+    combined = dict(_usage_and_sentence(text) for text in dojoir.COMBINATORS.values())
+    groups = {"passes: they pick moves": known, "steps put together": combined}
+    for kind in dojoir.MOVES:
+        room = kind.__module__.split(".")[2]
+        call = f"{kind.name}({', '.join(kind.parameters())})"
+        groups.setdefault(f"moves: {_KINDS.get(room, room)}", {})[call] = _sentence(inspect.getdoc(kind) or "")
+    return groups
+
+
+def _usage_and_sentence(text: str) -> tuple[str, str]:
+    usage, _, rest = text.partition(": ")
+    sentence = _sentence(rest)
+    return usage, sentence[:1].upper() + sentence[1:]
+
+
+def _targets() -> Groups:
+    groups: Groups = {}
+    for name, text in dojoir.TARGETS.items():
+        heading = {"llvm": "in this process", "c": "for any compiler", "cuda": "for GPUs", "hip": "for GPUs"}
+        groups.setdefault(heading.get(name, "C with the intrinsics of a processor"), {})[name] = text
+    return groups
+
+
+def _kernels() -> Groups:
+    where = {name: title for title, names in _KERNELS.items() for name in names.split()}
+    groups: Groups = {title: {} for title in _KERNELS}
+    for name in dojoir.kernels.names():
+        groups.setdefault(where.get(name, "others"), {})[name] = dojoir.kernels.summary(name)
+    return groups
+
+
+def kind_of(options: Options) -> str:
+    """What such a list is, for a terminal."""
+    if options.json or options.schema:
+        return "json"
+    return "plain" if options.doctor or options.help_pass else "list"
 
 
 def passes(options: Options) -> dict[str, dojoir.Pass]:
     """The passes that may be named: ours, and those of `--load`. Raises ArgumentError."""
-    found = dict(dojoir.PASSES)
+    found = {**dojoir.PASSES, "optimize": optimize_pass(options)}
     for path in options.load:
         found |= dojoir.load_passes(path)
     return found
-
-
-def _summary(kind: type[dojoir.Move]) -> str:
-    """The call and the first sentence of what a move does."""
-    return f"({', '.join(kind.parameters())}): {_sentence(inspect.getdoc(kind) or '')}"
 
 
 def _sentence(documentation: str) -> str:

@@ -1,16 +1,19 @@
-"""The options of `dojoir-opt`."""
+"""The options of `dojoir-opt`: one table, the fields of `Options`."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
-from typing import NoReturn
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn
 
 import dojoir
+from dojoir.cli.hints import hint_for_option, nearest
 
 EPILOG = """\
 A pipeline is a list of moves and passes separated by ; , or line ends: 'join_scopes(0, 1); vectorize(@j)'.
-A pass, such as simplify or default_schedule(avx2), picks moves itself; try(...), repeat(...) and
+A pass, such as simplify, optimize or default_schedule(avx2), picks moves itself; try(...), repeat(...) and
 each(<QUERY>, ...) put moves and passes together.
 A place is a path of child indices (0.1), a label (@j), or a query for the one place that it matches, in <>:
 'vectorize(<innermost writes y in @i>)'. Only the result goes to stdout.
@@ -38,65 +41,13 @@ examples:
 """
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks for."""
-
-    input: str
-    pipeline: str | None
-    load: tuple[str, ...]
-    output: str | None
-    fp: str | None
-    names: bool
-    sizes: tuple[tuple[str, int], ...]
-    chain: tuple[str, ...]
-    rename: tuple[tuple[str, str], ...]
-    keep: tuple[str, ...]
-    verify_each: bool
-    split_input_file: bool
-    verify_diagnostics: bool
-    print_after_all: bool
-    print_after_change: bool
-    print_diff: bool
-    timing: bool
-    list_passes: bool
-    list_targets: bool
-    list_kernels: bool
-    doctor: bool
-    help_pass: str | None
-    moves: bool
-    explain: str | None
-    find: str | None
-    emit: str | None
-    run: bool
-    inputs: tuple[str, ...]
-    seed: int
-    check: bool
-    time: bool
-    cost: bool
-    target: str
-    threads: int | None
-    time_limit: float
-    save_trace: str | None
-    replay: str | None
-    unsafe: bool
-    json: bool
-
-    @property
-    def asks(self) -> bool:
-        """Whether something else than the text of the kernel is asked for on stdout."""
-        questions = self.moves, self.explain, self.find is not None, self.cost
-        return bool(any(questions) or self.emit or self.run or self.check or self.time)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"dojoir-opt: error[usage]: {message}\nsee dojoir-opt --help\n")
+FORMS = ("asm", "llvm-opt", "lib")
+"""What --emit gives besides the source for a target."""
 
 
 def _size(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier() and value.isascii() and value.isdigit() and int(value) >= 1):
+    if not (equals and name.isidentifier() and re.fullmatch("[0-9]{1,20}", value) and int(value) >= 1):
         raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
     return name, int(value)
 
@@ -109,7 +60,7 @@ def _renaming(text: str) -> tuple[str, str]:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+    if not (re.fullmatch("[0-9]{1,9}", text) and int(text) >= 1):
         raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
     return int(text)
 
@@ -124,144 +75,223 @@ def _seconds(text: str) -> float:
     return value
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+def _target(text: str) -> str:
+    """A target that there is; `llvm@znver3` names a processor as well."""
+    if text != "llvm":
+        _known(text.partition("@")[0], tuple(dojoir.TARGETS))
+    return text
+
+
+def _form(text: str) -> str:
+    """What --emit may give."""
+    if text not in FORMS:
+        _known(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
+    return text
+
+
+def _known(name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        known_ones = f"the targets are {', '.join(known)}"
+        raise argparse.ArgumentTypeError(f"there is no target '{name}'{nearest(name, known)}; {known_ones}")
+
+
+def _option(*flags: str, help: str, group: str = "", default: object = None, **rest: object) -> Any:
+    """A field of `Options` that flags on the command line set. One that may be repeated is a tuple."""
+    return field(metadata={"flags": flags, "group": group, "more": {"help": help, "default": default, **rest}})
+
+
+def _switch(*flags: str, help: str, group: str = "") -> Any:
+    """One that is there or not."""
+    return _option(*flags, help=help, group=group, default=False, action="store_true")
+
+
+def _several(*flags: str, help: str, group: str = "", **rest: object) -> Any:
+    """One that may be repeated."""
+    return _option(*flags, help=f"{help}; may be repeated", group=group, default=(), action="append", **rest)
+
+
+WAYS = ("shortcuts", "core")
+"""What moves are proved with."""
+
+JOINING, MOVING, ASKING, LISTING, CODE, TESTING = (
+    "joining kernels", "applying moves", "questions", "lists", "code", "testing"
+)  # fmt: skip
+"""The groups of options in --help."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for. The order is that of --help."""
+
+    input: str = _option("input", nargs="?", default="-", metavar="FILE",
+        help="a .dojo file, - for stdin (the default), or library:NAME")  # fmt: skip
+    pipeline: str | None = _option("-p", "--pipeline", metavar="PIPELINE",
+        help="moves and passes to apply, or @FILE to read them from")  # fmt: skip
+    optimize: bool = _switch("-O", "--optimize",
+        help="first the stored schedule that fits kernel, sizes and machine, else the default one")  # fmt: skip
+    why: bool = _switch("--why", help="say on stderr which schedule -O took, and for what machine")
+    load: tuple[str, ...] = _several("--load", metavar="FILE", help="passes of yours, from a Python file")
+    output: str | None = _option("-o", "--output", metavar="FILE",
+        help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
+    sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=_size, metavar="NAME=INT",
+        help="a runtime size for --run, --check, --time, --cost and -O")  # fmt: skip
+    fp: str | None = _option("--fp", choices=("strict", "reassoc", "fast"),
+        help="what rewrites may do to floating point, for the header")  # fmt: skip
+    names: bool = _switch("--names", help="write iterators by name, not by depth")
+    canonical: bool = _switch("--canonical", help="write the text that the hash is of: no labels, no comments")
+    json: bool = _switch("--json", help="answers and errors as JSON; --schema prints what they look like")
+
+    chain: tuple[str, ...] = _several("--chain", metavar="FILE", group=JOINING,
+        help="run the kernel of FILE after that of the input, as one kernel joined by the names of "
+        "arguments")  # fmt: skip
+    rename: tuple[tuple[str, str], ...] = _several("--rename", type=_renaming, metavar="OLD=NEW", group=JOINING,
+        help="another name for a size or buffer of the kernels of --chain")  # fmt: skip
+    keep: tuple[str, ...] = _several("--keep", metavar="NAME", group=JOINING,
+        help="return this output of one kernel, though a later one reads it")  # fmt: skip
+
+    verify_each: bool = _switch("--verify-each", group=MOVING,
+        help="prove the kernel well-formed again after every move")  # fmt: skip
+    print_after_all: bool = _switch("--print-ir-after-all", group=MOVING,
+        help="print the kernel after every move, to stderr")  # fmt: skip
+    print_after_change: bool = _switch("--print-ir-after-change", group=MOVING,
+        help="the same, where a move changed something")  # fmt: skip
+    print_diff: bool = _switch("--print-diff", group=MOVING,
+        help="print what each move changed as a diff, to stderr")  # fmt: skip
+    timing: bool = _switch("--timing", group=MOVING, help="print how long each step took, to stderr")
+    save_trace: str | None = _option("--save-trace", metavar="FILE", group=MOVING,
+        help="write the kernel and the moves as a trace")  # fmt: skip
+    replay: str | None = _option("--replay", metavar="FILE", group=MOVING,
+        help="take kernel and moves from a trace instead of FILE, each checked again")  # fmt: skip
+    check_with: str | None = _option("--check-with", choices=WAYS, group=MOVING,
+        help="how moves are proved: with all there is for speed, or by the trusted core alone, more slowly "
+        "(shortcuts, unless DOJOIR_CHECK says core)")  # fmt: skip
+    unsafe: bool = _switch("--unsafe", group=MOVING,
+        help="apply moves unchecked, and replay a trace of such; marks the trace")  # fmt: skip
+
+    moves: bool = _switch("--moves", group=ASKING, help="every legal move here, one a line")
+    explain: str | None = _option("--explain", metavar="MOVE", group=ASKING,
+        help="whether a move is legal, and if not why, with a witness")  # fmt: skip
+    find: str | None = _option("--find", metavar="QUERY", group=ASKING,
+        help="the places that a query matches, one a line")  # fmt: skip
+    cost: bool = _switch("--cost", group=ASKING, help="operations and bytes as formulas in the sizes")
+
+    list_passes: bool = _switch("--list-passes", group=LISTING, help="all passes and moves, by what they change")
+    help_pass: str | None = _option("--help-pass", metavar="NAME", group=LISTING,
+        help="what a pass or move does, with an example")  # fmt: skip
+    list_targets: bool = _switch("--list-targets", group=LISTING, help="the targets, and what each gives")
+    list_kernels: bool = _switch("--list-kernels", group=LISTING,
+        help="the kernels of the library; load one with library:NAME")  # fmt: skip
+    doctor: bool = _switch("--doctor", group=LISTING,
+        help="what there is here to compile and run kernels with, and what this machine reaches")  # fmt: skip
+
+    schema: bool = _switch("--schema", group=LISTING, help="the JSON Schema of what --json prints")
+
+    emit: str | None = _option("--emit", type=_form, metavar="TARGET", group=CODE,
+        help="the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "
+        "as text; lib: a compiled library, in the folder of -o")  # fmt: skip
+    run: bool = _switch("--run", group=CODE, help="run the kernel and describe what it returns")
+    inputs: tuple[str, ...] = _several("--inputs", metavar="FILE", group=CODE,
+        help="inputs for --run and --check: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
+    seed: int = _option("--seed", type=int, default=0, metavar="INT", group=CODE,
+        help="the seed of random inputs (0)")  # fmt: skip
+    check: bool = _switch("--check", group=CODE,
+        help="compare with the reference on several inputs; status 3 if it differs or is undecided")  # fmt: skip
+    time: bool = _switch("--time", group=CODE, help="how fast the kernel is, beside what it was before the moves")
+    target: str = _option("--target", type=_target, default="llvm", metavar="TARGET", group=CODE,
+        help="the target of --run, --check and --time (llvm)")  # fmt: skip
+    emulated: bool = _switch("--emulated", group=CODE,
+        help="for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked")  # fmt: skip
+    cpu: str | None = _option("--cpu", metavar="NAME", group=CODE,
+        help="the processor that llvm and c are for, by LLVM's name (znver3); this one by default")  # fmt: skip
+    threads: int | None = _option("--threads", type=_positive, metavar="INT", group=CODE,
+        help="cores for scopes marked p (all)")  # fmt: skip
+    time_limit: float = _option("--time-limit", type=_seconds, default=60.0, metavar="SECONDS", group=CODE,
+        help="for --check and --time (60)")  # fmt: skip
+
+    split_input_file: bool = _switch("--split-input-file", group=TESTING,
+        help="process each part between lines of # ----- by itself")  # fmt: skip
+    verify_diagnostics: bool = _switch("--verify-diagnostics", group=TESTING,
+        help="hold the errors against comments: # expected-error @above {{text}} (or @below, @+2)")  # fmt: skip
+
+    @property
+    def asks(self) -> bool:
+        """Whether something else than the text of the kernel is asked for on stdout."""
+        questions = self.moves, self.explain, self.find is not None, self.cost
+        return bool(any(questions) or self.emit or self.run or self.check or self.time)
+
+    @property
+    def conflicts(self) -> Iterator[str]:
+        """What is wrong between options, the cure with it."""
+        if self.replay:
+            if self.input != "-":
+                yield "--replay takes the kernel from the trace: leave FILE out"
+            if self.fp:
+                yield "--replay takes the kernel from the trace, and its fp mode: leave --fp out"
+            if self.chain:
+                yield "--replay takes the kernel from the trace: leave --chain out"
+            if self.optimize:
+                yield "--replay brings its moves: leave -O out"
+            if self.split_input_file:
+                yield "--replay and --split-input-file do not go together"
+        if self.save_trace and self.split_input_file:
+            yield "--save-trace writes one trace: not with --split-input-file"
+        if self.emit == "lib" and self.output in {None, "-"}:
+            yield "--emit lib writes a folder: name it with -o DIR"
+        if self.emit == "lib" and (self.run or self.moves or self.explain):
+            yield "--emit lib goes with --check and --time only"
+        if (self.rename or self.keep) and not self.chain:
+            yield "--rename and --keep are for --chain"
+        if self.why and not (self.optimize or re.search(r"\boptimize\b", self.pipeline or "")):
+            yield "--why is for -O and -p optimize"
+        if self.inputs and not (self.run or self.check):
+            yield "--inputs is for --run and --check"
+        if self.names and self.canonical:
+            yield "--canonical is the text in depth style: leave --names out"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("argument -O"):
+            message = "-O takes no level: it takes the best schedule that there is; write -O alone"
+        self.exit(2, f"dojoir-opt: error[usage]: {message}\nsee dojoir-opt --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """What reads the command line; it also makes --help, and the files for completion."""
+    made = _Parser(
         prog="dojoir-opt",
+        usage="dojoir-opt [FILE] [-p PIPELINE] [-o FILE] [OPTION ...]",
         description="Reads a kernel, proves it well-formed, applies moves that keep its meaning, and writes it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add("input", nargs="?", default="-", metavar="FILE", help="a .dojo file, or - for stdin (the default)")
-    add("-p", "--pipeline", metavar="PIPELINE", help="moves and passes to apply, or @FILE to read them from")
-    add("--load", action="append", default=[], metavar="FILE", help="passes of yours, from a Python file")
-    add("-o", "--output", metavar="FILE", help="write the result there, whole or not at all (an .npz with --run)")
-    add("-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
-        help="a runtime size for --run, --check, --time and --cost; may be repeated")  # fmt: skip
-    add(
-        "--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point, for the header"
-    )
-    add("--names", action="store_true", help="write iterators by name, not by depth")
-    add("--json", action="store_true", help="answers and errors as JSON")
-    add("--version", action="version", version=f"dojoir {dojoir.__version__}")
-
-    group = parser.add_argument_group("joining kernels")
-    add = group.add_argument
-    add("--chain", action="append", default=[], metavar="FILE",
-        help="run the kernel of FILE after that of the input, as one kernel joined by the names of arguments; "
-        "may be repeated")  # fmt: skip
-    add("--rename", action="append", default=[], type=_renaming, metavar="OLD=NEW",
-        help="another name for a size or buffer of the kernels of --chain; may be repeated")  # fmt: skip
-    add("--keep", action="append", default=[], metavar="NAME",
-        help="return this output of one kernel, though a later one reads it; may be repeated")  # fmt: skip
-
-    group = parser.add_argument_group("applying moves")
-    add = group.add_argument
-    add("--verify-each", action="store_true", help="prove the kernel well-formed again after every move")
-    add("--print-ir-after-all", action="store_true", help="print the kernel after every move, to stderr")
-    add("--print-ir-after-change", action="store_true", help="the same, where a move changed something")
-    add("--print-diff", action="store_true", help="print what each move changed as a diff, to stderr")
-    add("--timing", action="store_true", help="print how long each step took, to stderr")
-    add("--save-trace", metavar="FILE", help="write the kernel and the moves as a trace")
-    add("--replay", metavar="FILE", help="take kernel and moves from a trace instead of FILE, each checked again")
-    add("--unsafe", action="store_true", help="apply moves without the checker; marks the trace")
-
-    group = parser.add_argument_group("questions")
-    add = group.add_argument
-    add("--moves", action="store_true", help="every legal move here, one a line")
-    add("--explain", metavar="MOVE", help="whether a move is legal, and if not why, with a witness")
-    add("--find", metavar="QUERY", help="the places that a query matches, one a line")
-    add("--cost", action="store_true", help="operations and bytes as formulas in the sizes")
-    add("--list-passes", action="store_true", help="the names of all passes and moves")
-    add("--help-pass", metavar="NAME", help="what a pass or move does, with an example")
-    add("--list-targets", action="store_true", help="the targets")
-    add("--list-kernels", action="store_true", help="the kernels of the library; load one with library:NAME")
-    add("--doctor", action="store_true",
-        help="what there is here to compile and run kernels with, and what this machine reaches")  # fmt: skip
-
-    group = parser.add_argument_group("code")
-    add = group.add_argument
-    add("--emit", metavar="TARGET",
-        help="the source of the kernel for a target; lib: a compiled library, in the folder of -o")  # fmt: skip
-    add("--run", action="store_true", help="run the kernel and describe what it returns")
-    add("--inputs", action="append", default=[], metavar="FILE",
-        help="inputs for --run: NAME=FILE.npy, or an .npz; random ones otherwise")  # fmt: skip
-    add("--seed", type=int, default=0, metavar="INT", help="the seed of random inputs (0)")
-    add("--check", action="store_true", help="compare with the reference on several inputs; status 3 if it differs")
-    add("--time", action="store_true", help="how fast the kernel is, beside what it was before the moves")
-    add("--target", default="llvm", metavar="TARGET", help="the target of --run, --check and --time (llvm)")
-    add("--threads", type=_positive, metavar="INT", help="cores for scopes marked p (all)")
-    add("--time-limit", type=_seconds, default=60.0, metavar="SECONDS", help="for --check and --time (60)")
-
-    group = parser.add_argument_group("testing")
-    add = group.add_argument
-    add("--split-input-file", action="store_true", help="process each part between lines of # ----- by itself")
-    add("--verify-diagnostics", action="store_true",
-        help="hold the errors against comments: # expected-error @above {{text}} (or @below, @+2)")  # fmt: skip
-    return parser
+    groups: dict[str, argparse._ArgumentGroup | argparse.ArgumentParser] = {"": made}
+    for option in fields(Options):
+        title, flags, more = (option.metadata[key] for key in ("group", "flags", "more"))
+        if title not in groups:
+            groups[title] = made.add_argument_group(title)
+        if flags[0].startswith("-"):
+            more = {**more, "dest": option.name}
+        if more.get("action") == "append":
+            more = {**more, "default": []}  # argparse appends to it
+        groups[title].add_argument(*flags, **more)
+    made.add_argument("--version", action="version", version=f"dojoir {dojoir.__version__}")
+    return made
 
 
 def parse_options(arguments: list[str]) -> Options:
     """The options, or the end of the process with status 2 (0 for --help and --version)."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
-    if given.replay and given.input != "-":
-        parser.error("--replay takes the kernel from the trace: leave FILE out")
-    if given.replay and given.fp:
-        parser.error("--replay takes the kernel from the trace, and its fp mode: leave --fp out")
-    if given.replay and given.split_input_file:
-        parser.error("--replay and --split-input-file do not go together")
-    if given.save_trace and given.split_input_file:
-        parser.error("--save-trace writes one trace: not with --split-input-file")
-    if given.emit == "lib" and given.output in {None, "-"}:
-        parser.error("--emit lib writes a folder: name it with -o DIR")
-    if given.emit == "lib" and (given.run or given.moves or given.explain):
-        parser.error("--emit lib goes with --check and --time only")
-    if (given.rename or given.keep) and not given.chain:
-        parser.error("--rename and --keep are for --chain")
-    if given.replay and given.chain:
-        parser.error("--replay takes the kernel from the trace: leave --chain out")
-    if given.inputs and not given.run:
-        parser.error("--inputs is for --run")
-    return Options(
-        input=given.input,
-        pipeline=given.pipeline,
-        load=tuple(given.load),
-        output=given.output,
-        fp=given.fp,
-        names=given.names,
-        sizes=tuple(given.sizes),
-        chain=tuple(given.chain),
-        rename=tuple(given.rename),
-        keep=tuple(given.keep),
-        verify_each=given.verify_each,
-        split_input_file=given.split_input_file,
-        verify_diagnostics=given.verify_diagnostics,
-        print_after_all=given.print_ir_after_all,
-        print_after_change=given.print_ir_after_change,
-        print_diff=given.print_diff,
-        timing=given.timing,
-        list_passes=given.list_passes,
-        list_targets=given.list_targets,
-        list_kernels=given.list_kernels,
-        doctor=given.doctor,
-        help_pass=given.help_pass,
-        moves=given.moves,
-        explain=given.explain,
-        find=given.find,
-        emit=given.emit,
-        run=given.run,
-        inputs=tuple(given.inputs),
-        seed=given.seed,
-        check=given.check,
-        time=given.time,
-        cost=given.cost,
-        target=given.target,
-        threads=given.threads,
-        time_limit=given.time_limit,
-        save_trace=given.save_trace,
-        replay=given.replay,
-        unsafe=given.unsafe,
-        json=given.json,
-    )
+    reader = parser()
+    given, unknown = reader.parse_known_args(arguments)
+    if unknown:
+        flags = [flag for option in fields(Options) for flag in option.metadata["flags"] if flag[0] == "-"]
+        hints = "".join(hint_for_option(word, [*flags, "--help", "--version"]) for word in unknown)
+        reader.error(f"unrecognized arguments: {' '.join(unknown)}{hints}")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in vars(given).items()
+    }
+    options = Options(**values)
+    for conflict in options.conflicts:
+        reader.error(conflict)
+    return options

@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
+from dataclasses import replace
 
 import dojoir
+from dojoir.cli.streams import say
 
 FINE, INPUT, USAGE, DIFFERS, TOOLCHAIN, TIME_LIMIT, BUG = 0, 1, 2, 3, 4, 5, 70
 
 
-def report(error: dojoir.DojoError, as_json: bool) -> int:
-    """Prints an error to stderr and returns the exit status for it."""
+def report(error: dojoir.DojoError, as_json: bool, further: Sequence[dojoir.Diagnostic] = ()) -> int:
+    """Prints an error to stderr, and what else is wrong with the same text; returns the exit status for it."""
+    error = _in_the_shell(error)
+    first = error.verdict if isinstance(error, dojoir.IllegalMove) else error.diagnostic
     if as_json:
-        data = error.verdict.to_json() if isinstance(error, dojoir.IllegalMove) else error.diagnostic.to_json()
-        print(json.dumps({"error": data}), file=sys.stderr)
+        for each in (first, *further):
+            say(json.dumps({"error": each.to_json()}))
     else:
-        print(str(error.verdict) if isinstance(error, dojoir.IllegalMove) else str(error), file=sys.stderr)
+        say(str(error.verdict) if isinstance(error, dojoir.IllegalMove) else str(error))
+        for each in further:
+            say(each.render())
     return status_of(error)
+
+
+def _in_the_shell(error: dojoir.DojoError) -> dojoir.DojoError:
+    """An error that asks for a size, in words of the shell: by -s."""
+    message = re.sub(r"\bpass (\w+=)", r"pass -s \1", error.diagnostic.message)
+    if message == error.diagnostic.message or isinstance(error, dojoir.IllegalMove):
+        return error
+    return type(error)(replace(error.diagnostic, message=message))
 
 
 def status_of(error: dojoir.DojoError) -> int:
@@ -29,21 +45,31 @@ def status_of(error: dojoir.DojoError) -> int:
         case dojoir.ToolchainError():
             return TOOLCHAIN
         case dojoir.RunError():
-            return TIME_LIMIT if error.diagnostic.code == "time-limit" else DIFFERS
+            codes = {"time-limit": TIME_LIMIT, "out-of-memory": INPUT}
+            return codes.get(error.diagnostic.code, DIFFERS)
         case _:
             return INPUT
 
 
-def report_bug(error: Exception) -> int:
+def warn_if_unsafe(trace: dojoir.Trace, as_json: bool) -> None:
+    """Says on stderr which moves of a trace were made without the checker, if any were."""
+    why = trace.unchecked
+    if why is not None:
+        name = trace.start.name
+        data = {"warning": {"code": "unsafe-trace", "message": f"{name} was {why}"}}
+        line = f"dojoir-opt: warning[unsafe-trace]: {name} was {why}"
+        say(json.dumps(data) if as_json else line)
+
+
+def report_bug(error: Exception, command: str = "dojoir-opt") -> int:
     """Says that something is our fault and where the details are."""
     with tempfile.NamedTemporaryFile("w", prefix="dojoir-bug-", suffix=".txt", delete=False) as file:
         file.write(f"dojoir {dojoir.__version__}, Python {platform.python_version()}, {platform.platform()}\n")
         file.write(f"command: {' '.join(sys.argv)}\n\n")
         file.write("".join(traceback.format_exception(error)))
     summary = f"{type(error).__name__}: {error}".splitlines()[0]
-    print(
-        f"dojoir-opt: error[internal]: this is a bug in dojoir, not in your kernel: {summary}\n"
-        f"please send us {file.name} and the kernel",
-        file=sys.stderr,
+    say(
+        f"{command}: error[internal]: this is a bug in dojoir, not in your kernel: {summary}\n"
+        f"please send us {file.name} and the kernel"
     )
     return BUG

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 import dojoir
 from dojoir.cli.options import Options
-from dojoir.cli.output import write_bytes
 from dojoir.cli.report import FINE
 
 Array = NDArray[Any]
@@ -25,9 +24,12 @@ def run_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     given = read_inputs(kernel, options.inputs)
     sizes = dict(options.sizes)
     inputs = dojoir.random_inputs(kernel, given, seed=options.seed, **sizes)
-    outputs = dojoir.compile(kernel, options.target, threads=options.threads).run(inputs, **sizes)
+    compiled = dojoir.compile(
+        kernel, options.target, cpu=options.cpu, threads=options.threads, emulated=options.emulated
+    )
+    outputs = compiled.run(inputs, **sizes)
     if options.output is not None:
-        write_bytes(_packed(outputs), options.output)
+        dojoir.write_file(options.output, _packed(outputs))
     if options.json:
         return json.dumps({name: _facts(array) for name, array in outputs.items()}) + "\n", FINE
     return "".join(f"{_line(name, array)}\n" for name, array in outputs.items()), FINE

@@ -7,9 +7,13 @@ import json
 import dojoir
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.running import read_inputs
 
 MOST_BYTES = 1 << 28
 """The most memory that sizes chosen here make the arguments take: well past the caches."""
+
+NOISY = 0.05
+"""The half of a confidence interval, as a share of its median, above which a warning is due."""
 
 MOST_STATEMENTS = 1 << 28
 """The most statements that sizes chosen here make the kernel run."""
@@ -22,13 +26,23 @@ def check_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         trace.kernel,
         against=trace.start,
         target=options.target,
+        cpu=options.cpu,
         sizes=sizes or None,
+        inputs=read_inputs(trace.kernel, options.inputs),
         threads=options.threads,
         time_limit=options.time_limit,
+        emulated=options.emulated,
     )
     status = FINE if report.ok else DIFFERS
     if options.json:
-        data = {"ok": report.ok, "cases": len(report.cases), "reason": report.reason, "reference": report.reference}
+        data = {
+            "ok": report.ok,
+            "status": report.status,
+            "cases": len(report.cases),
+            "reason": report.reason,
+            "reference": report.reference,
+            "unchecked": dict(report.unchecked),
+        }
         return json.dumps({"check": data}) + "\n", status
     return f"{report}\n", status
 
@@ -46,7 +60,12 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         names.append("NumPy")
         contestants.append(numpy)
     together = dojoir.measure_together(
-        contestants, options.target, threads=options.threads, time_limit=options.time_limit, sizes=sizes
+        contestants,
+        options.target,
+        cpu=options.cpu,
+        threads=options.threads,
+        time_limit=options.time_limit,
+        sizes=sizes,
     )
     rows = list(zip(names, together.measurements, strict=True))
     if options.json:
@@ -78,35 +97,43 @@ def default_sizes(kernel: dojoir.Kernel, given: dict[str, int]) -> dict[str, int
 
 
 def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measurement]]) -> str:
-    first = rows[0][1]
+    """The times in at most 80 columns, and a warning where one is not known well. The speed-up is over the
+    kernel as written, with its interval."""
+    first, base = rows[0][1], dict(rows)["as written"]
     title = f"{name}({', '.join(f'{k}={v}' for k, v in sizes.items())})"
-    threads = f"{first.threads} thread{'' if first.threads == 1 else 's'}"
-    head = ["", "time", "± of median", "GB/s", "GFLOP/s", f"of {first.bound_by} ceiling", "times as long"]
-    lines = [head]
+    lines = [["", "time", "±", "GB/s", "GFLOP/s", "ceiling", "speed-up"]]
+    noisy = []
     for label, row in rows:
         spread = (row.high - row.low) / 2 / row.seconds
-        ratio = dojoir.ratio_of(row, first)
+        ratio = dojoir.ratio_of(base, row)
+        if spread > NOISY:
+            noisy.append(f"{label} (±{spread:.0%})")
         lines.append(
             [
                 label,
                 dojoir.format_seconds(row.seconds),
                 f"{spread:.1%}",
-                f"{row.gbytes:.2f}",
-                f"{row.gflops:.2f}",
+                f"{row.gbytes:.3g}",
+                f"{row.gflops:.3g}",
                 f"{row.fraction:.0%}" if row.fraction else "",
-                f"{ratio.median:.2f}",
+                "" if row is base else f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})",
             ]
         )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = "".join(
         "  ".join(
             cell.ljust(width) if i == 0 else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
+        ).rstrip()
         + "\n"
         for line in lines
     )
-    return f"{title} on {first.target}, {threads}, medians at {first.confidence:.0%} confidence\n{text}"
+    about = f"medians and their {first.confidence:.0%} intervals; ceiling: share of that of {first.bound_by}\n"
+    text = f"{title} on {first.target}, {first.where}\n{about}{text}"
+    if noisy:
+        text += f"warning: the times of {', '.join(noisy)} spread by more than {NOISY:.0%}:\n"
+        text += "  something else may be running here; repeat it before you believe a small difference\n"
+    return text
 
 
 def _facts(row: dojoir.Measurement, first: dojoir.Measurement) -> dict[str, object]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 
+from dojoir.errors import ArgumentError, repr_of
 from dojoir.grammar.instructions import find_instruction, instruction_names, load_instruction
-from dojoir.instruction import Instruction
-from dojoir.wellformed import prove
+from dojoir.ir.instruction import Instruction
+from dojoir.proof.wellformed import prove
+from dojoir.support.public import public
 
 
 def names() -> list[str]:
@@ -17,12 +19,15 @@ def names() -> list[str]:
     return instruction_names()
 
 
+@public
 def load(name: str | os.PathLike[str]) -> Instruction:
     """The instruction of that name, or in the file at a path that ends in `.dojo`, its body proved well-formed.
 
     Raises ArgumentError for an unknown one, ParseError or KernelError with the place of what is wrong in the text.
     """
     path = os.fspath(name)
+    if len(path) > 255 and not path.endswith(".dojo"):
+        raise ArgumentError(f"there is no instruction {repr_of(path)}", "unknown-instruction")
     instruction = load_instruction(path) if path.endswith(".dojo") else find_instruction(path)
     prove(instruction.body)
     return instruction

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from importlib.resources import files
 
-import dojoir
 from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.grammar import parse
+from dojoir.ir.nodes import Kernel
+from dojoir.support.public import public
 
 
 def names() -> list[str]:
@@ -17,6 +19,7 @@ def names() -> list[str]:
     )
 
 
+@public
 def source(name: str) -> str:
     """The text of the kernel of that name, with its comments. Raises ArgumentError for an unknown one."""
     if name not in names():
@@ -27,12 +30,14 @@ def source(name: str) -> str:
     return files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
 
 
+@public
 def summary(name: str) -> str:
     """The first line of the comment that says what the kernel of that name computes."""
     return source(name).splitlines()[0].lstrip("# ")
 
 
-def numpy_version(kernel: dojoir.Kernel) -> Callable[..., None] | None:
+@public
+def numpy_version(kernel: Kernel) -> Callable[..., None] | None:
     """The library's NumPy version of a kernel, if it is a kernel of the library, else None. It takes the arguments
     of the kernel in declared order and writes its outputs in place."""
     from dojoir.kernels import in_numpy
@@ -42,7 +47,8 @@ def numpy_version(kernel: dojoir.Kernel) -> Callable[..., None] | None:
     return in_numpy.baseline(kernel.name)
 
 
-def load(name: str, **sizes: int) -> dojoir.Kernel:
+@public
+def load(name: str, **sizes: int) -> Kernel:
     """The kernel of that name, with some of its sizes changed or fixed.
 
     A size that the file fixes (`stride = 1` in `conv2d`) takes the value given for it here; a runtime size is
@@ -50,7 +56,7 @@ def load(name: str, **sizes: int) -> dojoir.Kernel:
     Raises ArgumentError for an unknown kernel or size and for a value that breaks a fact of the kernel.
     """
     text = source(name)
-    default = dojoir.parse(text, name=f"{name}.dojo")
+    default = parse(text, name=f"{name}.dojo")
     known = [size.name for size in default.sizes]
     for size, value in sizes.items():
         if size not in known:
@@ -61,7 +67,7 @@ def load(name: str, **sizes: int) -> dojoir.Kernel:
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise ArgumentError(f"size {size} must be an integer of at least 0, not {value!r}", "bad-size")
     fixed = {size.name: sizes[size.name] for size in default.sizes if size.value is not None and size.name in sizes}
-    kernel = dojoir.parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
+    kernel = parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
     runtime = {size: value for size, value in sizes.items() if size not in fixed}
     return kernel.specialize(**runtime) if runtime else kernel
 

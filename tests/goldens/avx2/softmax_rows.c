@@ -18,10 +18,10 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline float max_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
 }
 
 // the smaller one, b where either is NaN
@@ -83,19 +83,24 @@ static inline float reduce_add_f32x4(__m128 a)
     return as[0];
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline __m256 max_f32x8(__m256 a, __m256 b)
 {
-    return _mm256_blendv_ps(_mm256_max_ps(a, b), a,
-                            _mm256_castsi256_ps(_mm256_castps_si256(_mm256_cmp_ps(a, a,
-            _CMP_NEQ_UQ))));
+    const __m256i one = _mm256_castps_si256(_mm256_max_ps(a, b));
+    const __m256i two = _mm256_castps_si256(_mm256_max_ps(b, a));
+    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(one, two),
+                                               _mm256_and_si256(_mm256_or_si256(one, two),
+                                                                _mm256_set1_epi32(0x7fffffffU))));
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline __m128 max_f32x4(__m128 a, __m128 b)
 {
-    return _mm_blendv_ps(_mm_max_ps(a, b), a,
-                         _mm_castsi128_ps(_mm_castps_si128(_mm_cmp_ps(a, a, _CMP_NEQ_UQ))));
+    const __m128i one = _mm_castps_si128(_mm_max_ps(a, b));
+    const __m128i two = _mm_castps_si128(_mm_max_ps(b, a));
+    return _mm_castsi128_ps(_mm_or_si128(_mm_and_si128(one, two),
+                                         _mm_and_si128(_mm_or_si128(one, two),
+                                                       _mm_set1_epi32(0x7fffffffU))));
 }
 
 // all lanes of a: max

@@ -8,30 +8,26 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-// the larger one, NaN if either is
-static inline __m512 max_f32x16(__m512 a, __m512 b)
-{
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm512_max_ps(a, b), a);
-}
-
 int32_t relu(const float *restrict x, float *restrict y, int64_t N)
 {
     const int64_t rest = N - N % 32;
 
     for (int64_t i = 0; i < rest; i += 32) {  // N : v @i
         const __m512 x0 = _mm512_loadu_ps(&x[i]);
-        _mm512_storeu_ps(&y[i], max_f32x16(x0, _mm512_setzero_ps()));
+        _mm512_storeu_ps(&y[i], _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x0)));
         const __m512 x1 = _mm512_loadu_ps(&x[i + 16]);
-        _mm512_storeu_ps(&y[i + 16], max_f32x16(x1, _mm512_setzero_ps()));
+        _mm512_storeu_ps(&y[i + 16], _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x1)));
     }
 
     if (rest < N) {
         const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, N - rest);
         const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, N - rest) >> 16);
         const __m512 x2 = _mm512_maskz_loadu_ps(active0, &x[rest]);
-        _mm512_mask_storeu_ps(&y[rest], active0, max_f32x16(x2, _mm512_setzero_ps()));
+        _mm512_mask_storeu_ps(&y[rest], active0,
+                              _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x2)));
         const __m512 x3 = _mm512_maskz_loadu_ps(active1, &x[rest + 16]);
-        _mm512_mask_storeu_ps(&y[rest + 16], active1, max_f32x16(x3, _mm512_setzero_ps()));
+        _mm512_mask_storeu_ps(&y[rest + 16], active1,
+                              _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x3)));
     }
 
     return 0;

@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline float max_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
 }
 
 // memory for so many elements of a size, to be freed with free(), or NULL
@@ -39,16 +39,20 @@ static inline float reduce_max_f32x4(__m128 a)
     return as[0];
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline __m512 max_f32x16(__m512 a, __m512 b)
 {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm512_max_ps(a, b), a);
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(_mm512_max_ps(a, b)),
+                                                         _mm512_castps_si512(_mm512_max_ps(b, a)),
+                                                         _mm512_set1_epi32(0x7fffffff), 0xe8));
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline __m128 max_f32x4(__m128 a, __m128 b)
 {
-    return _mm_mask_blend_ps(_mm_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm_max_ps(a, b), a);
+    return _mm_castsi128_ps(_mm_ternarylogic_epi32(_mm_castps_si128(_mm_max_ps(a, b)),
+                                                   _mm_castps_si128(_mm_max_ps(b, a)),
+                                                   _mm_set1_epi32(0x7fffffff), 0xe8));
 }
 
 // all lanes of a: max
@@ -59,10 +63,12 @@ static inline float reduce_max_f32x8(__m256 a)
     return reduce_max_f32x4(max_f32x4(low, high));
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline __m256 max_f32x8(__m256 a, __m256 b)
 {
-    return _mm256_mask_blend_ps(_mm256_cmp_ps_mask(a, a, _CMP_NEQ_UQ), _mm256_max_ps(a, b), a);
+    return _mm256_castsi256_ps(_mm256_ternarylogic_epi32(_mm256_castps_si256(_mm256_max_ps(a, b)),
+                                                         _mm256_castps_si256(_mm256_max_ps(b, a)),
+                                                         _mm256_set1_epi32(0x7fffffff), 0xe8));
 }
 
 // all lanes of a: max

@@ -61,10 +61,10 @@ static inline int64_t product(int64_t a, int64_t b)
     return a > 0 && b > many / a ? many : a * b;
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline float max_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
 }
 
 // exp x, within 0.9 ulp

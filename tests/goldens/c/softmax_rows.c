@@ -54,14 +54,39 @@ static inline void *allocate(int64_t elements, size_t size, size_t align)
     return aligned_alloc(align, (count * size + align - 1) / align * align);
 }
 
-// the larger one, NaN if either is
-static inline float max_f32(float a, float b)
+// the bits of a as int32_t
+static inline int32_t f32_as_i32(float a)
 {
-    return a != a ? a : a > b ? a : b;
+    int32_t bits;
+    memcpy(&bits, &a, sizeof bits);
+    return bits;
 }
 
-#pragma omp declare reduction(max_f32 : float : omp_out = max_f32(omp_out, omp_in)) \
-    initializer(omp_priv = -INFINITY)
+// the larger one
+static inline int32_t max_i32(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+// the smaller one
+static inline uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+// the larger one
+static inline uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+// the bits of a as float
+static inline float i32_as_f32(int32_t a)
+{
+    float bits;
+    memcpy(&bits, &a, sizeof bits);
+    return bits;
+}
 
 // exp x, within 0.9 ulp
 static inline float exp_f32(float x)
@@ -93,10 +118,20 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
         for (int64_t i0 = 0; i0 < N; i0++) {  // N : p @i0
             if (e == NULL) continue;
             float m = -INFINITY;
-            #pragma omp simd reduction(max_f32 : m)
+            int32_t m_top = f32_as_i32(m);
+            uint32_t m_low = f32_as_u32(m);
+            uint32_t m_high = f32_as_u32(m);
+            #pragma omp simd reduction(max : m_top, m_high) reduction(min : m_low)
             for (int64_t i1 = 0; i1 < M; i1++) {  // M : v @i1
-                m = max_f32(x[i0 * M + i1], m);
+                const float m_next = x[i0 * M + i1];
+                const int32_t m_next_i32 = f32_as_i32(m_next);
+                const uint32_t m_next_u32 = f32_as_u32(m_next);
+                m_top = max_i32(m_next_i32, m_top);
+                m_low = min_u32(m_next_u32, m_low);
+                m_high = max_u32(m_next_u32, m_high);
             }
+            m = m_top > 2139095040 ? NAN : m_high > 0xff800000U ? NAN : m_top >= 0
+                    ? i32_as_f32(m_top) : u32_as_f32(m_low);
             float s = 0.0f;
             #pragma omp simd reduction(+ : s)
             for (int64_t i1 = 0; i1 < M; i1++) {  // M : v @i1

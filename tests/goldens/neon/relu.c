@@ -6,12 +6,13 @@
 // Compile with: cc -std=c11 -O3 -ffp-contract=off -fno-math-errno -fopenmp
 
 #include <arm_neon.h>
+#include <math.h>
 #include <stdint.h>
 
-// the larger one, NaN if either is
-static inline float max_f32(float a, float b)
+// the larger one, b where either is NaN
+static inline float larger_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b;
 }
 
 int32_t relu(const float *restrict x, float *restrict y, int64_t N)
@@ -20,13 +21,13 @@ int32_t relu(const float *restrict x, float *restrict y, int64_t N)
 
     for (int64_t i = 0; i < rest; i += 8) {  // N : v @i
         const float32x4_t x0 = vld1q_f32(&x[i]);
-        vst1q_f32(&y[i], vmaxq_f32(x0, vdupq_n_f32(0.0f)));
+        vst1q_f32(&y[i], vabsq_f32(vmaxq_f32(vdupq_n_f32(0.0f), x0)));
         const float32x4_t x1 = vld1q_f32(&x[i + 4]);
-        vst1q_f32(&y[i + 4], vmaxq_f32(x1, vdupq_n_f32(0.0f)));
+        vst1q_f32(&y[i + 4], vabsq_f32(vmaxq_f32(vdupq_n_f32(0.0f), x1)));
     }
 
     for (int64_t i = rest; i < N; i++) {  // N : v @i
-        y[i] = max_f32(x[i], 0.0f);
+        y[i] = fabsf(larger_f32(0.0f, x[i]));
     }
 
     return 0;

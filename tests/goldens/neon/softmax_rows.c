@@ -55,10 +55,10 @@ static inline void *allocate(int64_t elements, size_t size, size_t align)
     return aligned_alloc(align, (count * size + align - 1) / align * align);
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline float max_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
 }
 
 // exp x, within 0.9 ulp

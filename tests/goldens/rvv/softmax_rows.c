@@ -26,10 +26,10 @@ static inline void *allocate(int64_t elements, size_t size, size_t align)
     return aligned_alloc(align, (count * size + align - 1) / align * align);
 }
 
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline float max_f32(float a, float b)
 {
-    return a != a ? a : a > b ? a : b;
+    return a > b ? a : b > a ? b : a == b && a != 0 ? a : a + b;
 }
 
 // the largest lane, NaN if there is one
@@ -48,16 +48,12 @@ static inline float reduce_add_f32m4(vfloat32m4_t a, size_t vl)
             __riscv_vfmv_s_f_f32m1(-0.0, 1), vl));
 }
 
-// a > b ? a : b
-static inline vfloat32m4_t max_fast_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
-{
-    return __riscv_vmerge_vvm_f32m4(b, a, __riscv_vmfgt_vv_f32m4_b8(a, b, vl), vl);
-}
-
-// the larger one, NaN if either is
+// the larger one, NaN if either is; -0 is below +0
 static inline vfloat32m4_t max_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
 {
-    return __riscv_vmerge_vvm_f32m4(max_fast_f32m4(a, b, vl), a,
+    return __riscv_vmerge_vvm_f32m4(__riscv_vmerge_vvm_f32m4(__riscv_vfmax_vv_f32m4(a, b, vl), b,
+                                                             __riscv_vmfne_vv_f32m4_b8(b, b, vl),
+                                                             vl), a,
                                     __riscv_vmfne_vv_f32m4_b8(a, a, vl), vl);
 }
 
@@ -65,6 +61,12 @@ static inline vfloat32m4_t max_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
 static inline vfloat32m4_t min_fast_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
 {
     return __riscv_vmerge_vvm_f32m4(b, a, __riscv_vmflt_vv_f32m4_b8(a, b, vl), vl);
+}
+
+// a > b ? a : b
+static inline vfloat32m4_t max_fast_f32m4(vfloat32m4_t a, vfloat32m4_t b, size_t vl)
+{
+    return __riscv_vmerge_vvm_f32m4(b, a, __riscv_vmfgt_vv_f32m4_b8(a, b, vl), vl);
 }
 
 // exp x, within 0.9 ulp

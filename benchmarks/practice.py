@@ -1,0 +1,247 @@
+"""Texts of practice, as a newcomer writes them, with the schedule that the rules give, beside PyTorch eager.
+
+    python benchmarks/practice.py [--rows conv1x1 mlp_loss] [--group programs] [--json FILE [--resume]]
+    python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
+
+Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
+is timed at, the same mathematics in PyTorch (`eager`, an expression of the names of its inputs), and what its
+inputs are: `indices` gives the bound of integers, `scale` a factor of normal numbers, `positive` what is made so.
+
+Both run on one thread in one process, in turn, on the clock of the process: others on the machine disturb both
+alike. The time is the best of many turns, and a ratio above 1 says that dojoir is faster. Results are compared.
+Beside it stands which ceiling the time is nearest to, as a share of it: the operations of the text at the peak
+of fused multiply-adds, or its arrays once through memory. A row under 1 and far from both is for a rule to see;
+more than all of it says that the arrays stay in a cache. The file of `--json` is written after every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import reduce
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+import dojoir
+
+FOLDER = Path(__file__).resolve().parent / "practice"
+TOLERANCE = 2e-3
+"""How far results may be apart, as a share of the largest: float sums in other orders."""
+
+BUDGET, LEAST = 0.6, 5
+"""Seconds of one row's timing, and the least number of turns."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of practice: the kernel and what its comments say."""
+
+    name: str
+    kernel: dojoir.Kernel
+    group: str
+    sizes: dict[str, int]
+    eager: str
+    bounds: dict[str, str]
+    scales: dict[str, float]
+    positive: frozenset[str]
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Its inputs, the same ones for the same name."""
+        draw = np.random.default_rng(len(self.name))
+        found = {}
+        for buffer in self.kernel.arguments:
+            shape = tuple(dim.extent.evaluate(self.sizes) for dim in buffer.dims)
+            if buffer.role == "out":
+                continue
+            if buffer.name in self.bounds:
+                high = self.sizes.get(self.bounds[buffer.name]) or int(self.bounds[buffer.name])
+                found[buffer.name] = draw.integers(0, high, shape).astype(_numpy(buffer))
+            else:
+                values = draw.standard_normal(shape) * self.scales.get(buffer.name, 1.0)
+                values = np.abs(values) + 1e-3 if buffer.name in self.positive else values
+                found[buffer.name] = values.astype(_numpy(buffer))
+        return found
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured: seconds of both, how far apart they are, and the share of each ceiling."""
+
+    name: str
+    group: str
+    ours: float
+    eager: float
+    error: float
+    arithmetic: float
+    memory: float
+    schedule_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.eager / self.ours
+
+    @property
+    def limit(self) -> str:
+        """The nearest ceiling, and how near."""
+        kind = "memory" if self.memory >= self.arithmetic else "FMA"
+        return f"{max(self.memory, self.arithmetic):4.0%} of {kind}"
+
+
+def texts() -> dict[str, Text]:
+    """All texts, in the order of their names."""
+    return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.dojo"))}
+
+
+def _read(path: Path) -> Text:
+    written = path.read_text(encoding="utf-8")
+    said = dict(re.findall(r"^# (\w+): (.+)$", written.partition("\nkernel ")[0], re.MULTILINE))
+    return Text(
+        path.stem,
+        dojoir.parse(written, path.name),
+        said["group"],
+        {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", said["sizes"])},
+        said["eager"],
+        dict(re.findall(r"(\w+) < (\w+)", said.get("indices", ""))),
+        {name: float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", said.get("scale", ""))},
+        frozenset(re.findall(r"\w+", said.get("positive", ""))),
+    )
+
+
+def measured(text: Text, target: str, budget: float, ceiling: Any) -> Row:
+    """Both in turn. Raises ArithmeticError where the results differ by more than rounding."""
+    torch, functional = _torch()
+    given = text.inputs()
+    start = process_time()
+    kernel = dojoir.optimize(text.kernel, target, sizes=text.sizes, threads=1).kernel
+    spent = process_time() - start
+    compiled = dojoir.compile(kernel, target, threads=1)
+    outputs = {
+        b.name: np.empty([d.extent.evaluate(text.sizes) for d in b.dims], _numpy(b))
+        for b in text.kernel.arguments
+        if b.role == "out"
+    }
+    arrays = [outputs[b.name] if b.role == "out" else given[b.name] for b in text.kernel.arguments]
+    ours = compiled.bind(*arrays)
+    names = {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
+    eager = eval(f"lambda: {text.eager}", {"torch": torch, "F": functional, "reduce": reduce, **names})
+    ours()
+    results = eager()
+    results = results if isinstance(results, tuple) else (results,)
+    error = max(_apart(*pair) for pair in zip(outputs.values(), (r.numpy() for r in results), strict=True))
+    if not error <= TOLERANCE:
+        raise ArithmeticError(f"{text.name}: results are {error:.2e} apart, as a share of the largest")
+    best_ours, best_eager = _in_turn(ours, eager, budget)
+    arithmetic = memory = 0.0
+    if ceiling is not None:
+        arithmetic = dojoir.cost(text.kernel).flops(text.sizes) / (ceiling.fma_f32 * 1e9) / best_ours
+        memory = sum(array.nbytes for array in arrays) / (ceiling.copy * 1e9) / best_ours
+    return Row(text.name, text.group, best_ours, best_eager, error, arithmetic, memory, spent)
+
+
+def _numpy(buffer: Any) -> str:
+    """NumPy's name for the type of a buffer's elements."""
+    kinds = {"f": "float", "i": "int", "u": "uint"}
+    return re.sub(r"^[fiu]", lambda kind: kinds[kind[0]], str(buffer.dtype))
+
+
+def _torch() -> tuple[Any, Any]:
+    import torch
+    import torch.nn.functional as functional
+
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    return torch, functional
+
+
+def _apart(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference, as a share of the largest value."""
+    a, b = np.asarray(ours, np.float64), np.asarray(theirs, np.float64)
+    if a.shape != b.shape:
+        raise ArithmeticError(f"a result of shape {a.shape} beside one of {b.shape}")
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+def _in_turn(ours: Callable[[], object], eager: Callable[[], object], budget: float) -> tuple[float, float]:
+    """The least seconds of each: a turn of a fast one is many calls."""
+    calls = []
+    for call in (ours, eager):
+        start = process_time()
+        call()
+        calls.append(max(1, int(0.004 / max(process_time() - start, 1e-7))))
+    best = [math.inf, math.inf]
+    begun, turns = process_time(), 0
+    while turns < LEAST or process_time() - begun < budget:
+        for n, call in enumerate((ours, eager)):
+            start = process_time()
+            for _ in range(calls[n]):
+                call()
+            best[n] = min(best[n], (process_time() - start) / calls[n])
+        turns += 1
+    return best[0], best[1]
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
+    """The rows from the worst to the best, and the means."""
+    lines = [f"{'text':26}{'group':22}{'ours ms':>10}{'eager ms':>10}{'ratio':>8}  nearest ceiling"]
+    lines += [
+        f"{row.name:26}{row.group:22}{row.ours * 1e3:10.3f}{row.eager * 1e3:10.3f}{row.ratio:8.2f}  {row.limit}"
+        for row in sorted(rows.values(), key=lambda row: row.ratio)
+    ]
+    lines += [f"{name:26}FAILED: {why}" for name, why in failed.items()]
+    if rows:
+        ratios = [row.ratio for row in rows.values()]
+        lines.append(f"{len(rows)} rows, geometric mean {mean(ratios):.2f}, {sum(r < 1 for r in ratios)} under 1, "
+                     f"{sum(r < 0.7 for r in ratios)} under 0.7")  # fmt: skip
+        programs = [row.ratio for row in rows.values() if row.group == "programs"]
+        lines += [f"programs: geometric mean {mean(programs):.2f}"] if programs else []
+    return "\n".join(lines)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description="texts of practice beside PyTorch eager, on one thread")
+    options.add_argument("--rows", nargs="+", help="only these texts")
+    options.add_argument("--group", help="only those of this group")
+    options.add_argument("--target", default="llvm")
+    options.add_argument("--budget", type=float, default=BUDGET, help="seconds of the timing of a row")
+    options.add_argument("--quick", action="store_true", help="leave out the ceilings of the machine")
+    options.add_argument("--json", type=Path, help="write the results there after each row")
+    options.add_argument("--resume", action="store_true", help="leave out what that file has")
+    options.add_argument("--from", dest="made", type=Path, help="print what that file has")
+    given = options.parse_args()
+    rows: dict[str, Row] = {}
+    source = given.made or (given.json if given.resume and given.json.exists() else None)
+    if source:
+        rows = {name: Row(**row) for name, row in json.loads(source.read_text()).items()}
+    failed: dict[str, str] = {}
+    if not given.made:
+        found = texts()
+        wanted = given.rows or [name for name, text in found.items() if given.group in (None, text.group)]
+        ceiling = None if given.quick else dojoir.ceilings(1).at(1)
+        for name in wanted:
+            if name in rows:
+                continue
+            try:
+                rows[name] = measured(found[name], given.target, given.budget, ceiling)
+                print(f"{name:26}{rows[name].ratio:8.2f}", flush=True)
+            except (dojoir.DojoError, ArithmeticError) as error:
+                failed[name] = str(error).splitlines()[0]
+                print(f"{name:26}  FAILED", flush=True)
+            if given.json:
+                given.json.write_text(json.dumps({name: asdict(row) for name, row in rows.items()}, indent=1))
+    print(report(rows, failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The printer of portable C, which the printers of intrinsics derive from."""

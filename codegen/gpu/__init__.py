@@ -1,0 +1,1 @@
+"""The GPU targets: a lowered program as CUDA C++ or HIP."""

@@ -1,0 +1,122 @@
+"""What CUDA and HIP call things: one text but for these words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from dojoir.codegen.c.precedence import Apply, Form, Prefix, Text
+from dojoir.codegen.c.spelling import Spelling, scalar
+from dojoir.codegen.lir.program import Type
+from dojoir.ir.dtypes import DType
+from dojoir.support.frozen import dataclass
+
+TYPES = {
+    "f64": "double", "f32": "float",
+    "i64": "i64", "i32": "int", "i16": "short", "i8": "signed char",
+    "u64": "u64", "u32": "unsigned", "u16": "unsigned short", "u8": "unsigned char",
+    "bool": "bool",
+}  # fmt: skip
+"""What C++ without headers calls each type, with two of the text's own."""
+
+GUARD = "#if !defined(__CUDACC_RTC__) && !defined(__HIPCC_RTC__) && !defined(DOJOIR_HARNESS)"
+"""Before what a host compiler alone takes."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """The words of a GPU's C++: of the host's calls, numbers of threads and blocks, and mathematical functions.
+    A kernel may declare so much shared memory as `declared_bytes`; more is asked for by a launch."""
+
+    name: str
+    runtime: str
+    about: str
+    compiler: str
+    warp: int
+    thread: str
+    block: str
+    function: str
+    barrier: str
+    warp_barrier: str
+    shuffle: str
+    atomics: Mapping[str, str]
+    declared_bytes: int
+    header: str = ""
+
+
+CUDA = Language(
+    "cuda",
+    "cuda",
+    "CUDA C++",
+    "nvcc -O3 -fmad=false -arch=native",
+    32,
+    "threadIdx.x",
+    "blockIdx.{axis}",
+    "{name}",
+    "__syncthreads()",
+    "__syncwarp",
+    "__shfl{how}_sync",
+    {"add": "atomicAdd", "max": "atomicMax", "min": "atomicMin"},
+    48 << 10,
+)
+HIP = Language(
+    "hip",
+    "hip",
+    "HIP C++",
+    "hipcc -O3 -ffp-contract=off --offload-arch=native",
+    64,
+    "thread_x()",
+    "block_{axis}()",
+    "__builtin_{name}",
+    "block_barrier()",
+    "warp_barrier",
+    "shuffle{how}",
+    {"add": "atomic_add", "max": "atomic_max", "min": "atomic_min"},
+    64 << 10,
+    "#include <hip/hip_runtime.h>",
+)
+
+
+@dataclass(frozen=True)
+class GpuSpelling(Spelling):
+    """The words of C++ on a GPU."""
+
+    language: Language = field(default=CUDA)
+
+    def type(self, type: Type) -> str:
+        if type.lanes > 1:
+            return wide_name(type) if self.language.name == "cuda" else str(type)
+        return TYPES[scalar(type).name]
+
+    def element(self, dtype: DType) -> str:
+        return "unsigned char" if dtype.kind == "b" else TYPES[dtype.name]
+
+    def const(self, type: Type, value: int | float | bool) -> Text:
+        text = super().const(type, value)
+        return Text(text.text, text.level) if type.dtype.bits == 64 and not text.literal else text
+
+    def convert(self, to: Type, source: Type) -> Form:
+        target, given = scalar(to), scalar(source)
+        if target.is_integer and given.is_float:
+            return super().convert(to, source)
+        return Prefix(f"({TYPES[target.name]})")
+
+    def bitcast(self, to: Type, source: Type) -> Form:
+        target, given = scalar(to), scalar(source)
+        if target.is_integer and given.is_integer:
+            return Prefix(f"({TYPES[target.name]})")
+        return Apply(f"{given}_as_{target}")
+
+    def _complement(self, dtype: DType) -> Form:
+        return Prefix(f"({TYPES[dtype.name]})~") if dtype.name in ("u8", "u16") else Prefix("~")
+
+    def _library(self, name: str, dtype: DType) -> Form:
+        plain = f"{name}f" if dtype.bits == 32 else name
+        return Apply(self.language.function.format(name=plain))
+
+
+def wide_name(type: Type) -> str:
+    """What a few neighbours in memory are called that one access moves."""
+    words = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint", "i16": "short", "u16": "ushort"}
+    words |= {"i8": "char", "u8": "uchar", "i64": "longlong", "u64": "ulonglong", "bool": "uchar"}
+    return f"{words[type.dtype.name]}{type.lanes}"

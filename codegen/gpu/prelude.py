@@ -1,0 +1,172 @@
+"""What stands before the kernels: the types, numbers and helper functions of the text that no header gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dojoir.codegen.gpu.dialects import TYPES, Language
+from dojoir.ir.dtypes import DTYPES
+
+_TYPES = {
+    "int64_t": "i64", "int32_t": "int", "int16_t": "short", "int8_t": "signed char",
+    "uint64_t": "u64", "uint32_t": "unsigned", "uint16_t": "unsigned short", "uint8_t": "unsigned char",
+}  # fmt: skip
+
+_NUMBERS = {
+    "INT8_MIN": "(-128)", "INT8_MAX": "127", "INT16_MIN": "(-32768)", "INT16_MAX": "32767",
+    "INT32_MIN": "(-2147483647 - 1)", "INT32_MAX": "2147483647",
+    "INT64_MIN": "(-9223372036854775807LL - 1)", "INT64_MAX": "9223372036854775807LL",
+    "UINT8_MAX": "255", "UINT16_MAX": "65535", "UINT32_MAX": "4294967295u", "UINT64_MAX": "18446744073709551615ull",
+}  # fmt: skip
+
+_FLOATS = {
+    "cuda": {"INFINITY": "__int_as_float(0x7f800000)", "NAN": "__int_as_float(0x7fc00000)"},
+    "hip": {"INFINITY": "__builtin_huge_valf()", "NAN": '__builtin_nanf("")'},
+}
+
+_BITS = re.compile(
+    r"\(([^()]+) a\)\n\{\n    ([^\n]+) bits;\n    memcpy\(&bits, &a, sizeof bits\);\n    return bits;\n\}"
+)
+
+
+def reworded(code: str) -> str:
+    """Text of the C printer in the words of C++ on a device."""
+    code = _BITS.sub(
+        r"(\1 a)\n{\n    union { \1 from; \2 to; } bits;\n    bits.from = a;\n    return bits.to;\n}", code
+    )
+    code = re.sub(r"\bu?int(8|16|32|64)_t\b", lambda found: _TYPES[found[0]], code)
+    code = re.sub(r"\b_Bool\b", "bool", code)
+    return re.sub(r"^static inline ", "static __device__ inline ", code, flags=re.MULTILINE)
+
+
+def support(code: str, language: Language) -> Iterator[str]:
+    """The lines that `code` needs before it."""
+    used = set(re.findall(r"[A-Za-z_]\w*", code))
+    yield "typedef long long i64;"
+    if "u64" in used or language.name == "hip":
+        yield "typedef unsigned long long u64;"
+    if language.name == "hip":
+        yield from _hip(used)
+        for kind, lanes in sorted(set(re.findall(r"\b([fiu]\d+)x([24])\b", code))):
+            size = DTYPES[kind].itemsize * int(lanes)
+            parts = ", ".join("xyzw"[: int(lanes)])
+            yield f"struct __align__({size}) {kind}x{lanes} {{ {TYPES[kind]} {parts}; }};"
+    for name, number in {**_FLOATS[language.name], **_NUMBERS}.items():
+        if name in used:
+            yield f"#ifndef {name}"
+            yield f"#define {name} {number}"
+            yield "#endif"
+    yield ""
+
+
+def _hip(used: set[str]) -> Iterator[str]:
+    """What HIP's headers give, for compilers that have none of them, and the harness's words for the same."""
+    functions = [(name, harness, text) for name, harness, text in _HIP if name in used]
+    yield "#ifdef DOJOIR_HARNESS"
+    yield from (f"#define {harness}" for _, harness, _ in functions)
+    yield "#else"
+    yield from _ATTRIBUTES.splitlines()
+    if any("lane_x" in text or "moved" in text for _, _, text in functions):
+        yield from _LANES.splitlines()
+    for _, _, text in functions:
+        yield from text.splitlines()
+    yield "#endif"
+
+
+_ATTRIBUTES = """\
+#ifndef __global__
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(threads) __attribute__((amdgpu_flat_work_group_size(1, threads)))
+#endif
+"""
+
+_LANES = """\
+static __device__ inline unsigned lane_x()
+{
+    return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+}
+template <class T> static __device__ inline T moved(T a, unsigned from)  // what `a` is in another lane
+{
+    union { T value; int words[(sizeof(T) + 3) / 4]; } bits;
+    bits.value = a;
+    for (int &word : bits.words)
+        word = __builtin_amdgcn_ds_bpermute((int)(4 * from), word);
+    return bits.value;
+}
+"""
+
+_FENCED = """\
+static __device__ inline void {name}
+{{
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "{scope}");
+    __builtin_amdgcn_{barrier}();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "{scope}");
+}}
+"""
+
+_ATOMIC = """\
+template <class T> static __device__ inline void atomic_{op}(T *at, T value)
+{{
+    __hip_atomic_fetch_{op}(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}}
+"""
+
+_HIP = (
+    ("thread_x", "thread_x() threadIdx.x", "#define thread_x() __builtin_amdgcn_workitem_id_x()"),
+    *(
+        (
+            f"block_{axis}",
+            f"block_{axis}() blockIdx.{axis}",
+            f"#define block_{axis}() __builtin_amdgcn_workgroup_id_{axis}()",
+        )
+        for axis in "xyz"
+    ),
+    (
+        "block_barrier",
+        "block_barrier() __syncthreads()",
+        _FENCED.format(name="block_barrier()", scope="workgroup", barrier="s_barrier"),
+    ),
+    (
+        "warp_barrier",
+        "warp_barrier(mask) __syncwarp(mask)",
+        _FENCED.format(name="warp_barrier(u64)", scope="wavefront", barrier="wave_barrier"),
+    ),
+    (
+        "shuffle_xor",
+        "shuffle_xor(mask, a, by) __shfl_xor_sync(mask, a, by)",
+        """\
+template <class T> static __device__ inline T shuffle_xor(u64, T a, unsigned by)
+{
+    return moved(a, lane_x() ^ by);
+}
+""",
+    ),
+    (
+        "shuffle_up",
+        "shuffle_up(mask, a, ...) __shfl_up_sync(mask, a, __VA_ARGS__)",
+        """\
+template <class T> static __device__ inline T shuffle_up(u64, T a, unsigned by, unsigned width = 64)
+{
+    return moved(a, lane_x() % width < by ? lane_x() : lane_x() - by);
+}
+""",
+    ),
+    (
+        "shuffle",
+        "shuffle(mask, a, ...) __shfl_sync(mask, a, __VA_ARGS__)",
+        """\
+template <class T> static __device__ inline T shuffle(u64, T a, unsigned from, unsigned width = 64)
+{
+    return moved(a, lane_x() / width * width + from);
+}
+""",
+    ),
+    *(
+        (f"atomic_{op}", f"atomic_{op}(at, value) atomic{op.title()}(at, value)", _ATOMIC.format(op=op))
+        for op in ("add", "max", "min")
+    ),
+)

@@ -1,0 +1,133 @@
+"""A lowered program as one source of CUDA or HIP: its kernels, and behind a condition the function that runs
+them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from dojoir.codegen.c.names import identifiers
+from dojoir.codegen.c.precedence import broken, comment, indent
+from dojoir.codegen.c.prelude import prelude
+from dojoir.codegen.c.printer import Dialect, called, function_text
+from dojoir.codegen.c.statements import Around, Statements
+from dojoir.codegen.gpu.dialects import CUDA, HIP, GpuSpelling, Language
+from dojoir.codegen.gpu.host import host_function, signature
+from dojoir.codegen.gpu.prelude import reworded, support
+from dojoir.codegen.gpu.shared import dynamic_bytes, shared_offsets
+from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues
+from dojoir.codegen.lir.device import Launch
+from dojoir.codegen.lir.program import Fail, Program
+from dojoir.codegen.lir.ranges import Range, loop_ranges
+from dojoir.codegen.lir.usage import Usage, usage_of
+from dojoir.codegen.lir.walk import statements
+from dojoir.support.frozen import dataclass
+
+LANGUAGES: Mapping[str, Language] = {"cuda": CUDA, "hip": HIP}
+
+_TAKEN = """
+and and_eq asm bitand bitor catch class compl const_cast constexpr delete dynamic_cast explicit export friend
+mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast
+static_assert static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx
+blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64 thread_x
+block_x block_y block_z block_barrier warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
+atomic_min block_memory
+"""
+_WORDS = frozenset(_TAKEN.split())
+
+
+@dataclass(frozen=True)
+class DeviceDialect(Dialect):
+    """C++ for a GPU."""
+
+    language: Language = CUDA
+
+    def statements(
+        self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
+    ) -> Statements:
+        return self.device_statements(names, usage, ranges, worst)
+
+    def device_statements(
+        self, names: Mapping[str, str], usage: Usage, ranges: Mapping[str, Range], worst: int = 0
+    ) -> DeviceStatements:
+        """The printer of a block."""
+        return DeviceStatements(DeviceValues(names, usage, ranges, self.spelling, self.language), worst)
+
+
+def names_of(program: Program) -> Mapping[str, str]:
+    """What variables, arrays, functions and kernels of a program are called in its source."""
+    return {own: f"{word}_" if word in _WORDS else word for own, word in identifiers(program).items()}
+
+
+def print_gpu(program: Program, name: str) -> str:
+    """`program`, lowered for a GPU, as one source in the language of that name. Each launch is an `extern "C"`
+    kernel; what runs them all is a function `run_NAME` for a host compiler."""
+    language = LANGUAGES[name]
+    dialect = DeviceDialect(GpuSpelling(language), language)
+    names = names_of(program)
+    usage, ranges = usage_of(program), loop_ranges(program)
+    printer = dialect.device_statements(names, usage, ranges)
+    launches = [stmt for stmt in statements(program.body) if isinstance(stmt, Launch)]
+    kernels = "\n\n".join("\n".join(_kernel(launch, names, printer)) for launch in launches)
+    functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
+    code = "\n".join([*called(kernels, functions), kernels])
+    helpers = prelude(code)
+    code = "\n".join(filter(None, [helpers, code]))
+    code = reworded(code)
+    host = "\n".join(host_function(program, names, printer, language))
+    top = [*_title(program, language), "", *support(code, language)]
+    lines = [*top, *code.splitlines(), "", *reworded(host).splitlines()]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(piece for line in lines for piece in broken(line))) + "\n"
+
+
+def declaration(program: Program, name: str) -> str:
+    """What a header says of the function that runs a program lowered for a GPU, without a semicolon."""
+    language = LANGUAGES[name]
+    dialect = DeviceDialect(GpuSpelling(language), language)
+    printer = dialect.device_statements(names_of(program), usage_of(program), loop_ranges(program))
+    found = reworded(signature(program, names_of(program), printer, language))
+    return re.sub(r"\bi64\b", "long long", re.sub(r"\bu64\b", "unsigned long long", found))
+
+
+def _title(program: Program, language: Language) -> Iterator[str]:
+    head = program.text.partition("\n\n")[0].strip().splitlines()
+    yield from map(comment, head)
+    yield "//"
+    for n, check in enumerate(program.checks):
+        yield comment(f"Status {n + 2}: an index of {check.access} was out of bounds.")
+    yield comment(f"{language.about}. Compile with: {language.compiler}")
+
+
+def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements) -> Iterator[str]:
+    spelling = printer.values.spelling
+    params = []
+    for array in launch.captured_arrays:
+        const = "const " if array.constant else ""
+        params.append(f"{const}{spelling.element(array.dtype)} *__restrict__ {names[array.name]}")
+    params += [f"{spelling.type(var.type)} {names[var.name]}" for var in launch.captures]
+    if fails(launch):
+        params.append("int *status")
+    if launch.comment:
+        yield comment(launch.comment)
+    yield f'extern "C" __global__ void __launch_bounds__({launch.threads})'
+    yield f"{names[launch.name]}({', '.join(params)})"
+    yield "{"
+    yield from indent(_shared(launch, names, printer))
+    yield from indent(printer.block(launch.body, Around(), spaced=True))
+    yield "}"
+
+
+def _shared(launch: Launch, names: Mapping[str, str], printer: DeviceStatements) -> Iterator[str]:
+    """The shared arrays: declared, or parts of the memory that the launch asks for."""
+    if not dynamic_bytes(launch, printer.values.language):
+        yield from map(printer.array, launch.shared)
+        return
+    yield "extern __shared__ __align__(256) unsigned char block_memory[];"
+    for array, offset in zip(launch.shared, shared_offsets(launch), strict=False):
+        element = printer.values.spelling.element(array.dtype)
+        yield f"{element} *const {names[array.name]} = ({element} *)(block_memory + {offset});"
+
+
+def fails(launch: Launch) -> bool:
+    """Whether a launch may record that the program failed."""
+    return any(isinstance(stmt, Fail) for stmt in statements(launch.body))

@@ -1,0 +1,28 @@
+"""The targets that are GPUs: a kernel as C++ for one, and with what to launch of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dojoir.codegen.gpu.printer import print_gpu
+from dojoir.codegen.gpu.program import GpuProgram
+from dojoir.codegen.gpu.program import gpu_program as gpu_program_of
+from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.target import CUDA, HIP, Target
+from dojoir.ir.nodes import Kernel
+
+GPUS = {gpu.name: gpu for gpu in (CUDA, HIP)}
+
+
+def target(name: str, cpu: str | None) -> Target:
+    return GPUS[name]
+
+
+def emit(kernel: Kernel, name: str, cpu: str | None) -> str:
+    return print_gpu(lower(kernel, GPUS[name]), name)
+
+
+def gpu_program(kernel: Kernel, target: str, *, wide: bool = True) -> GpuProgram:
+    """The source of a kernel for `cuda` or `hip`, with what to launch of it; without wide accesses for arrays that
+    lack the alignment that `GpuProgram.wide` asks for. Raises as `emit` does."""
+    return gpu_program_of(lower(kernel, replace(GPUS[target], wide=wide)), target)

@@ -1,0 +1,140 @@
+"""Statements and values of a kernel of the device as lines of C++."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import field
+
+from dojoir.codegen.c.precedence import Text, comment, indent
+from dojoir.codegen.c.statements import Around, Statements
+from dojoir.codegen.c.values import Values
+from dojoir.codegen.gpu.dialects import CUDA, Language
+from dojoir.codegen.lir.device import (
+    AXES,
+    Atomic,
+    Barrier,
+    BlockNumber,
+    Extract,
+    Pack,
+    Phase,
+    Shuffle,
+    ThreadNumber,
+)
+from dojoir.codegen.lir.program import Array, Const, For, Load, Prefetch, Stmt, Store, Value
+from dojoir.support.frozen import dataclass
+
+PARTS = "xyzw"
+
+
+@dataclass(frozen=True)
+class DeviceValues(Values):
+    """Prints values with those of threads."""
+
+    language: Language = field(default=CUDA)
+
+    def text(self, value: Value, at_position: bool = False) -> Text:
+        match value:
+            case ThreadNumber():
+                return Text(self.language.thread)
+            case BlockNumber(_, axis):
+                return Text(self.language.block.format(axis=AXES[axis]))
+            case Extract(arg, lane):
+                return Text(f"{self.text(arg)}.{PARTS[lane]}")
+            case Pack(type, args):
+                return Text(f"{self.spelling.type(type)}{{{', '.join(str(self.text(arg)) for arg in args)}}}")
+            case Load(type, buffer, offset) if type.lanes > 1:
+                return Text(f"*({self._wide(buffer, offset, self.spelling.type(type), 'const ')})")
+            case Shuffle():
+                return self._shuffle(value)
+        return super().text(value, at_position)
+
+    def _wide(self, buffer: str, offset: Value, kind: str, const: str) -> str:
+        return f"({const}{kind} *)&{self.place(buffer, offset)}"
+
+    def wide_place(self, store: Store) -> str:
+        """The place of a wide store."""
+        kind = self.spelling.type(store.value.type)
+        return f"*({kind} *)&{self.place(store.buffer, store.offset)}"
+
+    def _shuffle(self, shuffle: Shuffle) -> Text:
+        arg, width = self.text(shuffle.arg), shuffle.width
+        mask = group_mask(width, self.language)
+        by = self.text(shuffle.by)
+        word = self.language.shuffle.format(how={"xor": "_xor", "up": "_up"}.get(shuffle.how, ""))
+        if shuffle.how == "xor":
+            return Text(f"{word}({mask}, {arg}, {by})")
+        whole = width == self.language.warp
+        return Text(f"{word}({mask}, {arg}, {by})" if whole else f"{word}({mask}, {arg}, {by}, {width})")
+
+
+def group_mask(width: int, language: Language) -> str:
+    """The threads of a warp that stand together with this one in groups of `width`."""
+    if width == language.warp:
+        return f"0x{(1 << width) - 1:x}{'u' if width <= 32 else 'ull'}"
+    ones = f"0x{(1 << width) - 1:x}{'u' if language.warp <= 32 else 'ull'}"
+    return f"{ones} << ({language.thread} % {language.warp} / {width} * {width})"
+
+
+@dataclass(frozen=True)
+class DeviceStatements(Statements):
+    """Prints what every thread of a block runs."""
+
+    values: DeviceValues
+
+    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
+        match stmt:
+            case Phase():
+                yield from self._phase(stmt, around)
+            case Barrier(about, lanes):
+                language = self.values.language
+                word = language.barrier
+                if lanes:
+                    word = f"{language.warp_barrier}({group_mask(lanes, language)})"
+                names = ", ".join(self.values.names.get(name, name) for name in about)
+                yield f"{word};  {comment(f'barrier: {names}')}"
+            case Atomic(op, buffer, offset, value):
+                yield self._atomic(op, self.values.place(buffer, offset), value)
+            case Prefetch():
+                return
+            case _:
+                yield from super()._statement(stmt, around)
+
+    def _atomic(self, op: str, place: Text, value: Value) -> str:
+        word, text = self.values.language.atomics[op], self.values.text(value)
+        if op == "add" and value.type.dtype.name == "i64":  # which wraps around as that without a sign does
+            return f"{word}((u64 *)&{place}, (u64)({text}));"
+        return f"{word}(&{place}, {text});"
+
+    def _phase(self, phase: Phase, around: Around) -> Iterator[str]:
+        body = list(self.block(phase.body, around))
+        if not body:
+            return
+        language = self.values.language
+        head = "{" if phase.threads is None else f"if ({language.thread} < {phase.threads}) {{"
+        yield f"{head}  {comment(phase.comment)}" if phase.comment else head
+        yield from indent(body)
+        yield "}"
+
+    def _store(self, store: Store) -> Iterator[str]:
+        if store.value.type.lanes > 1:
+            yield f"{self.values.wide_place(store)} = {self.values.text(store.value)};"
+        else:
+            yield from super()._store(store)
+
+    def _record(self, condition: Text, status: int) -> str:
+        return f"if ({condition}) {self.values.language.atomics['max']}(status, {status});"
+
+    def _local(self, array: Array) -> Iterator[str]:
+        yield self.array(array)
+
+    def array(self, array: Array) -> str:
+        """The declaration of an array in registers, in the memory of a thread, or shared by a block."""
+        assert isinstance(array.elements, Const), f"array {array.name} has an open size"
+        shared = "__shared__ " if array.lives == "shared" else ""
+        align = f"__align__({array.align}) " if array.align > array.dtype.itemsize else ""
+        element = self.values.spelling.element(array.dtype)
+        return f"{shared}{align}{element} {self.values.names[array.name]}[{max(1, int(array.elements.value))}];"
+
+    def _for(self, loop: For, around: Around) -> Iterator[str]:
+        for line in super()._for(loop, around):
+            yield "#pragma unroll" if line.startswith("#pragma GCC unroll") else line

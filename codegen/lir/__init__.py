@@ -1,0 +1,1 @@
+"""The low-level program: loops, vector values with masks, scalars, arrays."""

@@ -1,0 +1,211 @@
+"""Loads and stores as LLVM instructions: contiguous, strided, gathered, masked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dojoir.codegen.lir.arith import add, integer, known
+from dojoir.codegen.lir.program import (
+    INDEX,
+    Element,
+    Instruct,
+    Load,
+    Prefetch,
+    Store,
+    Type,
+    Value,
+    Var,
+    stream_alignment,
+)
+from dojoir.codegen.llvm import words as text
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
+
+if TYPE_CHECKING:
+    from dojoir.codegen.llvm.values import Values
+
+BYTE = DTYPES["u8"]
+
+
+def _held(dtype: DType) -> DType:
+    """The type of an element in memory: a bool is a byte there."""
+    return BYTE if dtype == BOOL else dtype
+
+
+def load(values: Values, value: Load) -> str:
+    """The operand that holds what a load reads."""
+    kind = value.type
+    held = kind.with_dtype(_held(kind.dtype))
+    raw = _read(values, value, held)
+    if kind.dtype != BOOL:
+        return raw
+    zero = text.repeated(held, "0")
+    return values.code.value(f"icmp ne {text.spelled(held)} {raw}, {zero}")
+
+
+def store(values: Values, statement: Store) -> None:
+    kind = statement.value.type
+    held = kind.with_dtype(_held(kind.dtype))
+    operand = values.operand(statement.value)
+    if kind.dtype == BOOL:
+        operand = values.code.value(f"zext {text.spelled(kind)} {operand} to {text.spelled(held)}")
+    _write(values, statement, held, operand)
+
+
+def prefetch(values: Values, statement: Prefetch) -> None:
+    """Asks for the line of an element, which may be outside of the array."""
+    code = values.code
+    pointer = _address(values, statement.buffer, statement.offset, inbounds=False)
+    code.module.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    code.do(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(statement.write)}, i32 3, i32 1)")
+
+
+def instruct(values: Values, statement: Instruct) -> None:
+    """The call that an instruction is: its operands loaded as the types of the call, its result stored."""
+    call, code = statement.instruction.llvm, values.code
+    assert call is not None, "the target has the instruction"
+    operands = dict(statement.operands)
+    given: list[str] = []
+    for kind, name, is_operand in call.arguments:
+        operand = operands[name] if is_operand else None
+        if isinstance(operand, Element):
+            pointer = _address(values, operand.buffer, operand.offset, inbounds=True)
+            align = values.arrays[operand.buffer][1].itemsize
+            given.append(f"{kind} {code.value(f'load {kind}, ptr {pointer}, align {align}')}")
+        else:
+            given.append(f"{kind} {name if operand is None else values.operand(operand)}")
+    code.module.declare(call.function, call.kind, ", ".join(kind for kind, _, _ in call.arguments))
+    result = code.value(f"call {call.flags}{call.kind} @{call.function}({', '.join(given)})")
+    target = operands[call.result]
+    if isinstance(target, Element):
+        pointer = _address(values, target.buffer, target.offset, inbounds=True)
+        code.do(f"store {call.kind} {result}, ptr {pointer}, align {values.arrays[target.buffer][1].itemsize}")
+    else:
+        assert isinstance(target, Var)
+        code.do(f"store {call.kind} {result}, ptr {values.cells[target.name]}")
+
+
+def _read(values: Values, value: Load, held: Type) -> str:
+    code = values.code
+    if _is_reversed(value):
+        first = add(value.offset, integer(1 - held.lanes))
+        forward = _read(values, replace(value, offset=first, stride=None), held)
+        return values.lanes(held, forward, range(held.lanes - 1, -1, -1))
+    align = held.dtype.itemsize
+    spelled = text.spelled(held)
+    pointers = _addresses(values, value.buffer, value.offset, value.stride, held, value.mask)
+    if pointers is None:
+        pointer = _address(values, value.buffer, value.offset, inbounds=value.mask is None)
+        if value.mask is None:
+            return code.value(f"load {spelled}, ptr {pointer}, align {align}")
+        if held.lanes == 1:
+            return _read_if(values, pointer, held, values.operand(value.mask))
+        flags = text.spelled(value.mask.type)
+        arguments = [("ptr", pointer), ("i32", str(align)), (flags, values.operand(value.mask))]
+        return code.call(
+            f"llvm.masked.load.{text.mangled(held)}.p0", spelled, [*arguments, (spelled, "zeroinitializer")]
+        )
+    flags, mask = _mask(values, value.mask, held.lanes)
+    arguments = [(f"<{held.lanes} x ptr>", pointers), ("i32", str(align)), (flags, mask)]
+    name = f"llvm.masked.gather.{text.mangled(held)}.v{held.lanes}p0"
+    return code.call(name, spelled, [*arguments, (spelled, "zeroinitializer")])
+
+
+def _read_if(values: Values, pointer: str, held: Type, condition: str) -> str:
+    """One element, or zero where it may not be read."""
+    code = values.code
+    before, yes, done = code.label, code.new_label("read"), code.new_label("done")
+    code.do(f"br i1 {condition}, label %{yes}, label %{done}")
+    code.start(yes)
+    loaded = code.value(f"load {text.spelled(held)}, ptr {pointer}, align {held.dtype.itemsize}")
+    code.do(f"br label %{done}")
+    code.start(done)
+    zero = text.number(held.dtype, 0)
+    return code.value(f"phi {text.spelled(held)} [ {loaded}, %{yes} ], [ {zero}, %{before} ]")
+
+
+def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
+    code = values.code
+    if _is_reversed(statement):
+        first = add(statement.offset, integer(1 - held.lanes))
+        backward = values.lanes(held, operand, range(held.lanes - 1, -1, -1))
+        _write(values, replace(statement, offset=first, stride=None), held, backward)
+        return
+    align = held.dtype.itemsize
+    spelled = text.spelled(held)
+    pointers = _addresses(values, statement.buffer, statement.offset, statement.stride, held, statement.mask)
+    if pointers is None:
+        pointer = _address(values, statement.buffer, statement.offset, inbounds=statement.mask is None)
+        if statement.mask is None:
+            past = ", !nontemporal !0" if statement.streaming else ""
+            align = stream_alignment(held) if statement.streaming else align
+            code.do(f"store {spelled} {operand}, ptr {pointer}, align {align}{past}")
+            return
+        if held.lanes == 1:
+            _write_if(values, pointer, held, operand, values.operand(statement.mask))
+            return
+        flags = text.spelled(statement.mask.type)
+        name = f"llvm.masked.store.{text.mangled(held)}.p0"
+        code.module.declare(name, "void", f"{spelled}, ptr, i32, {flags}")
+        mask = values.operand(statement.mask)
+        code.do(f"call void @{name}({spelled} {operand}, ptr {pointer}, i32 {align}, {flags} {mask})")
+        return
+    flags, mask = _mask(values, statement.mask, held.lanes)
+    name = f"llvm.masked.scatter.{text.mangled(held)}.v{held.lanes}p0"
+    where = f"<{held.lanes} x ptr>"
+    code.module.declare(name, "void", f"{spelled}, {where}, i32, {flags}")
+    code.do(f"call void @{name}({spelled} {operand}, {where} {pointers}, i32 {align}, {flags} {mask})")
+
+
+def _write_if(values: Values, pointer: str, held: Type, operand: str, condition: str) -> None:
+    """One element, where it may be written."""
+    code = values.code
+    yes, done = code.new_label("write"), code.new_label("done")
+    code.do(f"br i1 {condition}, label %{yes}, label %{done}")
+    code.start(yes)
+    code.do(f"store {text.spelled(held)} {operand}, ptr {pointer}, align {held.dtype.itemsize}")
+    code.do(f"br label %{done}")
+    code.start(done)
+
+
+def _is_reversed(access: Load | Store) -> bool:
+    """Whether lanes go down in memory, one element each, and all of them take part."""
+    stride = access.stride
+    return stride is not None and known(stride) == -1 and access.mask is None and access.offset.type.lanes == 1
+
+
+def _mask(values: Values, mask: Value | None, lanes: int) -> tuple[str, str]:
+    flags = f"<{lanes} x i1>"
+    return flags, "splat (i1 true)" if mask is None else values.operand(mask)
+
+
+def _address(values: Values, buffer: str, offset: Value, inbounds: bool) -> str:
+    pointer, dtype = values.arrays[buffer]
+    if known(offset) == 0:
+        return pointer
+    # Under a mask the first lane may be outside the array: then its address is, too.
+    within = "inbounds " if inbounds else ""
+    element = text.stored(dtype)
+    return values.code.value(f"getelementptr {within}{element}, ptr {pointer}, i64 {values.operand(offset)}")
+
+
+def _addresses(
+    values: Values, buffer: str, offset: Value, stride: Value | None, held: Type, mask: Value | None
+) -> str | None:
+    """The address of each lane, where they are not simply next to each other."""
+    if offset.type.lanes == 1 and (stride is None or known(stride) == 1):
+        return None
+    code = values.code
+    pointer, dtype = values.arrays[buffer]
+    lanes = held.lanes
+    wide = Type(INDEX.dtype, lanes)
+    operand = values.operand(offset)
+    if offset.type.lanes == 1:
+        assert stride is not None
+        steps = values.splat(INDEX.dtype, lanes, values.operand(stride))
+        iota = "<" + ", ".join(f"i64 {lane}" for lane in range(lanes)) + ">"
+        apart = values.binary(wide, "mul", steps, iota)
+        operand = values.binary(wide, "add", values.splat(INDEX.dtype, lanes, operand), apart)
+    within = "inbounds " if mask is None else ""
+    element = text.stored(dtype)
+    return code.value(f"getelementptr {within}{element}, ptr {pointer}, <{lanes} x i64> {operand}")

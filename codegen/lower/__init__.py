@@ -1,0 +1,1 @@
+"""From a kernel to a low-level program."""

@@ -1,0 +1,244 @@
+"""What threads accumulate together: each its part, then all parts by shuffles and, of several warps, in shared
+memory behind a barrier. Between blocks, by atomics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
+from dojoir.codegen.lir.device import Atomic, Barrier, Shuffle, ThreadNumber
+from dojoir.codegen.lir.device import Phase as PhaseCode
+from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lower.access import Accesses
+from dojoir.codegen.lower.conversions import convert
+from dojoir.codegen.lower.expr import combination, evaluate, operate
+from dojoir.codegen.lower.meetings import meets_in_memory
+from dojoir.codegen.lower.reductions import NAMES, identity
+from dojoir.codegen.lower.state import Block, Kept, Memory, State, Unit
+from dojoir.codegen.lower.threads import Collective, Nest, Phase, Threads
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Path
+from dojoir.ir.text import format_access
+from dojoir.ir.where import place
+from dojoir.types.elaborate import Load, TypedStatement
+
+if TYPE_CHECKING:
+    from dojoir.codegen.lower.device import DeviceScopes
+
+THREAD = ThreadNumber(INDEX)
+
+
+class Combining:
+    """The collectives of one nest of threads: variables for the parts, declared before it, then put together."""
+
+    def __init__(self, unit: Unit, threads: Threads, nest: Nest, state: State, block: Block) -> None:
+        self.unit, self.threads, self.nest, self.state, self.block = unit, threads, nest, state, block
+        self.parts: list[tuple[Collective, Var]] = []
+        self.accumulators: Mapping[Path, Kept] = {}
+        for collective in dict.fromkeys(threads.collectives.values()):
+            if collective.nest == nest:
+                var = self._declared(collective)
+                self.parts.append((collective, var))
+                kept = Kept((), {(): var})
+                self.accumulators = {**self.accumulators, **dict.fromkeys(collective.paths, kept)}
+
+    def _declared(self, collective: Collective) -> Var:
+        statement = self._statement(collective)
+        target = statement.target
+        assert statement.op is not None
+        inner = range(self.nest.depths.stop, 1 << 16)
+        if any(d in inner for index in target.indices if isinstance(index, Affine) for d in index.iterators):
+            path = collective.paths[0]
+            message = (
+                f"{format_access(target)} is put together by the threads of {_scopes(self.nest)}, and which "
+                f"element it is depends on a loop inside of them: swap_scopes brings that loop outside"
+            )
+            source, span = place(self.unit.kernel, path)
+            raise KernelError(Diagnostic("collective-loop", message, span, source))
+        var = Var(Type(statement.value.dtype), self.unit.names.fresh(f"{target.buffer}_{NAMES[statement.op]}"))
+        self.block.emit(lir.Declare(var, identity(statement.op, statement.value.dtype)))
+        return var
+
+    def _statement(self, collective: Collective) -> TypedStatement:
+        return self.unit.typed[collective.paths[0]]
+
+    def finish(self, scopes: DeviceScopes, phase: Phase) -> list[lir.Array]:
+        """Puts the parts together and into the elements that they are for. Gives the shared arrays it needs."""
+        arrays: list[lir.Array] = []
+        for collective, var in self.parts:
+            statement = self._statement(collective)
+            assert statement.op is not None
+            op = combination(self.unit, statement.op, statement.value.dtype)
+            if meets_in_memory(collective, self.threads.warp):
+                arrays.append(self._array(scopes, collective, var))
+                self._in_memory(collective, phase, arrays[-1], op, var)
+            else:
+                self._by_shuffles(op, var, collective.width, collective.width)
+            self._into(scopes, collective, phase, statement, var)
+        return arrays
+
+    # -- putting together ------------------------------------------------------------------------------------
+    def _combine(self, op: str, var: Var, other: Value) -> None:
+        self.block.emit(lir.Assign(var, lir.Binary(var.type, op, var, other)))
+
+    def _by_shuffles(self, op: str, var: Var, width: int, together: int) -> None:
+        """Over each group of `width` threads, a power of two, of the `together` that run this together. Exchanged
+        pairs give the same in both threads, but for the max and min that do not ask for the sign of 0: there all
+        take that of the first."""
+        distance = width // 2
+        while distance:
+            self._combine(op, var, Shuffle("xor", var, integer(distance), together))
+            distance //= 2
+        if width > 1 and var.type.dtype.is_float and op.endswith("_fast"):
+            self.block.emit(lir.Assign(var, Shuffle("first", var, integer(0), together)))
+
+    def _array(self, scopes: DeviceScopes, collective: Collective, var: Var) -> lir.Array:
+        assert self.state.device is not None
+        threads = self.state.device.launched.threads
+        if not self._in_pieces(collective):
+            threads //= self.threads.warp
+        name = self.unit.names.fresh(f"{var.name}_parts")
+        array = lir.Array(name, var.type.dtype, integer(threads), "shared", 16)
+        scopes.unit.arrays[name] = array
+        return array
+
+    def _in_memory(self, collective: Collective, phase: Phase, array: lir.Array, op: str, var: Var) -> None:
+        """Over warps: the first thread of each leaves what it has, and all take the results of their group."""
+        warp, width = self.threads.warp, collective.width
+        barrier = Barrier((array.name,))
+        if self._in_pieces(collective):
+            self._one_by_one(collective, phase, array, op, var)
+            return
+        self._by_shuffles(op, var, warp, warp)
+        number = divide("div", THREAD, warp)
+        leaves = lir.Store(array.name, number, var)
+        self.block.emit(lir.If(compare("eq", divide("rem", THREAD, warp), integer(0)), (leaves,)))
+        self.block.emit(barrier)
+        warps = width // warp
+        size = 1 << (warps - 1).bit_length()
+        first = mul(divide("div", THREAD, width), integer(warps)) if self._several(width) else integer(0)
+        lane = divide("rem", THREAD, size) if size > 1 else integer(0)
+        taken: Value = lir.Load(var.type, array.name, add(first, lane))
+        if size != warps:
+            taken = lir.Select(compare("lt", lane, integer(warps)), taken, identity(_plain(op), var.type.dtype))
+        self.block.emit(lir.Assign(var, taken))
+        self._by_shuffles(op, var, size, warp)
+
+    def _in_pieces(self, collective: Collective) -> bool:
+        """Whether those who share an element are not whole warps."""
+        return collective.width < self.threads.warp or collective.width % self.threads.warp != 0
+
+    def _several(self, width: int) -> bool:
+        assert self.state.device is not None
+        return width < self.state.device.launched.threads
+
+    def _one_by_one(self, collective: Collective, phase: Phase, array: lir.Array, op: str, var: Var) -> None:
+        """Groups that are not whole warps: each thread leaves its part, and goes through those of its group."""
+        self.block.emit(lir.Store(array.name, THREAD, var))
+        self.block.emit(Barrier((array.name,)))
+        self.block.emit(lir.Assign(var, identity(_plain(op), var.type.dtype)))
+        offset: Value = integer(0)
+        loops: list[tuple[Var, int]] = []
+        for depth, extent, stride in zip(self.nest.depths, self.nest.extents, self.nest.strides, strict=True):
+            if extent == 1:
+                continue
+            if depth in collective.depths:
+                loop = Var(INDEX, self.unit.names.loop("part", (*self.state.iterators, *(v for v, _ in loops))))
+                loops.append((loop, extent))
+                offset = add(offset, mul(loop, integer(stride)))
+            else:
+                digit = divide("rem", divide("div", THREAD, stride) if stride > 1 else THREAD, extent)
+                offset = add(offset, mul(digit, integer(stride)))
+        taken = lir.Binary(var.type, op, var, lir.Load(var.type, array.name, offset))
+        body: tuple[lir.Stmt, ...] = (lir.Assign(var, taken),)
+        for loop, extent in reversed(loops):
+            body = (lir.For(loop, integer(0), integer(extent), 1, body),)
+        self.block.statements.extend(body)
+
+    # -- into the element ------------------------------------------------------------------------------------
+    def _into(
+        self, scopes: DeviceScopes, collective: Collective, phase: Phase, statement: TypedStatement, var: Var
+    ) -> None:
+        """What the threads have is combined with the element: by each, where it has it in a register; else by the
+        first of those that share it."""
+        where = self.state.places[statement.target.buffer]
+        device = self.state.device
+        assert device is not None
+        lets = Block()
+        iterators, within = scopes.thread_iterators(self.nest, phase, self.state, lets)
+        inside = replace(self.state, iterators=iterators)
+        inner = Block()
+        accesses = Accesses(self.unit, inside, inner, collective.paths[0])
+        if scopes.is_memory(where):
+            first: Value | None = None
+            if len(collective.depths) == len([e for e in self.nest.extents if e > 1]):
+                first = compare("eq", scopes.own_number(device), integer(0))
+            else:
+                for depth in collective.depths:
+                    first = both(first, compare("eq", iterators[depth], integer(0)))
+                first = both(first, within)
+            assert first is not None
+            body = Block()
+            accesses.block = body
+            if scopes.is_atomic(collective.paths[0], device):
+                address = accesses.address(statement.target, _memory(where))
+                body.emit(Atomic(statement.op or "", _memory(where).array, address.offset, var))
+            else:
+                self._update(statement, accesses, var)
+            inner.emit(lir.If(first, body.body))
+        else:
+            self._update(statement, accesses, var)
+        depths = {d for i in statement.target.indices if isinstance(i, Affine) for d in i.iterators}
+        if depths.isdisjoint(self.nest.depths) and (not scopes.is_memory(where) or _is_number(inner, THREAD)):
+            self.block.statements.extend(inner.statements)
+            return
+        every = phase.threads == device.launched.threads or device.level == "warp"
+        self.block.emit(PhaseCode(None if every else phase.threads, (*lets.body, *inner.body)))
+
+    def _update(self, statement: TypedStatement, accesses: Accesses, var: Var) -> None:
+        assert statement.op is not None
+        dtype = statement.value.dtype
+        own = convert(
+            self.unit, statement.dtype, dtype, evaluate(Load(statement.dtype, statement.target), accesses)
+        )
+        combined = operate(self.unit, statement.op, dtype, own, var)
+        accesses.store(statement.target, convert(self.unit, dtype, statement.dtype, combined))
+
+
+def atomically(unit: Unit, path: Path, accesses: Accesses) -> None:
+    """Accumulates into an element that other blocks accumulate into as well."""
+    statement = unit.typed[path]
+    assert statement.op is not None
+    if statement.fused:
+        factors = [evaluate(factor, accesses) for factor in statement.factors]
+        value = operate(unit, "mul", statement.value.dtype, *factors)
+    else:
+        value = evaluate(statement.value, accesses)
+    where = _memory(accesses.state.places[statement.target.buffer])
+    address = accesses.address(statement.target, where)
+    accesses.block.emit(Atomic(statement.op, where.array, address.offset, value))
+
+
+def _memory(where: object) -> Memory:
+    assert isinstance(where, Memory)
+    return where
+
+
+def _plain(op: str) -> str:
+    return op.removesuffix("_fast")
+
+
+def _is_number(inner: Block, number: Value) -> bool:
+    """Whether nothing but the number of the thread is asked."""
+    return all(
+        isinstance(s, lir.If) and isinstance(s.condition, lir.Compare) and s.condition.left == number
+        for s in inner.statements
+    )
+
+
+def _scopes(nest: Nest) -> str:
+    return f"the scope at {'.'.join(map(str, nest.path))}"

@@ -1,0 +1,334 @@
+"""A kernel for a GPU: launches around the code of blocks, in which phases are the code of threads.
+
+Everything that is a decision is taken here: which thread runs which iteration, where barriers stand, what lives in
+registers and what in shared memory, how threads put together what they accumulate. The printers only spell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import both, compare, divide, integer
+from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
+from dojoir.codegen.lir.device import Phase as PhaseCode
+from dojoir.codegen.lir.program import INDEX, Value, Var
+from dojoir.codegen.lir.walk import parts, statements, values
+from dojoir.codegen.lower.access import Accesses
+from dojoir.codegen.lower.barriers import Barriers
+from dojoir.codegen.lower.collectives import Combining, atomically
+from dojoir.codegen.lower.conversions import as_stored
+from dojoir.codegen.lower.lanes import vector_nest, vector_scope
+from dojoir.codegen.lower.parallel import captured, parallel_scope
+from dojoir.codegen.lower.placement import Home
+from dojoir.codegen.lower.scopes import Scopes
+from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit
+from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
+from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
+from dojoir.ir.where import place as place_in_text
+from dojoir.proof.core.marks import GRID
+
+THREAD = ThreadNumber(INDEX)
+
+
+class DeviceScopes(Scopes):
+    """Lowers the nodes of one kernel for a GPU."""
+
+    def __init__(self, unit: Unit, threads: Threads, barriers: Barriers) -> None:
+        super().__init__(unit, vector_scope, parallel_scope, vector_nest)
+        self.threads, self.barriers = threads, barriers
+        self.shared: list[lir.Array] = []
+        self.divisors: Mapping[str, int] = {}
+        self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
+
+    def workspace(self, home: Home, block: Block) -> Memory:
+        """A temporary in global memory: an array for all launches."""
+        dtype = as_stored(home.buffer.dtype, self.unit.target)
+        name = self.unit.names.fresh(home.buffer.name)
+        array = lir.Array(name, dtype, home.layout.elements.value, "heap", max(home.buffer.align, 256))
+        self.unit.arrays[name] = array
+        block.emit(lir.Allocate(array))
+        return Memory(name, home.layout)
+
+    # -- host code -------------------------------------------------------------------------------------------
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a node: of the host, launches; of a block, with barriers between them."""
+        if state.device is None:
+            self._host(path, nodes, state, block)
+            return
+        if state.device.level == "thread":
+            super().nodes(path, nodes, state, block)
+            return
+        launched, children = state.device.launched, range(len(nodes))
+        if not launched.grid and path == launched.parent:
+            children = range(launched.first, launched.last + 1)
+        for i in children:
+            self._barrier(path, i, state.device, block)
+            node = nodes[i]
+            match node:
+                case Scope() if (nest := self._nest_at((*path, i), state.device)) is not None:
+                    self._threads((*path, i), nest, state, block)
+                case _:
+                    self._plain((*path, i), node, state, block)
+        self._barrier(path, children.stop, state.device, block)
+
+    def _plain(self, path: Path, node: Node, state: State, block: Block) -> None:
+        match node:
+            case Statement():
+                self._statement(path, state, block)
+            case Scope():
+                self._scope(path, node, state, block)
+            case _:
+                self._guard(path, node, state, block)
+
+    def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}
+        for i, node in enumerate(nodes):
+            if i in starts:
+                self._launch(starts[i], nodes, state, block)
+            elif not any(launched.holds((*path, i)) for launched in self.threads.launches):
+                self._plain((*path, i), node, state, block)
+
+    def _launch(self, launched: Launched, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """One kernel of the device. What it needs of the host is computed there, and given to it."""
+        self.shared = []
+        self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
+        self.widening = Widening(self._in_memory, self.divisors, self.unit.names.fresh)
+        grid: list[Value] = [integer(1)] * 3
+        inner, body = Block(), nodes
+        iterators = list(state.iterators)
+        for path in launched.grid:
+            scope = self.unit.kernel.at(path)
+            assert isinstance(scope, Scope)
+            axis = GRID.index(mark_of(scope, GRID) or "gx")
+            grid[axis] = self.extent(scope.extent, state.iterators)
+            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
+            inner.emit(lir.Let(var, BlockNumber(INDEX, axis)))
+            iterators.append(var)
+            body = scope.body
+        device = Device("block", launched)
+        inside = replace(state, iterators=tuple(iterators), device=device)
+        self.fill(launched.body, body, inside, inner)
+        captures, arrays = captured(inner.body, {array.name for array in self.shared}, self)
+        order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
+        sizes = [*order, *self.unit.kernel.runtime_sizes]
+        block.emit(
+            Launch(
+                self.unit.names.fresh(self._launch_name()),
+                tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
+                launched.threads,
+                tuple(self.shared),
+                tuple(sorted(captures, key=lambda var: sizes.index(var.name) if var.name in sizes else -1)),
+                tuple(sorted(arrays, key=lambda array: order.index(array.name))),
+                inner.body,
+                "; ".join(self.unit.lines[path] for path in launched.grid),
+                tuple(
+                    (array.name, self.widening.wide[array.name])
+                    for array in arrays
+                    if array.name in self.widening.wide
+                ),
+            )
+        )
+
+    def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
+        """What host code has asked before a launch."""
+        path = launched.grid[0] if launched.grid else launched.parent
+        for end in range(len(path)):
+            node = self.unit.kernel.at(path[:end]) if end else None
+            if isinstance(node, Guard):
+                yield from node.conditions
+
+    def _launch_name(self) -> str:
+        return f"{self.unit.kernel.name}_kernel"
+
+    # -- block code ------------------------------------------------------------------------------------------
+    def _barrier(self, path: Path, at: int, device: Device, block: Block) -> None:
+        about = self.barriers.get((path, at))
+        if about:
+            lanes = device.phase.lanes if device.level == "warp" and device.phase else 0
+            block.emit(Barrier(about, lanes))
+
+    def _nest_at(self, path: Path, device: Device) -> Nest | None:
+        if device.level == "block":
+            return next((phase.nest for phase in device.launched.phases if phase.path == path), None)
+        assert device.phase is not None
+        return next((nest for nest in device.phase.groups if nest.path == path), None)
+
+    def _threads(self, path: Path, nest: Nest, state: State, block: Block) -> None:
+        """The code of threads, then what they put together."""
+        device = state.device
+        assert device is not None
+        phase = device.phase or device.launched.phase_of(path)
+        assert phase is not None
+        combining = Combining(self.unit, self.threads, nest, state, block)
+        inner = Block()
+        iterators, within = self.thread_iterators(nest, phase, state, inner)
+        last = self.unit.kernel.at(nest.paths[-1])
+        assert isinstance(last, Scope)
+        warp_code = bool(phase.groups) and device.level == "block"
+        below = Device("warp" if warp_code else "thread", device.launched, phase)
+        inside = replace(
+            state,
+            iterators=iterators,
+            device=below,
+            accumulators={**state.accumulators, **combining.accumulators},
+        )
+        body = self.body(nest.paths[-1], last.body, inside)
+        if within is not None:
+            inner.emit(lir.If(within, body))
+        else:
+            inner.statements.extend(body)
+        inner = without_dead_lets(inner)
+        text = "; ".join(self.unit.lines[own] for own in nest.paths)
+        if device.level == "warp":
+            block.emit(PhaseCode(None, inner.body, text))
+        else:
+            every = phase.threads == device.launched.threads
+            block.emit(PhaseCode(None if every else phase.threads, inner.body, text))
+        self.shared += combining.finish(self, phase)
+
+    def thread_iterators(
+        self, nest: Nest, phase: Phase, state: State, block: Block
+    ) -> tuple[tuple[Value, ...], Value | None]:
+        """The iterators of a nest, which `block` gets lets for, and where this thread has an iteration (None:
+        everywhere)."""
+        iterators = list(state.iterators)
+        lanes = phase.lanes if phase.groups and nest is phase.nest else 1
+        of_group = bool(phase.groups) and nest is not phase.nest
+        within: Value | None = None
+        total = phase.lanes if of_group else nest.threads * lanes
+        for path, extent, stride in zip(nest.paths, nest.extents, nest.strides, strict=True):
+            scope = self.unit.kernel.at(path)
+            assert isinstance(scope, Scope)
+            number: Value = THREAD
+            if stride * lanes > 1:
+                number = divide("div", number, stride * lanes)
+            if stride * extent * lanes < total or of_group:
+                number = divide("rem", number, extent) if extent > 1 else integer(0)
+            var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
+            block.emit(lir.Let(var, number))
+            rest = tuple(bound for bound in scope.extent.bounds if not bound.is_constant)
+            if rest:
+                within = both(within, compare("lt", var, self.extent(Extent(rest), iterators)))
+            if min(b.offset for b in scope.extent.bounds if b.is_constant) < 1:
+                within = lir.Const(lir.FLAG, False)
+            iterators.append(var)
+        return tuple(iterators), within
+
+    # -- temporaries -----------------------------------------------------------------------------------------
+    def _settle(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> State:
+        """Gives the temporaries of the scope at `path` their places: those of the host are arrays of the device,
+        and have theirs."""
+        if state.device is None:
+            return state
+        launched = state.device.launched
+        places: dict[str, Place] = {}
+        for name, home in self.unit.homes.items():
+            if home.owner != path or name in state.places:
+                continue
+            if not all(launched.holds(use.site.path) for use in home.uses):
+                if any(launched.holds(use.site.path) for use in home.uses):
+                    raise self._crosses(name)
+                continue
+            if home.buffer.storage == "shared":
+                memory = self.allocate(home, 1, Block())
+                array = replace(self.unit.arrays[memory.array], lives="shared", align=max(home.buffer.align, 16))
+                self.unit.arrays[memory.array] = array
+                self.shared.append(array)
+                places[name] = memory
+            elif home.layout.is_single:
+                places[name] = self._variable(home, 1, nodes, block)
+            else:
+                places[name] = self.allocate(home, 1, block)
+        return replace(state, places={**state.places, **places}) if places else state
+
+    def _crosses(self, name: str) -> KernelError:
+        buffer = self.unit.buffers[name]
+        source, span = place_in_text(self.unit.kernel, (), buffer)
+        message = (
+            f"{name} is in `{buffer.storage}`, and two launches use it: what is to stay from one to the next lives "
+            f"in global memory: place({name}, heap)"
+        )
+        return KernelError(Diagnostic("crosses-launches", message, span, source))
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, path: Path, state: State, block: Block) -> None:
+        device = state.device
+        assert device is not None, "host code has no statements"
+        target = self.unit.typed[path].target
+        inner = Block(pending=block.pending)
+        if path in state.accumulators or not self.is_atomic(path, device):
+            super()._statement(path, state, inner)
+        else:
+            accesses = Accesses(self.unit, state, inner, path)
+            atomically(self.unit, path, accesses)
+        alone = device.level != "thread" and self.is_memory(state.places[target.buffer])
+        if alone and device.launched.threads > 1:
+            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), inner.body))
+        else:
+            block.statements.extend(inner.statements)
+
+    def own_number(self, device: Device) -> Value:
+        """The number of the thread among those that run this code alike."""
+        if device.level == "warp" and device.phase is not None:
+            return divide("rem", THREAD, device.phase.lanes)
+        return THREAD
+
+    def is_memory(self, place: Place) -> bool:
+        """Whether something lives where other threads see it."""
+        return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
+
+    def is_atomic(self, path: Path, device: Device) -> bool:
+        """Whether blocks accumulate into one element by the statement at `path`."""
+        statement = self.unit.typed[path]
+        target = statement.target
+        if statement.op is None or self.unit.buffers[target.buffer].storage != "heap":
+            return False
+        depths = [self.unit.kernel.depth_of(own) for own in device.launched.grid]
+        used = {d for index in target.indices for d in getattr(index, "iterators", ())}
+        return any(depth not in used for depth in depths)
+
+    # -- scopes ----------------------------------------------------------------------------------------------
+    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
+        asked for and there are few."""
+        device, bound = state.device, scope.constant_bound
+        side_by_side = device is not None and device.level == "thread" and "v" in scope.marks
+        if not side_by_side or bound is None or not 1 < bound <= MOST_LANES:
+            self._loop(path, scope, state, block)
+            return
+        bodies = [
+            self.body(path, scope.body, replace(state, iterators=(*state.iterators, integer(n))))
+            for n in range(bound)
+        ]
+        whole = self.widening.widened(bodies)
+        rest = tuple(limit for limit in scope.extent.bounds if not limit.is_constant)
+        if not rest:
+            block.emit(lir.Comment(self.unit.lines[path]))
+            block.statements.extend(whole)
+            return
+        part = Block()
+        self._loop(path, scope, state, part)
+        full = compare("ge", self.extent(Extent(rest), state.iterators), integer(bound))
+        block.emit(lir.If(full, tuple(whole), part.body, self.unit.lines[path]))
+
+    def _in_memory(self, name: str) -> lir.Array | None:
+        """An array that is not in registers, if wide accesses may be made at all."""
+        array = self.unit.arrays.get(name)
+        return array if array is not None and self.unit.target.wide and array.lives != "stack" else None
+
+
+def without_dead_lets(block: Block) -> Block:
+    """A block without those of its first lets that nothing in it reads."""
+    kept: list[lir.Stmt] = []
+    read: set[str] = set()
+    for stmt in reversed(block.statements):
+        if isinstance(stmt, lir.Let) and stmt.var.name not in read and stmt.var.type == INDEX:
+            continue
+        for inner in statements((stmt,)):
+            read.update(part.name for value in values(inner) for part in parts(value) if isinstance(part, Var))
+        kept.append(stmt)
+    return Block(kept[::-1])

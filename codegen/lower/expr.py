@@ -1,0 +1,74 @@
+"""Typed expressions as values of the program. What is the same in all lanes stays a scalar."""
+
+from __future__ import annotations
+
+import math
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import compare, level
+from dojoir.codegen.lir.program import Type, Value
+from dojoir.codegen.lower.access import Accesses, index_value
+from dojoir.codegen.lower.conversions import call, convert, number
+from dojoir.codegen.lower.state import Unit
+from dojoir.codegen.math import elementary as mathlib
+from dojoir.ir.dtypes import DType
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
+
+COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+UNARY = frozenset({"neg", "not", "abs", "sqrt", "floor", "ceil", "round"})
+BINARY = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "and", "or"})
+
+
+def evaluate(typed: Typed, accesses: Accesses) -> Value:
+    """The value of `typed` at the place of `accesses`, held as the target holds its type."""
+    unit = accesses.unit
+    match typed:
+        case Number(dtype, value):
+            return number(dtype, value)
+        case IndexValue(affine):
+            return index_value(affine, accesses.state)
+        case Load(_, access):
+            return accesses.load(access)
+        case Convert(dtype, arg):
+            return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
+        case Apply(dtype, name, args):
+            return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
+
+
+def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
+    """An operation of the language on values; `dtype` is what it gives."""
+    values = level(*args)
+    kind = values[-1].type.with_dtype(dtype)
+    match name, values:
+        case "select", (condition, yes, no):
+            return lir.Select(condition, yes, no)
+        case "fma", (a, b, c):
+            return lir.Fma(a, b, c)
+        case _, (arg,) if name in UNARY:
+            return lir.Unary(kind, name, arg)
+        case "min" | "max", (left, right) if dtype.is_float and not unit.fast:
+            return extreme(kind, name, left, right)
+        case _, (left, right) if name in COMPARISONS:
+            return compare(name, left, right)
+        case _, (left, right) if name in BINARY:
+            return lir.Binary(kind, combination(unit, name, dtype), left, right)
+    return call(unit, mathlib.function(name, kind, unit.fast, unit.target.scales), *values)
+
+
+def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:
+    """The smaller or larger of two floats. Beside a number that is known, no test for NaN is needed, and for the
+    sign of zero at most one instruction: `c < x ? c : x` is `x` where that is NaN or equal to `c`."""
+    for fixed, other in ((left, right), (right, left)):
+        value = fixed.arg if isinstance(fixed, lir.Splat) else fixed
+        if isinstance(value, lir.Const) and value.value == value.value:
+            chosen = lir.Binary(kind, f"{op}_fast", fixed, other)
+            if value.value or math.copysign(1.0, float(value.value)) == (1.0 if op == "min" else -1.0):
+                return chosen
+            positive = lir.Unary(kind, "abs", chosen)
+            return positive if op == "max" else lir.Unary(kind, "neg", lir.Unary(kind, "abs", chosen))
+    return lir.Binary(kind, op, left, right)
+
+
+def combination(unit: Unit, name: str, dtype: DType) -> str:
+    """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
+    return f"{name}_fast" if name in ("min", "max") and dtype.is_float and unit.fast else name

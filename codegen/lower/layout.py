@@ -1,0 +1,83 @@
+"""Where the elements of a buffer are: one flat offset for each tuple of indices, in elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from dojoir.codegen.lir.arith import add, affine_value, integer, mul
+from dojoir.codegen.lir.program import Value
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Buffer
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Product:
+    """`constant * factors[0] * …`, the factors affine in sizes and not constant."""
+
+    constant: int = 1
+    factors: tuple[Affine, ...] = ()
+
+    def times(self, factor: Affine) -> Product:
+        if factor.is_constant:
+            return Product(self.constant * factor.offset, self.factors)
+        return Product(self.constant, (*self.factors, factor))
+
+    @property
+    def text(self) -> str:
+        """The product in the words of the language."""
+        parts = [str(f) if len(f.terms) == 1 and not f.offset else f"({f})" for f in self.factors]
+        return "*".join([str(self.constant), *parts] if self.constant != 1 else parts)
+
+    @property
+    def value(self) -> Value:
+        """The product of the sizes as they are."""
+        total: Value = integer(self.constant)
+        for factor in self.factors:
+            total = mul(total, affine_value(factor, ()))
+        return total
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The memory of a buffer: dimensions in the order given, each with its padding, collapsed ones left out."""
+
+    buffer: Buffer
+
+    @cached_property
+    def stored(self) -> tuple[tuple[int, Affine], ...]:
+        """The dimensions that have storage, from outermost to innermost in memory, with padded extents."""
+        dims = self.buffer.dims
+        order = self.buffer.order or tuple(range(len(dims)))
+        pad = self.buffer.pad or (0,) * len(dims)
+        return tuple((d, dims[d].extent + pad[d]) for d in order if not dims[d].collapsed)
+
+    @cached_property
+    def elements(self) -> Product:
+        """How many elements the buffer takes."""
+        total = Product()
+        for _, extent in self.stored:
+            total = total.times(extent)
+        return total
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the buffer has exactly one element."""
+        return not self.elements.factors and self.elements.constant == 1
+
+    def stride(self, dim: int) -> Product:
+        """How far apart in memory neighbours along `dim`, a dimension with storage, are."""
+        total = Product()
+        for d, extent in reversed(self.stored):
+            if d == dim:
+                return total
+            total = total.times(extent)
+        raise AssertionError(f"dimension {dim} of {self.buffer.name} has no storage")
+
+    def offset(self, indices: Sequence[Value]) -> Value:
+        """The offset of the element at `indices`, one for each dimension of the buffer: `(i*M + j)*K + k`."""
+        total: Value = integer(0)
+        for d, extent in self.stored:
+            total = add(mul(total, affine_value(extent, ())), indices[d])
+        return total

@@ -1,0 +1,125 @@
+"""The one lowering: a kernel becomes the small imperative program that every printer spells."""
+
+from __future__ import annotations
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.program import INDEX, Program, Type, Var
+from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.capacity import refuse_misfits
+from dojoir.codegen.lower.conversions import as_passed, as_stored
+from dojoir.codegen.lower.crossing import refuse_crossing
+from dojoir.codegen.lower.device import DeviceScopes
+from dojoir.codegen.lower.fences import fenced
+from dojoir.codegen.lower.lanes import vector_nest, vector_scope
+from dojoir.codegen.lower.layout import Layout
+from dojoir.codegen.lower.parallel import parallel_scope
+from dojoir.codegen.lower.placement import homes_of, uses_of
+from dojoir.codegen.lower.plan import Analysis
+from dojoir.codegen.lower.scopes import Scopes
+from dojoir.codegen.lower.spread import in_registers
+from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit, Variable
+from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.target import Target
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.ir.text import lines, to_text
+from dojoir.types.elaborate import elaborate
+
+
+def lower(kernel: Kernel, target: Target) -> Program:
+    """The program of a kernel for a target. The marks of the kernel must be legal (`dojoir.prove`).
+
+    Raises KernelError for types that do not fit and for a buffer that cannot live where it is placed.
+    """
+    if target.warp:
+        return lower_for_device(kernel, target)
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    typed = {site.path: elaborate(site.statement, buffers) for site in kernel.sites}
+    uses = uses_of(kernel)
+    homes = homes_of(kernel, uses)
+    plans = Analysis(kernel, target, buffers, uses, homes, typed).plans()
+    text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
+    arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
+    names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
+    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, arrays=dict(arguments))
+    scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
+    block = Block()
+    places, by_value = _placed(unit, block)
+    for name, home in homes.items():
+        if home.lives == "heap" and not home.is_variable and not scopes.is_private_to_chunk(home):
+            places[name] = scopes.allocate(home, scopes.lane_copies(home), block)
+    scopes.fill((), kernel.body, State(places=places), block)
+    return _program(unit, by_value, fenced(block.body))
+
+
+def lower_for_device(kernel: Kernel, target: Target) -> Program:
+    """The program of a kernel for a GPU: host code around launches."""
+    threads = Threads(kernel, target.warp)
+    refuse_crossing(threads)
+    spread = in_registers(threads)
+    refuse_misfits(threads, spread, target)
+    barriers = barriers_of(threads)
+    buffers = {buffer.name: buffer for buffer in spread.buffers}
+    typed = {site.path: elaborate(site.statement, buffers) for site in spread.sites}
+    uses = uses_of(spread)
+    homes = homes_of(spread, uses)
+    text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
+    arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
+    names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
+    unit = Unit(spread, target, buffers, uses, homes, typed, {}, text, names, arrays=dict(arguments))
+    scopes = DeviceScopes(unit, threads, barriers)
+    block = Block()
+    places, by_value = _placed(unit, block)
+    for name, home in homes.items():
+        if home.buffer.storage == "heap":
+            places[name] = scopes.workspace(home, block)
+    scopes.fill((), spread.body, State(places=places), block)
+    return _program(unit, by_value, block.body)
+
+
+def _placed(unit: Unit, block: Block) -> tuple[dict[str, Place], tuple[Var, ...]]:
+    """Where the arguments are, and those that are passed by value."""
+    by_value: list[Var] = []
+    places: dict[str, Place] = {}
+    for buffer in unit.kernel.arguments:
+        if buffer.role == "in" and not buffer.dims:
+            by_value.append(Var(Type(as_passed(buffer.dtype)), buffer.name))
+            places[buffer.name] = Variable(_unpacked(by_value[-1], buffer, unit, block))
+        else:
+            places[buffer.name] = Memory(buffer.name, Layout(buffer))
+    return places, tuple(by_value)
+
+
+def _program(unit: Unit, by_value: tuple[Var, ...], body: tuple[lir.Stmt, ...]) -> Program:
+    kernel = unit.kernel
+    return Program(
+        kernel.name,
+        tuple(unit.arrays[buffer.name] for buffer in kernel.arguments),
+        by_value,
+        tuple(Var(INDEX, size) for size in kernel.runtime_sizes),
+        tuple(unit.functions.values()),
+        body,
+        tuple(unit.checks.values()),
+        to_text(kernel, names=True),
+        unit.fast,
+    )
+
+
+def _unpacked(passed: Var, buffer: Buffer, unit: Unit, block: Block) -> Var:
+    """A scalar argument in the type in which the target holds it."""
+    kind = Type(as_stored(buffer.dtype, unit.target))
+    if passed.type == kind:
+        return passed
+    var = Var(kind, unit.names.fresh(passed.name))
+    block.emit(lir.Let(var, lir.Bitcast(kind, passed)))
+    return var
+
+
+def _argument(buffer: Buffer, target: Target) -> lir.Array:
+    return lir.Array(
+        buffer.name,
+        as_stored(buffer.dtype, target),
+        Layout(buffer).elements.value,
+        "argument",
+        buffer.align,
+        buffer.role == "in",
+    )

@@ -1,0 +1,160 @@
+"""Where each temporary lives: in a variable or an array, from which scope on, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+
+from dojoir.codegen.lir.arith import along
+from dojoir.codegen.lower.layout import Layout
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir import where as locate
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, Site
+from dojoir.support.frozen import dataclass
+
+STACK_BYTES = 256 * 1024
+"""What one temporary on the stack (or in reg) may take, and all of a kernel together: more go to the heap."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One mention of a buffer."""
+
+    site: Site
+    access: Access
+    writes: bool
+
+
+@dataclass(frozen=True)
+class Home:
+    """The place of a temporary. `owner` is the path of the innermost scope that encloses all uses (empty: the
+    kernel), `around` that scope and those around it, by depth."""
+
+    layout: Layout
+    uses: tuple[Use, ...]
+    owner: Path
+    around: tuple[Scope, ...]
+    on_stack: bool = False
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.layout.buffer
+
+    @cached_property
+    def is_variable(self) -> bool:
+        """Whether it is one element that no other thread writes: then no memory is needed."""
+        return self.layout.is_single and not any(
+            "p" in scope.marks for use in self.uses if use.writes for scope in use.site.scopes[len(self.around) :]
+        )
+
+    @property
+    def lives(self) -> str:
+        """heap or stack, for an array."""
+        return "stack" if self.on_stack or self.layout.is_single else "heap"
+
+    def is_private(self, depth: int) -> bool:
+        """Whether each iteration of the scope at `depth` around all uses needs an instance of its own: not,
+        where different iterations touch different elements in any case."""
+        return depth < len(self.around) and not self._is_spread(depth)
+
+    def _is_spread(self, depth: int) -> bool:
+        """Whether some index is the same in all uses and tells the iterations at `depth` apart."""
+        for d, dim in enumerate(self.buffer.dims):
+            first, *others = (use.access.indices[d] for use in self.uses)
+            if (
+                not dim.collapsed
+                and isinstance(first, Affine)
+                and is_linear(first, depth)
+                and all(other == first for other in others)
+                and max(first.iterators) == depth
+            ):
+                return True
+        return False
+
+
+def is_linear(index: Affine, depth: int) -> bool:
+    """Whether different values of the iterator at `depth`, all else equal, give different indices."""
+    step, linear = along(index, depth)
+    return linear and step != 0
+
+
+def is_uniform(access: Access, depth: int, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether an access touches the same element at every value of the iterator at `depth`."""
+    return not any(
+        depth in index.iterators if isinstance(index, Affine) else not is_uniform(index, depth, buffers)
+        for index, dim in zip(access.indices, buffers[access.buffer].dims, strict=True)
+        if not dim.collapsed
+    )
+
+
+def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
+    """Every use of every buffer, in the order of the text."""
+    uses: dict[str, list[Use]] = {buffer.name: [] for buffer in kernel.buffers}
+    for site in kernel.sites:
+        for access, writes in _accesses(site):
+            uses[access.buffer].append(Use(site, access, writes))
+    return uses
+
+
+def _accesses(site: Site) -> Iterator[tuple[Access, bool]]:
+    for access in site.statement.term_reads:
+        yield access, False
+    for access in site.statement.target.accesses():
+        yield access, access is site.statement.target
+
+
+def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
+    """The home of each temporary that is used.
+
+    Raises KernelError for one in stack or reg that has no constant size, or too large a one.
+    """
+    homes: dict[str, Home] = {}
+    total = 0
+    for buffer in kernel.buffers:
+        if buffer.role == "tmp" and uses[buffer.name]:
+            home = _home(Layout(buffer), tuple(uses[buffer.name]))
+            if buffer.storage in ("stack", "reg") and not home.is_variable:
+                size = _stack_bytes(kernel, home)
+                home = replace(home, on_stack=total + size <= STACK_BYTES)
+                total += size if home.on_stack else 0
+            homes[buffer.name] = home
+    return homes
+
+
+def _home(layout: Layout, uses: tuple[Use, ...]) -> Home:
+    first = uses[0].site
+    common = min(_agreement(first.path, use.site.path) for use in uses)
+    enclosing = [n for n in range(common) if isinstance(first.ancestors[n], Scope)]
+    around = tuple(scope for n in enclosing if isinstance(scope := first.ancestors[n], Scope))
+    return Home(layout, uses, first.path[: enclosing[-1] + 1] if enclosing else (), around)
+
+
+def _agreement(left: Path, right: Path) -> int:
+    """How many ancestors the statements at two paths share."""
+    shared = 0
+    for a, b in zip(left[:-1], right[:-1], strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared
+
+
+def _stack_bytes(kernel: Kernel, home: Home) -> int:
+    elements = home.layout.elements
+    if elements.factors:
+        raise _refusal(kernel, home.buffer, f"has {elements.text} elements, which is not constant")
+    size = elements.constant * home.buffer.dtype.itemsize
+    if size > STACK_BYTES:
+        raise _refusal(kernel, home.buffer, f"takes {size} bytes, more than {STACK_BYTES}")
+    return size
+
+
+def _refusal(kernel: Kernel, buffer: Buffer, why: str) -> KernelError:
+    message = (
+        f"buffer '{buffer.name}' is in {buffer.storage}, and {why}: collapse a dimension with "
+        f"reuse_dims({buffer.name}, …), fix the sizes, or place({buffer.name}, heap)"
+    )
+    source, span = locate.place(kernel, (), buffer)
+    return KernelError(Diagnostic("stack-size", message, span, source))

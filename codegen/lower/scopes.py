@@ -1,0 +1,345 @@
+"""Scopes, guards and statements as loops, branches and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import (
+    affine_value,
+    both,
+    compare,
+    condition_value,
+    integer,
+    least,
+    smaller,
+    spread,
+)
+from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lower.access import Accesses, lane_condition
+from dojoir.codegen.lower.contiguous import Nest, contiguous_nest
+from dojoir.codegen.lower.conversions import as_stored, convert, number
+from dojoir.codegen.lower.expr import combination, evaluate, operate
+from dojoir.codegen.lower.fetch import fetch_ahead
+from dojoir.codegen.lower.full_tiles import edge
+from dojoir.codegen.lower.instruction import instruct, instruction_of
+from dojoir.codegen.lower.placement import STACK_BYTES, Home, is_uniform
+from dojoir.codegen.lower.reductions import finish, identity, keep
+from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
+from dojoir.codegen.lower.unrolling import copies, rolled
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
+from dojoir.types.elaborate import Load, TypedStatement
+
+MOST_VERSIONED = 256
+"""How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
+
+Way = Callable[["Scopes", Path, Scope, State, Block], None]
+"""Lowers the scope at a path into a block."""
+
+NestWay = Callable[["Scopes", Nest, State, Block], None]
+"""Lowers scopes that are one loop into a block."""
+
+
+class Scopes:
+    """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered, and
+    `as_one` how a nest is whose innermost scope is in lanes."""
+
+    def __init__(self, unit: Unit, in_lanes: Way, on_cores: Way, as_one: NestWay) -> None:
+        self.unit, self.in_lanes, self.on_cores, self.as_one = unit, in_lanes, on_cores, as_one
+
+    # -- blocks ----------------------------------------------------------------------------------------------
+    def body(self, path: Path, nodes: tuple[Node, ...], state: State) -> tuple[lir.Stmt, ...]:
+        """The children of the scope at `path` (empty: of the kernel), with the temporaries that live there."""
+        block = Block()
+        self.fill(path, nodes, state, block)
+        return block.body
+
+    def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The same, into a block that has begun."""
+        state = self._settle(path, nodes, state, block)
+        self._fetch(path, state, block)
+        self._tiles(path, nodes, state, block)
+
+    def _fetch(self, path: Path, state: State, block: Block) -> None:
+        """What the hints of the scope at `path` ask for. The iterations of a scope in lanes that are left over run
+        one by one, and have been asked for; those of a compiler's lanes are asked for in blocks, around them."""
+        scope = self.unit.kernel.at(path) if path else None
+        if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
+            fetch_ahead(self.unit, path, scope, state, block)
+
+    def _tiles(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a scope: twice, where the tiles inside may be full or cut at an edge."""
+        found = None
+        if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+            found = edge(path, nodes, len(state.iterators), self.unit.plans, state.full | state.cut)
+        if found is None:
+            self.nodes(path, nodes, state, block)
+            return
+        is_full: Value | None = None
+        for bound in found.bounds:
+            is_full = both(is_full, compare("ge", affine_value(bound, state.iterators), integer(found.full)))
+        assert is_full is not None
+        full, cut = Block(pending=set(block.pending)), Block(pending=set(block.pending))
+        block.pending.clear()
+        self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
+        self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
+        block.emit(lir.If(is_full, full.body, cut.body))
+
+    def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        for i, node in enumerate(nodes):
+            here = (*path, i)
+            match node:
+                case Statement():
+                    self._statement(here, state, block)
+                case Guard():
+                    self._guard(here, node, state, block)
+                case Scope():
+                    self._scope(here, node, state, block)
+
+    # -- temporaries -----------------------------------------------------------------------------------------
+    def _settle(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> State:
+        """Gives the temporaries of the scope at `path` their places."""
+        places: dict[str, Place] = {}
+        for name, home in self.unit.homes.items():
+            if home.owner == path and name not in state.places:
+                inside = state.lanes is not None and state.lanes.depth < len(home.around)
+                if home.is_variable:
+                    places[name] = self._variable(home, state.lane_count if inside else 1, nodes, block)
+                else:
+                    places[name] = self.allocate(home, self.lane_copies(home) if inside else 1, block)
+        return replace(state, places={**state.places, **places}) if places else state
+
+    def _variable(self, home: Home, lanes: int, nodes: tuple[Node, ...], block: Block) -> Variable:
+        dtype = as_stored(home.buffer.dtype, self.unit.target)
+        var = Var(Type(dtype, lanes), self.unit.names.fresh(home.buffer.name))
+        if _begins_with_assignment(home.buffer.name, nodes):
+            block.pending.add(var.name)
+        else:
+            block.emit(lir.Declare(var, spread(number(dtype, 0), lanes)))
+        return Variable(var)
+
+    def is_private_to_chunk(self, home: Home) -> bool:
+        """Whether each chunk of a scope on the cores needs its own."""
+        return any("p" in scope.marks and home.is_private(depth) for depth, scope in enumerate(home.around))
+
+    def lane_copies(self, home: Home) -> int:
+        """How many lanes each need their own, in the scope in lanes around all uses."""
+        for n in range(1, len(home.owner) + 1):
+            plan = self.unit.plans.get(home.owner[:n])
+            if plan is not None and home.is_private(self.unit.kernel.depth_of(home.owner[:n])):
+                return plan.lanes
+        return 1
+
+    def allocate(self, home: Home, copies: int, block: Block) -> Memory:
+        """An array for a temporary, each element `copies` times."""
+        buffer = home.buffer
+        dtype = as_stored(buffer.dtype, self.unit.target)
+        elements = home.layout.elements
+        lives = home.lives
+        if lives == "stack" and elements.constant * copies * dtype.itemsize > STACK_BYTES:
+            lives = "heap"
+        align = max(buffer.align, 64) if lives == "heap" else buffer.align
+        times = Affine.constant(copies)
+        array = lir.Array(self.unit.names.fresh(buffer.name), dtype, elements.times(times).value, lives, align)
+        self.unit.arrays[array.name] = array
+        block.emit(lir.Allocate(array))
+        return Memory(array.name, home.layout, copies)
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, path: Path, state: State, block: Block) -> None:
+        statement = self.unit.typed[path]
+        accesses = Accesses(self.unit, state, block, path)
+        if path in state.accumulators:
+            self._accumulate(state.accumulators[path].at(state.iterators), statement, accesses)
+        elif self._is_shared_reduction(statement, state):
+            self._reduce_in_place(statement, accesses)
+        else:
+            accesses.store(statement.target, self._spelled(statement, accesses))
+
+    def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The new element, of the type as stored."""
+        if statement.fused:
+            added = self._fused(statement, accesses, self._own(statement, accesses))
+            return convert(self.unit, statement.value.dtype, statement.dtype, added)
+        value = evaluate(statement.value, accesses)
+        if statement.op is None:
+            return convert(self.unit, statement.value.dtype, statement.dtype, value)
+        return self._combined(statement, accesses, value)
+
+    def _own(self, statement: TypedStatement, accesses: Accesses) -> Value:
+        """The element that a statement accumulates into, in the type in which it does."""
+        value = evaluate(Load(statement.dtype, statement.target), accesses)
+        return convert(self.unit, statement.dtype, statement.value.dtype, value)
+
+    def _fused(self, statement: TypedStatement, accesses: Accesses, into: Value) -> Value:
+        """`into` with the product of a fused accumulation added to it."""
+        factors = [evaluate(factor, accesses) for factor in statement.factors]
+        return operate(self.unit, "fma", statement.value.dtype, *factors, into)
+
+    def _combined(self, statement: TypedStatement, accesses: Accesses, value: Value) -> Value:
+        """The element combined with `value`, converted to the type as stored."""
+        dtype = statement.value.dtype
+        assert statement.op is not None
+        own = self._own(statement, accesses)
+        return convert(self.unit, dtype, statement.dtype, operate(self.unit, statement.op, dtype, own, value))
+
+    def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
+        """Into the variable of a reduction; lanes that are masked keep theirs."""
+        assert statement.op is not None
+        if statement.fused:
+            combined = self._fused(statement, accesses, var)
+        else:
+            combined = self._combine(statement.op, var.type.dtype, evaluate(statement.value, accesses), var)
+        mask = accesses.state.mask
+        if mask is not None and var.type.lanes > 1:
+            combined = lir.Select(mask, combined, var)
+        accesses.block.emit(lir.Assign(var, combined))
+
+    def _combine(self, op: str, dtype: DType, value: Value, into: Value) -> Value:
+        """`into op value`. max and min look for a NaN in their first operand only: the second is never lost."""
+        ordered = (value, into) if op in ("min", "max") else (into, value)
+        return operate(self.unit, op, dtype, *ordered)
+
+    def _is_shared_reduction(self, statement: TypedStatement, state: State) -> bool:
+        """Whether all lanes accumulate into one element."""
+        if state.lanes is None or statement.op is None:
+            return False
+        home = self.unit.homes.get(statement.target.buffer)
+        if home is not None and state.lanes.depth < len(home.around):
+            return False
+        return is_uniform(statement.target, state.lanes.depth, self.unit.buffers)
+
+    def _reduce_in_place(self, statement: TypedStatement, accesses: Accesses) -> None:
+        assert statement.op is not None
+        lanes = accesses.state.lane_count
+        dtype = statement.value.dtype
+        value = spread(evaluate(statement.value, accesses), lanes)
+        mask = accesses.state.mask
+        if mask is not None:
+            value = lir.Select(mask, value, spread(identity(statement.op, dtype), lanes))
+        total = lir.Reduce(combination(self.unit, statement.op, dtype), value)
+        accesses.store(statement.target, self._combined(statement, accesses, total))
+
+    # -- guards ----------------------------------------------------------------------------------------------
+    def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        uniform: Value | None = None
+        varying: Value | None = None
+        for condition in guard.conditions:
+            difference = condition.left - condition.right  # what is on both sides makes no difference
+            if state.lanes is not None and state.lanes.depth in difference.iterators:
+                varying = both(varying, lane_condition(condition, state))
+            else:
+                uniform = both(uniform, condition_value(condition, state.iterators))
+        inner = Block(pending=set())
+        if varying is not None:
+            assert state.lanes is not None
+            mask = both(state.lanes.mask, varying)
+            assert mask is not None
+            var = Var(mask.type, self.unit.names.fresh("active"))
+            within = Block()
+            self.nodes(path, guard.body, replace(state, lanes=replace(state.lanes, mask=var)), within)
+            inner.emit(lir.Let(var, mask))
+            inner.emit(lir.If(lir.Reduce("or", var), within.body, comment=self.unit.lines[path]))
+        else:
+            self.nodes(path, guard.body, state, inner)
+        if uniform is None:
+            block.statements.extend(inner.statements)
+        else:
+            comment = "" if varying is not None else self.unit.lines[path]
+            block.emit(lir.If(uniform, inner.body, comment=comment))
+
+    # -- scopes ----------------------------------------------------------------------------------------------
+    def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        if path in state.full:
+            constants = tuple(bound for bound in scope.extent.bounds if bound.is_constant)
+            scope = replace(scope, extent=Extent(constants))
+        found = instruction_of(self.unit, path, scope, state) if scope.hints else None
+        if found is not None:
+            otherwise = Block()
+            self._scope(path, replace(scope, hints=()), state, otherwise)
+            instruct(self.unit, path, state, *found, otherwise.body, block)
+        elif "p" in scope.marks and not state.in_parallel and state.lanes is None:
+            self.on_cores(self, path, scope, state, block)
+        elif path in self.unit.plans and state.lanes is None:
+            self.in_lanes(self, path, scope, state, block)
+        elif path in state.spelled:
+            self._copies(path, scope, state, block)
+        elif path in self.unit.held and state.lanes is None:
+            inner, sums = state, []
+            for plan in self.unit.held[path]:
+                accumulators = [a for a in plan.accumulators if a.until == path]
+                inner, made = keep(self.unit, accumulators, plan.at_once(self.unit.target), inner, block)
+                sums += made
+            self._loop(path, scope, inner, block)
+            finish(self.unit, sums, state, block)
+        elif state.lanes is None and (nest := contiguous_nest(self.unit, path, scope, state)):
+            self.as_one(self, nest, state, block)
+        else:
+            self._loop(path, scope, state, block)
+
+    def loop_var(self, scope: Scope, state: State) -> Var:
+        """A variable named like the scope."""
+        base = scope.label or f"i{len(state.iterators)}"
+        return Var(INDEX, self.unit.names.loop(base, state.iterators))
+
+    def _copies(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        """The iterations of a scope that runs a constant number of times, one after another."""
+        block.emit(lir.Comment(self.unit.lines[path]))
+        for i in range(scope.extent.bounds[0].offset):
+            inner = replace(state, iterators=(*state.iterators, integer(i)))
+            block.statements.extend(self.body(path, scope.body, inner))
+
+    def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        var = self.loop_var(scope, state)
+        inner = replace(state, iterators=(*state.iterators, var))
+        body = self.body(path, scope.body, inner)
+        comment = self.unit.lines[path]
+        bounds = scope.extent.bounds
+        constant = min((bound.offset for bound in bounds if bound.is_constant), default=None)
+        reason = rolled(max(constant, 1), scope.body) if "u" in scope.marks and constant is not None else ""
+        if "u" in scope.marks and constant is not None and not reason:
+            rest = tuple(bound for bound in bounds if not bound.is_constant)
+            if rest:
+                within = lir.Compare("lt", var, self.extent(Extent(rest), state.iterators))
+                body = (lir.If(within, body),)
+            block.emit(lir.For(var, integer(0), integer(max(constant, 0)), 1, body, "unroll", comment=comment))
+        else:
+            comment += f" ({reason})" if reason else ""
+            block.emit(
+                lir.For(var, integer(0), self.extent(scope.extent, state.iterators), 1, body, comment=comment)
+            )
+
+    def extent(self, extent: Extent, iterators: Sequence[Value]) -> Value:
+        """How often a scope runs, not at all if that is 0 or less."""
+        first, *others = (affine_value(bound, iterators) for bound in extent.bounds)
+        for other in others:
+            first = smaller(first, other)
+        return first
+
+
+def at_least(extent: Extent, bound: int) -> bool:
+    """Whether the extent is `bound` or more at all sizes and iterations."""
+    lows = [least(affine) for affine in extent.bounds]
+    return all(low is not None and low >= bound for low in lows)
+
+
+def _begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
+    """Whether the first use of a buffer among `nodes` is to assign it, whatever happens."""
+    for node in nodes:
+        if _mentions(name, node):
+            return (
+                isinstance(node, Statement)
+                and node.op == "="
+                and node.target.buffer == name
+                and not any(access.buffer == name for access in node.reads)
+            )
+    return False
+
+
+def _mentions(name: str, node: Node) -> bool:
+    if isinstance(node, Statement):
+        return node.target.buffer == name or any(a.buffer == name for a in node.reads)
+    return any(_mentions(name, child) for child in node.body)

@@ -1,0 +1,186 @@
+"""What the lowering carries along: the kernel as analysed, the block being filled, and what holds at one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.program import Value, Var
+from dojoir.codegen.lower.layout import Layout
+from dojoir.codegen.lower.placement import Home, Use
+from dojoir.codegen.lower.plan import Plan
+from dojoir.codegen.lower.threads import Launched, Phase
+from dojoir.codegen.target import Target
+from dojoir.ir.nodes import Access, Buffer, Kernel, Path
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import TypedStatement
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A buffer of one element that is a variable: a vector where each lane has its own."""
+
+    var: Var
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A buffer in memory. Where each of `copies` lanes has its own, element by element, lanes are innermost."""
+
+    array: str
+    layout: Layout
+    copies: int = 1
+
+
+@dataclass(frozen=True)
+class Window:
+    """A buffer of which a scope only writes neighbours: in memory, but written to an array of its own first, from
+    the element of iteration `first` of the scope at `depth` on."""
+
+    array: str
+    depth: int
+    first: Value
+
+
+Place = Variable | Memory | Window
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The scope at `depth` runs `count` iterations at once, from the value of its iterator on. Lanes whose
+    `mask` is false do nothing; None: all take part."""
+
+    depth: int
+    count: int
+    mask: Value | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The variables that a reduction goes into: one for each value of the iterators at `depths`."""
+
+    depths: tuple[int, ...]
+    variables: Mapping[tuple[int, ...], Var]
+
+    def at(self, iterators: Sequence[Value]) -> Var:
+        """The one of an iteration."""
+        values = (known(iterators[depth]) for depth in self.depths)
+        return self.variables[tuple(value for value in values if value is not None)]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where in a launch: in the code of a block, of a warp (a group of lanes), or of one thread."""
+
+    level: str
+    launched: Launched
+    phase: Phase | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
+    the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled scopes
+    whose iterations have some of their own, the scopes that are known to run as often as their constant bound says,
+    or less often (`codegen.edges`), the element whose vectors are aligned to be streamed, and, on a GPU, where in a
+    launch."""
+
+    iterators: tuple[Value, ...] = ()
+    lanes: Lanes | None = None
+    places: Mapping[str, Place] = field(default_factory=dict)
+    accumulators: Mapping[Path, Kept] = field(default_factory=dict)
+    spelled: frozenset[Path] = frozenset()
+    in_parallel: bool = False
+    full: frozenset[Path] = frozenset()
+    cut: frozenset[Path] = frozenset()
+    aligned: Access | None = None
+    device: Device | None = None
+
+    @property
+    def lane_count(self) -> int:
+        return self.lanes.count if self.lanes else 1
+
+    @property
+    def mask(self) -> Value | None:
+        return self.lanes.mask if self.lanes else None
+
+
+@dataclass
+class Block:
+    """Statements in the order in which they run. `pending` are variables that their first assignment declares."""
+
+    statements: list[lir.Stmt] = field(default_factory=list)
+    pending: set[str] = field(default_factory=set)
+
+    def emit(self, statement: lir.Stmt) -> None:
+        self.statements.append(statement)
+
+    @property
+    def body(self) -> tuple[lir.Stmt, ...]:
+        return tuple(self.statements)
+
+
+@dataclass
+class Names:
+    """Names for what the lowering adds. Loops side by side share a name; all else is unique."""
+
+    used: set[str]
+    loops: set[str] = field(default_factory=set)
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else has."""
+        name, n = base, 1
+        while name in self.used or name in self.loops:
+            n += 1
+            name = f"{base}{n}" if not base[-1].isdigit() else f"{base}_{n}"
+        self.used.add(name)
+        return name
+
+    def loop(self, base: str, around: tuple[Value, ...]) -> str:
+        """A name for the variable of a loop inside the loops `around`."""
+        outer = {value.name for value in around if isinstance(value, Var)}
+        name, n = base, 1
+        while name in self.used or name in outer:
+            n += 1
+            name = f"{base}{n}" if not base[-1].isdigit() else f"{base}_{n}"
+        self.loops.add(name)
+        return name
+
+
+@dataclass
+class Unit:
+    """A kernel as analysed for a target, and what its lowering collects: functions, checks, names, arrays."""
+
+    kernel: Kernel
+    target: Target
+    buffers: Mapping[str, Buffer]
+    uses: Mapping[str, Sequence[Use]]
+    homes: Mapping[str, Home]
+    typed: Mapping[Path, TypedStatement]
+    plans: Mapping[Path, Plan]
+    lines: Mapping[Path, str]
+    names: Names
+    functions: dict[str, lir.Function] = field(default_factory=dict)
+    checks: dict[tuple[Path, Access], lir.Check] = field(default_factory=dict)
+    arrays: dict[str, lir.Array] = field(default_factory=dict)
+
+    @property
+    def fast(self) -> bool:
+        return self.kernel.fp == "fast"
+
+    @cached_property
+    def held(self) -> Mapping[Path, Sequence[Plan]]:
+        """The scopes around those in lanes until which these keep what they add up, each with them."""
+        found: dict[Path, list[Plan]] = {}
+        for path, plan in self.plans.items():
+            for until in {accumulator.until for accumulator in plan.accumulators} - {path}:
+                found.setdefault(until, []).append(plan)
+        return found
+
+    def status(self, path: Path, access: Access, text: str) -> int:
+        """The status of the runtime check of a gathered access."""
+        self.checks.setdefault((path, access), lir.Check(text, path))
+        return lir.FIRST_CHECK + list(self.checks).index((path, access))

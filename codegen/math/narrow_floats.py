@@ -1,0 +1,76 @@
+"""Narrow floats: from their bits to f32, and from f32 or f64 to their bits, in integer and float arithmetic.
+
+A narrow float is f32 with the low bits of the fraction and the top of the exponent left out. So its bits without
+the sign, shifted up to where f32 has them, are an f32 that is too small by a power of two, subnormals included;
+and the way back is to round the low bits off.
+"""
+
+from __future__ import annotations
+
+from math import ldexp, nan
+
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.notation import F32, F64, U8, U16, U32, U64, Body, select
+from dojoir.ir.dtypes import DType
+from dojoir.types.rounding import FORMATS, Format
+
+
+def bits_of(dtype: DType) -> DType:
+    """The unsigned integer as wide as a float type; u8 for f4e2m1, which stands in its low 4 bits."""
+    return {64: U64, 32: U32, 16: U16}.get(dtype.bits, U8)
+
+
+def _power_of_two(exponent: int, form: Format) -> int:
+    """The bits of 2**exponent, where that is a normal number."""
+    return (exponent - form.lowest + 1) << (form.precision - 1)
+
+
+def decode(dtype: DType, lanes: int) -> lir.Function:
+    """From the bits of a narrow float (`stored`, u16 or u8) to its value in f32; exact."""
+    narrow, wide = FORMATS[dtype.name], FORMATS[F32.name]
+    up = wide.precision - narrow.precision
+    body = Body(lanes)
+    bits = body.let("bits", body.param("stored", bits_of(dtype)).convert(U32))
+    if narrow.lowest == wide.lowest:
+        value = (bits << up).bits(F32)
+    else:
+        size = body.let("size", bits & (narrow.sign_bit - 1))
+        value = (size << up).bits(F32) * ldexp(1.0, narrow.lowest - wide.lowest)
+        match narrow.overflow:
+            case "inf":
+                value = select(size > narrow.largest_bits, ((size << up) | wide.overflow_bits).bits(F32), value)
+            case "nan":
+                value = select(size > narrow.largest_bits, value.constant(nan), value)
+            case _:
+                pass  # every code is a finite number
+        sign = (bits & narrow.sign_bit) << (wide.bits - narrow.bits)
+        value = (value.bits(U32) | sign).bits(F32)
+    return body.function(f"{dtype}_to_{value.type}", value, f"the number whose {dtype} bits are `stored`")
+
+
+def encode(dtype: DType, source: DType, lanes: int) -> lir.Function:
+    """From f32 or f64 to the bits of a narrow float (u16 or u8), rounded once, to nearest even.
+
+    Beyond the largest finite number: inf, in f8e4m3 (which has none) NaN, in f4e2m1 the largest number. Every NaN
+    becomes the positive quiet one; in f4e2m1, which has none, -0.
+    """
+    if source not in (F32, F64):
+        raise ValueError(f"{dtype} is encoded from f32 or f64, not from {source}")
+    narrow, wide = FORMATS[dtype.name], FORMATS[source.name]
+    down = wide.precision - narrow.precision
+    body = Body(lanes)
+    x = body.param("x", source)
+    bits = body.let("bits", x.bits(bits_of(source)))
+    size = body.let("size", bits & (wide.sign_bit - 1))
+    rounded = (size + ((size >> down) & 1) + ((1 << (down - 1)) - 1)) >> down
+    code = body.let("code", rounded - ((narrow.lowest - wide.lowest) << (narrow.precision - 1)))
+    if wide.lowest != narrow.lowest:
+        # below the normal numbers: adding a number whose last place is the quantum rounds to the quantum
+        exponent = narrow.quantum + wide.precision - 1
+        counted = (size.bits(source) + ldexp(1.0, exponent)).bits(bits_of(source)) - _power_of_two(exponent, wide)
+        code = body.let("any_code", select(size.bits(source) < ldexp(1.0, narrow.lowest), counted, code))
+    code = select(code < narrow.overflow_bits, code, narrow.overflow_bits)
+    sign = (bits >> (wide.bits - narrow.bits)) & narrow.sign_bit
+    code = select(x.ne(x), narrow.nan_bits, code | sign)
+    name = f"{source}_to_{lir.Type(dtype, lanes)}"
+    return body.function(name, code.convert(bits_of(dtype)), f"the {dtype} bits of x")

@@ -1,0 +1,1 @@
+"""The printers of C with intrinsics: one table an instruction set."""

@@ -1,0 +1,363 @@
+"""Vectors of any number of lanes as vectors that fit the registers of an instruction set.
+
+Statements that share vectors are cut into the same pieces, as wide as a register holds lanes of the widest type
+among them: then each value of each piece is one register, and a conversion goes from one register to another. A
+loop over strips, which takes as many lanes as there are, is no longer than one piece. What is left over in fewer
+lanes than the smallest register has is computed lane by lane, as scalars.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dojoir.codegen.c.names import all_names
+from dojoir.codegen.lir.arith import add, integer, known, mul, spread
+from dojoir.codegen.lir.program import (
+    Allocate,
+    Assign,
+    Binary,
+    Bitcast,
+    Call,
+    Comment,
+    Const,
+    Convert,
+    Declare,
+    Fail,
+    Fence,
+    For,
+    Function,
+    If,
+    Instruct,
+    Iota,
+    Let,
+    Load,
+    Parallel,
+    Prefetch,
+    Program,
+    Reduce,
+    Splat,
+    Stmt,
+    Store,
+    Stream,
+    Type,
+    Unary,
+    Value,
+    Var,
+)
+from dojoir.codegen.lir.walk import parts, rebuilt, rebuilt_instruct, statements, values
+from dojoir.codegen.simd.table import Isa
+from dojoir.ir.dtypes import DTYPES
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`lanes` lanes from lane `first` on."""
+
+    first: int
+    lanes: int
+
+
+Pieces = tuple[Piece, ...]
+
+
+def in_pieces(program: Program, isa: Isa) -> Program:
+    """The program with no vector wider than a register of `isa`."""
+    cutter = _Cutter(program, isa)
+    body = cutter.block(program.body)
+    return replace(program, body=body, functions=tuple(cutter.functions.values()))
+
+
+def retyped(value: Value, lanes: int) -> Value:
+    """`value`, which is computed lane by lane, in another number of lanes."""
+    match value:
+        case Const(type, number):
+            return Const(Type(type.dtype, lanes), number)
+        case Var(type, name):
+            return Var(Type(type.dtype, lanes), name)
+        case Splat(_, arg):
+            return spread(retyped(arg, 1), lanes)
+    inner = rebuilt(value, lambda operand: retyped(operand, lanes))
+    match inner:
+        case Unary() | Binary() | Convert() | Bitcast():
+            return replace(inner, type=Type(inner.type.dtype, lanes))
+    return inner
+
+
+def renamed(name: str, lanes: int, isa: Isa) -> str:
+    """The name of a function on another number of lanes: `exp_f32x32` is `exp_f32x16`."""
+    base = re.sub(r"x\d+$", "", name)
+    if lanes == 1:
+        return base
+    dtype = DTYPES[base.rpartition("_")[2]]
+    return base.removesuffix(dtype.name) + isa.label(Type(dtype, lanes))
+
+
+class _Cutter:
+    """Cuts one program. `pieces` gives those of the group of statements that are being cut."""
+
+    def __init__(self, program: Program, isa: Isa) -> None:
+        self.isa = isa
+        self.given = {function.name: function for function in program.functions}
+        self.functions: dict[str, Function] = {}
+        self.groups, self.steps = _groups(program, self._widest, self._cut)
+        self.taken = frozenset(all_names(replace(program, functions=())))
+        self.pieces: Pieces = ()
+
+    # -- how wide --------------------------------------------------------------------------------------------
+    def _widest(self, stmt: Stmt) -> int:
+        """The bits of the widest lanes in a statement."""
+        widths = [0]
+        for value in values(stmt):
+            for part in parts(value):
+                if part.type.lanes > 1:
+                    widths.append(0 if part.type.dtype.kind == "b" else part.type.dtype.bits)
+                if isinstance(part, Load) and part.type.lanes > 1 and self.isa.gathers and _is_apart(part):
+                    widths.append(64)
+                if isinstance(part, Call) and part.type.lanes > 1:
+                    widths.append(_bits_of(self.given[part.function]))
+        if isinstance(stmt, Store) and stmt.value.type.lanes > 1 and self.isa.gathers and _is_apart(stmt):
+            widths.append(64)
+        return max(widths)
+
+    def _cut(self, bits: int, lanes: int) -> Pieces:
+        """The pieces of so many lanes, the widest of which have so many bits."""
+        bits = bits or 8
+        most, first = self.isa.most_bits // bits, 0
+        found: list[Piece] = []
+        while first < lanes:
+            size = min(most, lanes - first)
+            if not self.isa.active:
+                size = 1 << (size.bit_length() - 1)
+                if size * bits < self.isa.least_bits:
+                    size = 1
+            found.append(Piece(first, size))
+            first += size
+        return tuple(found)
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def block(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(new for stmt in body for new in self._statement(stmt))
+
+    def _statement(self, stmt: Stmt) -> Iterator[Stmt]:
+        outer, self.pieces = self.pieces, self.groups.get(id(stmt), ())
+        match stmt:
+            case Let(var, value) | Declare(var, value) | Assign(var, value):
+                if var.type.lanes == 1:
+                    yield type(stmt)(var, self._scalar(value))
+                else:
+                    for piece in self.pieces:
+                        yield type(stmt)(self._var(var, piece), self.piece(value, piece))
+            case Store(_, offset, value, stride, mask):
+                if value.type.lanes == 1:
+                    yield rebuilt_store(stmt, self._scalar)
+                else:
+                    for piece in self.pieces:
+                        where, apart = self._where(offset, stride, piece)
+                        within = None if mask is None else self.piece(mask, piece)
+                        yield replace(stmt, offset=where, value=self.piece(value, piece), stride=apart, mask=within)
+            case For(start=start, stop=stop, body=body):
+                start, stop = self._scalar(start), self._scalar(stop)
+                step = self.steps.get(id(stmt), stmt.step)
+                yield replace(stmt, start=start, stop=stop, step=step, body=self.block(body))
+            case Parallel(stop=stop, prologue=prologue, body=body, epilogue=epilogue):
+                stop = self._scalar(stop)
+                blocks = [self.block(inner) for inner in (prologue, body, epilogue)]
+                yield replace(stmt, stop=stop, prologue=blocks[0], body=blocks[1], epilogue=blocks[2])
+            case Stream(offset=offset, elements=elements):
+                yield replace(stmt, offset=self._scalar(offset), elements=self._scalar(elements))
+            case Instruct(otherwise=otherwise):
+                yield replace(rebuilt_instruct(stmt, self._scalar), otherwise=self.block(otherwise))
+            case Prefetch(offset=offset):
+                yield replace(stmt, offset=self._scalar(offset))
+            case If(condition, then, otherwise):
+                condition = self._scalar(condition)
+                yield replace(stmt, condition=condition, then=self.block(then), otherwise=self.block(otherwise))
+            case Fail(condition, status):
+                if condition.type.lanes > 1:
+                    condition = Reduce("or", condition)
+                yield Fail(self._scalar(condition), status)
+            case Allocate() | Comment() | Fence():
+                yield stmt
+        self.pieces = outer
+
+    # -- values ----------------------------------------------------------------------------------------------
+    def _var(self, var: Var, piece: Piece) -> Var:
+        name = var.name
+        if len(self.pieces) > 1:
+            name += f"_{self.pieces.index(piece)}" if name[-1].isdigit() else f"{self.pieces.index(piece)}"
+            while name in self.taken:
+                name += "_"
+        return Var(Type(var.type.dtype, piece.lanes), name)
+
+    def _scalar(self, value: Value) -> Value:
+        """A scalar, with what is combined across lanes in pieces."""
+        if isinstance(value, Reduce) and value.arg.type.lanes > 1:
+            return self._combined(value.op, [self.piece(value.arg, piece) for piece in self.pieces])
+        new = rebuilt(value, self._scalar)
+        return replace(new, function=self._function(new.function, 1)) if isinstance(new, Call) else new
+
+    def _combined(self, op: str, given: list[Value]) -> Value:
+        """The pieces combined into a scalar: the lower half with the upper half, until one is left."""
+        same = len({value.type for value in given}) == 1
+        while same and len(given) > 1 and len(given) % 2 == 0:
+            half = len(given) // 2
+            pairs = zip(given[:half], given[half:], strict=True)
+            given = [Binary(low.type, op, low, high) for low, high in pairs]
+        total, *rest = (value if value.type.lanes == 1 else Reduce(op, value) for value in given)
+        for value in rest:
+            total = Binary(total.type, op, total, value)
+        return total
+
+    def piece(self, value: Value, piece: Piece) -> Value:
+        """The lanes of a piece of a vector."""
+        if value.type.lanes == 1:
+            return self._scalar(value)
+        lanes = piece.lanes
+        match value:
+            case Const(type, number):
+                return Const(Type(type.dtype, lanes), number)
+            case Var():
+                return self._var(value, piece)
+            case Splat(_, arg):
+                return spread(self._scalar(arg), lanes)
+            case Iota(type):
+                kind = Type(type.dtype, lanes)
+                if lanes == 1:
+                    return Const(kind, piece.first)
+                iota = Iota(kind)
+                return Binary(kind, "add", iota, Const(kind, piece.first)) if piece.first else iota
+            case Load(type, buffer, offset, stride, mask):
+                where, apart = self._where(offset, stride, piece)
+                within = None if mask is None else self.piece(mask, piece)
+                return Load(Type(type.dtype, lanes), buffer, where, apart, within)
+            case Call(type, function, args):
+                given = tuple(self.piece(arg, piece) for arg in args)
+                return Call(Type(type.dtype, lanes), self._function(function, lanes), given)
+        new = rebuilt(value, lambda operand: self.piece(operand, piece))
+        match new:
+            case Unary() | Binary() | Convert() | Bitcast():
+                return replace(new, type=Type(new.type.dtype, lanes))
+        return new
+
+    def _where(self, offset: Value, stride: Value | None, piece: Piece) -> tuple[Value, Value | None]:
+        """Offset and stride of a piece of an access."""
+        if offset.type.lanes > 1:
+            return self.piece(offset, piece), None
+        offset = self._scalar(offset)
+        apart = None if stride is None else self._scalar(stride)
+        step = integer(1) if apart is None else apart
+        return add(offset, mul(integer(piece.first), step)), None if piece.lanes == 1 else apart
+
+    def _function(self, name: str, lanes: int) -> str:
+        """The function on another number of lanes."""
+        new = renamed(name, lanes, self.isa)
+        if new not in self.functions:
+            given = self.given[name]
+            params = tuple(Var(Type(var.type.dtype, lanes), var.name) for var in given.params)
+            body = tuple(
+                Let(Var(Type(let.var.type.dtype, lanes), let.var.name), retyped(let.value, lanes))
+                for let in given.body
+            )
+            self.functions[new] = Function(new, params, body, retyped(given.result, lanes), given.comment)
+        return new
+
+
+def mapped(stmt: Stmt, change: Callable[[Value], Value]) -> Stmt:
+    """A statement with the values that it computes itself changed."""
+    match stmt:
+        case Let(var, value) | Declare(var, value) | Assign(var, value):
+            return type(stmt)(var, change(value))
+        case Store():
+            return rebuilt_store(stmt, change)
+        case Stream(offset=offset, elements=elements):
+            return replace(stmt, offset=change(offset), elements=change(elements))
+        case Prefetch(offset=offset):
+            return replace(stmt, offset=change(offset))
+        case Instruct():
+            return rebuilt_instruct(stmt, change)
+        case For(start=start, stop=stop):
+            return replace(stmt, start=change(start), stop=change(stop))
+        case Parallel(stop=stop):
+            return replace(stmt, stop=change(stop))
+        case If(condition=condition):
+            return replace(stmt, condition=change(condition))
+        case Fail(condition, status):
+            return Fail(change(condition), status)
+        case Allocate(array):
+            return Allocate(replace(array, elements=change(array.elements)))
+        case Comment() | Fence():
+            return stmt
+    raise AssertionError(f"a CPU has no {type(stmt).__name__}")
+
+
+def rebuilt_store(stmt: Store, change: Callable[[Value], Value]) -> Store:
+    """A store with its values changed."""
+    return replace(
+        stmt,
+        offset=change(stmt.offset),
+        value=change(stmt.value),
+        stride=None if stmt.stride is None else change(stmt.stride),
+        mask=None if stmt.mask is None else change(stmt.mask),
+    )
+
+
+def _is_apart(access: Load | Store) -> bool:
+    return access.offset.type.lanes > 1 or (access.stride is not None and known(access.stride) != 1)
+
+
+def _bits_of(function: Function) -> int:
+    """The bits of the widest lanes in a function."""
+    roots = [let.value for let in function.body] + [function.result]
+    return max(part.type.dtype.bits for root in roots for part in parts(root) if part.type.dtype.kind != "b")
+
+
+def _groups(
+    program: Program, widest: Callable[[Stmt], int], cut: Callable[[int, int], Pieces]
+) -> tuple[dict[int, Pieces], dict[int, int]]:
+    """The pieces of each statement that has vectors, by its identity: the same for all that share a vector, or a
+    loop over strips. These have one piece, and the second result is the step of each."""
+    parent: dict[object, object] = {}
+
+    def root(key: object) -> object:
+        while (above := parent.setdefault(key, key)) != key:
+            key = above
+        return key
+
+    strips = {id(loop): loop for loop in statements(program.body) if isinstance(loop, For) and loop.kind in STRIPS}
+    around = {id(stmt): key for key, loop in strips.items() for stmt in statements(loop.body)}
+    found: list[tuple[Stmt, object, int, int]] = []
+    for stmt in statements(program.body):
+        vectors = _vectors(stmt)
+        lanes = max((part.type.lanes for part in vectors), default=1)
+        if lanes > 1:
+            names = [part.name for part in vectors if isinstance(part, Var)]
+            own: object = around.get(id(stmt), names[0] if names else id(stmt))
+            for name in names:
+                parent[root(name)] = root(own)
+            found.append((stmt, own, lanes, widest(stmt)))
+    bits: dict[object, int] = {}
+    for _, own, _, width in found:
+        bits[root(own)] = max(bits.get(root(own), 0), width)
+    single = {root(key) for key in strips}
+    groups = {
+        id(stmt): cut(bits[root(own)], lanes)[: 1 if root(own) in single else None] for stmt, own, lanes, _ in found
+    }
+    steps: dict[int, int] = {}
+    for key, loop in strips.items():
+        (steps[key],) = {groups[id(s)][0].lanes for s in statements(loop.body) if id(s) in groups} or {loop.step}
+    return groups, steps
+
+
+STRIPS = ("strips", "open strips")
+"""The kinds of loops that take several iterations at once, as many as the target says."""
+
+
+def _vectors(stmt: Stmt) -> list[Value]:
+    """The values of more than one lane in a statement itself."""
+    found = [part for value in values(stmt) for part in parts(value) if part.type.lanes > 1]
+    if isinstance(stmt, Let | Declare | Assign) and stmt.var.type.lanes > 1:
+        found.append(stmt.var)
+    return found

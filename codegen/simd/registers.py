@@ -1,0 +1,279 @@
+"""Small arrays as variables: a tile that is read and written in whole vectors at constant places becomes a variable
+for each of them, and the unrolled loops over it are written out. Then it is in registers, whatever a compiler does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from dojoir.codegen.lir.arith import add, divide, integer, known, mul, sub
+from dojoir.codegen.lir.program import (
+    INDEX,
+    Allocate,
+    Array,
+    Assign,
+    Binary,
+    Comment,
+    Const,
+    Declare,
+    Element,
+    For,
+    If,
+    Instruct,
+    Let,
+    Load,
+    Parallel,
+    Prefetch,
+    Program,
+    Stmt,
+    Store,
+    Stream,
+    Type,
+    Value,
+    Var,
+)
+from dojoir.codegen.lir.walk import buffers, parts, rebuilt, statements, values
+from dojoir.codegen.simd.pieces import mapped
+from dojoir.ir.nodes import Buffer
+from dojoir.support.frozen import dataclass
+
+MOST_VARIABLES = 64
+"""How many variables an array may become."""
+
+MOST_STATEMENTS = 1024
+"""How many statements may come of writing loops out for one array."""
+
+
+def in_registers(program: Program) -> Program:
+    """The program with those of its small arrays as variables that can be."""
+    return replace(program, body=_block(program.body))
+
+
+def _block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    new: list[Stmt] = []
+    for at, stmt in enumerate(body):
+        match stmt:
+            case Allocate(array) if array.lives != "heap":
+                rest = _replaced(array, body[at + 1 :])
+                if rest is not None:
+                    return (*new, *_block(rest))
+        new.append(_inside(stmt))
+    return tuple(new)
+
+
+def _inside(stmt: Stmt) -> Stmt:
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=_block(body))
+        case Parallel(prologue=prologue, body=body):
+            return replace(stmt, prologue=_block(prologue), body=_block(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(stmt, then=_block(then), otherwise=_block(otherwise))
+        case Instruct(otherwise=otherwise):
+            return replace(stmt, otherwise=_block(otherwise))
+    return stmt
+
+
+def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
+    """The statements with variables for the array; None where it must stay one."""
+    if not isinstance(array.elements, Const):
+        return None
+    unrolled = tuple(_written_out(body, array.name, {}))
+    if len(tuple(statements(unrolled))) > MOST_STATEMENTS:
+        return None
+    kinds: set[Type] = set()
+    for stmt in statements(unrolled):
+        if isinstance(stmt, Stream | Prefetch) and array.name in buffers(stmt):
+            return None
+        for kind, offset, plain in _accesses(stmt, array.name):
+            place = known(offset)
+            if not plain or place is None or place % kind.lanes:
+                return None
+            kinds.add(kind)
+    if len(kinds) != 1:
+        return None
+    kind = next(iter(kinds))
+    count = -(-int(array.elements.value) // kind.lanes)
+    if count > MOST_VARIABLES:
+        return None
+    apart = "_" if array.name[-1].isdigit() else ""
+    variables = [Var(kind, f"{array.name}{apart}{n}") for n in range(count)]
+    return _declared(tuple(_Names(array.name, variables).block(unrolled)), variables)
+
+
+def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
+    """How a statement itself uses an array: type, offset, and whether in a row and without a mask."""
+    if isinstance(stmt, Store) and stmt.buffer == array:
+        yield stmt.value.type, stmt.offset, _is_plain(stmt)
+    if isinstance(stmt, Instruct):
+        for name, operand in stmt.operands:
+            if isinstance(operand, Element) and operand.buffer == array:
+                yield _whole(stmt.instruction.operands[name]), operand.offset, True
+    for value in values(stmt):
+        for part in parts(value):
+            if isinstance(part, Load) and part.buffer == array:
+                yield part.type, part.offset, _is_plain(part)
+
+
+def _whole(operand: Buffer) -> Type:
+    """All elements of an operand of an instruction as one vector."""
+    lanes = 1
+    for dim in operand.dims:
+        lanes *= dim.extent.offset
+    return Type(operand.dtype, lanes)
+
+
+def _is_plain(access: Load | Store) -> bool:
+    return access.mask is None and access.offset.type.lanes == 1 and access.stride in (None, integer(1))
+
+
+# -- loops -------------------------------------------------------------------------------------------------
+def _written_out(body: tuple[Stmt, ...], array: str, known_vars: Mapping[str, Value]) -> Iterator[Stmt]:
+    """The statements with the unrolled loops that use the array written out."""
+    for stmt in body:
+        match stmt:
+            case For(var, start, stop, step, inner, "unroll") if _uses(inner, array) and not _allocates(inner):
+                first, last = known(start), known(stop)
+                if first is None or last is None:
+                    yield stmt
+                    continue
+                if stmt.comment:
+                    yield Comment(stmt.comment)
+                for n in range(first, last, step):
+                    given = {**known_vars, var.name: integer(n), **_renamed(inner, n, known_vars)}
+                    yield from (new for new in _written_out(inner, array, given) if not isinstance(new, Comment))
+            case For() | If() | Instruct():
+                yield _inside_written_out(_with(stmt, known_vars), array, known_vars)
+            case _:
+                yield _with(stmt, known_vars)
+
+
+def _inside_written_out(stmt: Stmt, array: str, known_vars: Mapping[str, Value]) -> Stmt:
+    def block(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(_written_out(body, array, known_vars))
+
+    match stmt:
+        case For(body=body):
+            return replace(stmt, body=block(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(stmt, then=block(then), otherwise=block(otherwise))
+        case Instruct(otherwise=otherwise):
+            return replace(stmt, otherwise=block(otherwise))
+    return stmt
+
+
+def _uses(body: tuple[Stmt, ...], array: str) -> bool:
+    return any(array in buffers(stmt) for stmt in statements(body))
+
+
+def _allocates(body: tuple[Stmt, ...]) -> bool:
+    return any(isinstance(stmt, Allocate) for stmt in statements(body))
+
+
+def _renamed(body: tuple[Stmt, ...], iteration: int, before: Mapping[str, Value]) -> dict[str, Value]:
+    """Other names for what an iteration of a loop defines, so that iterations can stand in one block. `before` has
+    those that iterations around it gave."""
+    new: dict[str, Value] = {}
+    for stmt in statements(body):
+        if isinstance(stmt, Let | Declare):
+            given = before.get(stmt.var.name, stmt.var)
+            assert isinstance(given, Var)
+            new[stmt.var.name] = Var(given.type, f"{given.name}_{iteration}")
+    return new
+
+
+def _with(stmt: Stmt, known_vars: Mapping[str, Value]) -> Stmt:
+    """A statement with numbers, or other names, for some variables."""
+    if not known_vars:
+        return stmt
+    if isinstance(stmt, Let | Declare | Assign):
+        new = known_vars.get(stmt.var.name)
+        stmt = replace(stmt, var=new) if isinstance(new, Var) else stmt
+
+    def change(value: Value) -> Value:
+        if isinstance(value, Var):
+            return known_vars.get(value.name, value)
+        return _folded(rebuilt(value, change))
+
+    return mapped(stmt, change)
+
+
+def _folded(value: Value) -> Value:
+    if isinstance(value, Binary) and value.type == INDEX:
+        left, right = known(value.left), known(value.right)
+        match value.op:
+            case "add":
+                return add(value.left, value.right)
+            case "sub":
+                return sub(value.left, value.right)
+            case "mul":
+                return mul(value.left, value.right)
+            case "div" | "rem" | "floordiv" | "mod" if left is not None and right is not None:
+                return divide(value.op, value.left, right)
+    return value
+
+
+# -- variables ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Names:
+    """Puts variables in the place of an array."""
+
+    array: str
+    variables: list[Var]
+
+    def block(self, body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+        for stmt in body:
+            new = mapped(stmt, self.value)
+            match new:
+                case Store(buffer, offset, value) if buffer == self.array:
+                    yield Assign(self._at(offset), value)
+                case For(body=inner):
+                    yield replace(new, body=tuple(self.block(inner)))
+                case If(then=then, otherwise=otherwise):
+                    yield replace(new, then=tuple(self.block(then)), otherwise=tuple(self.block(otherwise)))
+                case Instruct(operands=given, otherwise=otherwise):
+                    operands = tuple((name, self._operand(operand)) for name, operand in given)
+                    yield replace(new, operands=operands, otherwise=tuple(self.block(otherwise)))
+                case _:
+                    yield new
+
+    def _operand(self, operand: Element | Value) -> Element | Value:
+        inside = isinstance(operand, Element) and operand.buffer == self.array
+        return self._at(operand.offset) if inside and isinstance(operand, Element) else operand
+
+    def value(self, value: Value) -> Value:
+        if isinstance(value, Load) and value.buffer == self.array:
+            return self._at(value.offset)
+        return rebuilt(value, self.value)
+
+    def _at(self, offset: Value) -> Var:
+        place = known(offset)
+        assert place is not None
+        return self.variables[place // self.variables[0].type.lanes]
+
+
+def _declared(body: tuple[Stmt, ...], variables: list[Var]) -> tuple[Stmt, ...]:
+    """The statements with a declaration of each variable: its first assignment, if that comes first; else before
+    them all."""
+    waiting = {var.name: var for var in variables}
+    new: list[Stmt] = []
+    early: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, Assign) and stmt.var.name in waiting and not _reads(stmt, stmt.var.name):
+            del waiting[stmt.var.name]
+            new.append(Declare(stmt.var, stmt.value))
+            continue
+        for name in [name for name in waiting if any(_mentions(inner, name) for inner in statements((stmt,)))]:
+            var = waiting.pop(name)
+            early.append(Declare(var, Const(var.type, 0)))
+        new.append(stmt)
+    return (*early, *new)
+
+
+def _reads(stmt: Stmt, name: str) -> bool:
+    return any(isinstance(part, Var) and part.name == name for value in values(stmt) for part in parts(value))
+
+
+def _mentions(stmt: Stmt, name: str) -> bool:
+    return _reads(stmt, name) or (isinstance(stmt, Assign) and stmt.var.name == name)

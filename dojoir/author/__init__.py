@@ -1,0 +1,1 @@
+"""Kernels written by programs: the builder, its expressions, and kernels joined into one."""

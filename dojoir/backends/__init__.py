@@ -1,0 +1,1 @@
+"""Targets and machines as data."""

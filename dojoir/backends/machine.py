@@ -1,0 +1,152 @@
+"""What a schedule needs to know of a machine: data, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public_class
+
+STREAMS = 4
+"""In how many places of memory stores past the caches go on well at a time, where each writes whole lines."""
+
+
+RANGES = {
+    "vector_bytes": (1, 1 << 16), "registers": (1, 1 << 16), "line": (1, 1 << 16), "cores": (0, 1 << 20),
+    "warp": (0, 1 << 16), "multiprocessors": (0, 1 << 20), "shared_bytes": (0, 1 << 40),
+    "thread_registers": (0, 1 << 16),
+}  # fmt: skip
+"""The least and the most that each number of a machine may be: beyond, a schedule would try for hours."""
+
+LARGEST_CACHE = 1 << 50
+
+
+@public_class
+@dataclass(frozen=True)
+class Machine:
+    """What code is scheduled for. A target is how it is spelled.
+
+    Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
+    off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
+    core uses, the nearest first, and `line` those that they move at a time. `architecture` and `features` are by
+    LLVM's names (empty: any).
+
+    Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
+    `thread_registers` for a thread at most.
+
+    Raises ArgumentError for a field of another type, and for a number outside RANGES.
+    """
+
+    name: str
+    vector_bytes: int = 64
+    registers: int = 32
+    cores: int = 0
+    caches: tuple[int, ...] = (32 << 10, 1 << 20)
+    kind: Literal["cpu", "gpu"] = "cpu"
+    masks: bool = False
+    line: int = 64
+    architecture: str = ""
+    features: frozenset[str] = frozenset()
+    warp: int = 0
+    multiprocessors: int = 0
+    shared_bytes: int = 0
+    thread_registers: int = 0
+
+    def __post_init__(self) -> None:
+        numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}
+        numbers |= {f"caches[{level}]": (size, 0, LARGEST_CACHE) for level, size in enumerate(self.caches)}
+        for name, (value, least, most) in numbers.items():
+            if not least <= value <= most:
+                message = f"{name} of a machine is from {least} to {most}, not {repr_of(value)}"
+                raise ArgumentError(message, "bad-machine")
+
+    @property
+    def streams(self) -> int:
+        """In how many places of memory it writes well past the caches at a time: in several only where a store is a
+        whole line, as the parts of a line wait for each other in few buffers."""
+        return STREAMS if self.vector_bytes >= self.line else 1
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        """What a stored schedule may ask for, each as a number; what is there or not, as 1 or 0."""
+        numbers = ("vector_bytes", "registers", "masks", "cores", "line", "streams", "warp", "multiprocessors",
+                   "shared_bytes", "thread_registers")  # fmt: skip
+        found = {name: int(getattr(self, name)) for name in numbers}
+        sizes = (*self.caches, 0, 0, 0)
+        found |= {f"L{level}": sizes[level - 1] for level in (1, 2, 3)}
+        found |= {kind: int(self.kind == kind) for kind in ("cpu", "gpu")}
+        return found | {name: int(self.architecture == name) for name in ("x86_64", "aarch64", "riscv64")}
+
+    def __str__(self) -> str:
+        if self.kind == "gpu":
+            return (f"{self.name}: {self.multiprocessors} multiprocessors, warps of {self.warp}, "
+                    f"{_size(self.shared_bytes)} shared")  # fmt: skip
+        parts = [f"vectors of {self.vector_bytes} bytes", f"{self.registers} registers"]
+        parts += ["masks"] if self.masks else []
+        parts += [f"caches {' + '.join(map(_size, self.caches))}"]
+        parts += [f"{self.cores} core{'' if self.cores == 1 else 's'}"] if self.cores else []
+        return f"{self.name}: {', '.join(parts)}"
+
+
+MACHINES: Mapping[str, Machine] = MappingProxyType(
+    {
+        machine.name: machine
+        for machine in (
+            Machine("avx512", masks=True, architecture="x86_64"),
+            Machine("avx2", vector_bytes=32, registers=16, architecture="x86_64"),
+            Machine("neon", vector_bytes=16, architecture="aarch64"),
+            Machine("sve", vector_bytes=16, masks=True, architecture="aarch64", features=frozenset({"sve"})),
+            Machine("rvv", vector_bytes=16, masks=True, architecture="riscv64"),
+            Machine(
+                "cuda",
+                vector_bytes=16,
+                caches=(256 << 10, 50 << 20),
+                kind="gpu",
+                line=128,
+                warp=32,
+                multiprocessors=132,
+                shared_bytes=227 << 10,
+                thread_registers=255,
+            ),
+            Machine(
+                "hip",
+                vector_bytes=16,
+                caches=(32 << 10, 4 << 20),
+                kind="gpu",
+                line=128,
+                warp=64,
+                multiprocessors=304,
+                shared_bytes=64 << 10,
+                thread_registers=512,
+            ),
+        )
+    }
+)
+"""Typical machines of an instruction set, by the target that is spelled in it, and GPUs: sm_90, gfx942."""
+
+
+def machine_with(name: str, architecture: str, features: frozenset[str]) -> Machine:
+    """A CPU with LLVM's names for its architecture and features: the vectors, registers and masks that these
+    mean."""
+    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= features:
+        return Machine(name, 64, 32, masks=True, architecture=architecture, features=features)
+    if "avx2" in features:
+        return Machine(name, 32, 16, architecture=architecture, features=features)
+    registers = 32 if architecture == "aarch64" else 16
+    return Machine(name, 16, registers, architecture=architecture, features=features)
+
+
+def typical(name: str, known: Mapping[str, Machine] = MACHINES) -> Machine:
+    """A machine by its name. Raises ArgumentError with the nearest one."""
+    try:
+        return known[name]
+    except KeyError:
+        message = f"no machine is known for '{name}'{did_you_mean(name, known)}; known are {', '.join(known)}"
+        raise ArgumentError(message, "unknown-machine") from None
+
+
+def _size(count: int) -> str:
+    return f"{count / (1 << 20):g} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"

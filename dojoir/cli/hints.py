@@ -1,0 +1,50 @@
+"""Which option was meant, by spelling or by what other tools call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+MEANT = {
+    "-O": "opt optimise schedule O0 O1 O2 O3 Ofast",
+    "-p": "pass passes pass-pipeline apply move transform",
+    "--list-passes": "list-moves print-passes show-passes",
+    "--moves": "legal legal-moves candidates actions",
+    "--explain": "why-not legality dependences deps",
+    "--find": "query match grep",
+    "--cost": "flops roofline bytes footprint",
+    "--emit asm": "asm assembly disassemble filetype S",
+    "--emit llvm-opt": "emit-llvm ir llvm-ir print-llvm",
+    "--time": "bench benchmark measure profile speed",
+    "--timing": "mlir-timing time-passes timings",
+    "--check": "verify test validate compare",
+    "--run": "execute exec jit interpret",
+    "--cpu": "mcpu march mtune arch processor host",
+    "--print-diff": "diff",
+    "--print-ir-after-all": "dump print-after-all mlir-print-ir-after-all trace verbose v debug",
+    "--doctor": "info system hardware devices diagnose",
+    "--save-trace": "record save trace-out",
+    "--fp": "fast-math ffast-math math precision",
+    "--seed": "random random-seed",
+    "--threads": "jobs j cores num-threads",
+    "--size": "N M K shape sizes dim dims define",
+    "--names": "named iterator-names",
+}
+"""Options of ours, each with what other tools call such a thing."""
+
+_BY_WORD = {word: option for option, words in MEANT.items() for word in words.split()}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the nearest known word, or an empty string."""
+    close = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def hint_for_option(word: str, flags: Iterable[str]) -> str:
+    """What is said of an argument that is no option: which one was meant."""
+    if not word.startswith("-"):
+        return ""
+    name = word.partition("=")[0]
+    meant = _BY_WORD.get(name.lstrip("-")) or _BY_WORD.get(name.lstrip("-").replace("_", "-"))
+    return f"; did you mean '{meant}'?" if meant else nearest(name, flags)

@@ -1,0 +1,32 @@
+"""`dojoir-opt -O` and `-p optimize`: the stored schedule that fits, and why it was taken."""
+
+from __future__ import annotations
+
+import dojoir
+from dojoir.cli.options import Options
+from dojoir.cli.streams import say
+
+
+def optimized(options: Options, kernel: dojoir.Kernel) -> dojoir.Trace:
+    """The kernel after the schedule that `optimize` chooses; with `--why` it says on stderr which, for what
+    machine. Raises DojoError."""
+    choice = dojoir.schedules.choose(
+        kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu
+    )
+    if options.why:
+        say(str(choice))
+    return choice.trace
+
+
+def optimize_pass(options: Options) -> dojoir.Pass:
+    """The same as a pass of a pipeline."""
+
+    @dojoir.named_pass
+    def optimize(trace: dojoir.Trace) -> None:
+        """Makes the moves of the stored schedule that fits the kernel, the sizes of -s and the machine best, else
+        those of default_schedule: -O as a step of a pipeline. What a schedule is for is known by the name of the
+        kernel, so that it comes first."""
+        for move in optimized(options, trace.kernel).moves:
+            trace.apply(move)
+
+    return optimize

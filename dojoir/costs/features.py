@@ -1,0 +1,306 @@
+"""What a text looks like, as named numbers: for models that guess how fast a kernel is, and for a guess of our own.
+
+Everything is counted by walking the tree once at given sizes, without integer sets: exact where extents are numbers
+at these sizes, else (tiles at an edge, triangles) as in the middle iteration of the scopes around, and as if every
+guard held. `dojoir.cost` is exact, and takes a hundred times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import log2, prod
+
+from dojoir.backends.host import machine_for
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Buffer, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
+from dojoir.meaning.sizes import solve
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public
+
+SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sqrt": 8, "div": 8, "tanh": 25,
+        "erf": 25, "sigmoid": 25, "sin": 25, "cos": 25,
+        "tan": 35, "atan": 25, "expm1": 25, "log1p": 25, "floordiv": 20, "mod": 20}  # fmt: skip
+"""About how many cycles the operations take that are not done in one."""
+
+MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
+STORAGES = ("heap", "stack", "reg", "shared")
+OPS = ("=", "+=", "*=", "max=", "min=")
+
+LINE_CYCLES = (4.0, 14.0, 40.0)
+"""About how many cycles a line takes that is not in the first, second, or any cache."""
+
+LATENCY, LOOP, CALL, HERTZ = 4.0, 1.0, 6000.0, 3e9
+"""About the cycles of a sum that waits for itself, of an iteration, of sharing work out; cycles in a second."""
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A scope on the way: how often it runs each time it is reached, and its marks."""
+
+    trips: int
+    marks: tuple[str, ...]
+
+
+class _Counted:
+    """The tree with numbers in the place of sizes."""
+
+    def __init__(self, kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> None:
+        self.kernel, self.sizes, self.machine = kernel, sizes, machine
+        self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
+        self.shapes = {
+            b.name: tuple(1 if d.collapsed else max(1, d.extent.evaluate(sizes)) for d in b.dims)
+            for b in kernel.buffers
+        }
+        self.found: dict[str, float] = {}
+        self.widths: dict[tuple[Affine, tuple[int, ...], int], int] = {}
+
+    def add(self, name: str, amount: float) -> None:
+        self.found[name] = self.found.get(name, 0.0) + amount
+
+    def most(self, name: str, amount: float) -> None:
+        self.found[name] = max(self.found.get(name, 0.0), amount)
+
+    # -- the tree -----------------------------------------------------------------------------------------
+    def trips(self, scope: Scope, loops: tuple[_Loop, ...]) -> int:
+        middle = tuple(max(0, (loop.trips - 1) // 2) for loop in loops)
+        return max(0, min(bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds))
+
+    def visit(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], times: int) -> float:
+        """Counts what is in some nodes that run `times` times; gives about the cycles of one run."""
+        cycles = 0.0
+        for node in nodes:
+            match node:
+                case Statement():
+                    cycles += self.statement(node, loops, times)
+                case Guard(conditions, body):
+                    self.add("guards", 1)
+                    cycles += len(conditions) + self.visit(body, loops, times)
+                case Scope():
+                    cycles += self.scope(node, loops, times)
+        return cycles
+
+    def scope(self, scope: Scope, loops: tuple[_Loop, ...], times: int) -> float:
+        trips = self.trips(scope, loops)
+        inside = (*loops, _Loop(trips, scope.marks))
+        self.add("scopes", 1)
+        self.add("iterations", trips * times)
+        self.most("depth", len(inside))
+        self.add("hints", len(scope.hints))
+        for mark in scope.marks:
+            self.add(f"mark {mark}", 1)
+            self.most(f"extent {mark}", trips)
+        if all(isinstance(child, Statement) for child in scope.body):
+            self.add("leaves", 1)
+            self.add("leaf extent", log2(1 + trips))
+        cycles = self.visit(scope.body, inside, times * trips)
+        if "u" not in scope.marks:
+            cycles += LOOP / (self.lanes(scope) if "v" in scope.marks else 1)
+        shared = min(trips, max(1, self.machine.cores)) if "p" in scope.marks else 1
+        return cycles * trips / max(1, shared) + (CALL if shared > 1 else 0)
+
+    def lanes(self, scope: Scope) -> int:
+        """How many elements of the widest type inside a vector holds."""
+        widest = max((self.buffers[name].dtype.itemsize for name in scope.buffers), default=4)
+        return max(1, self.machine.vector_bytes // max(1, widest))
+
+    def statement(self, statement: Statement, loops: tuple[_Loop, ...], times: int) -> float:
+        self.add("statements", 1)
+        self.add("instances", times)
+        self.add(f"op {statement.op}", 1)
+        operations = 0.0 if statement.op == "=" else 1.0
+        flops = operations
+        for name in _operations(statement.value):
+            operations += SLOW.get(name, 1)
+            flops += 2 if name == "fma" else 1
+            if name in SLOW:
+                self.add("functions", times)
+        self.add("flops", flops * times)
+        vector = bool(loops) and "v" in loops[-1].marks
+        lanes = 1
+        if vector:
+            widest = max(self.buffers[access.buffer].dtype.itemsize for access in statement.accesses)
+            lanes = max(1, min(self.machine.vector_bytes // widest, loops[-1].trips))
+            self.add("vector instances", times)
+        cycles = operations / (2 * lanes)
+        for access in statement.accesses:
+            cycles += self.access(access, loops, times, lanes)
+        waits = statement.accumulation is not None and bool(loops) and loops[-1].trips > 1
+        if waits and self.step(statement.target, len(loops) - 1) == 0:
+            self.add("chains", 1)
+            cycles += LATENCY / lanes
+        return cycles
+
+    def access(self, access: Access, loops: tuple[_Loop, ...], times: int, lanes: int) -> float:
+        buffer = self.buffers[access.buffer]
+        size = buffer.dtype.itemsize
+        self.add("accessed", times * size)
+        if buffer.storage == "reg":
+            self.add("register accesses", times)
+            return 0.0
+        step = self.step(access, len(loops) - 1) if loops else 0
+        kind = "gathered" if step is None else "still" if step == 0 else "next" if abs(step) == 1 else "strided"
+        self.add(f"accesses {kind}", times)
+        if kind == "still":
+            return 0.5 / lanes
+        return 0.5 / lanes if kind == "next" else 1.0
+
+    def step(self, access: Access, depth: int) -> int | None:
+        """By how many elements of memory an access moves with an iterator; None where data say."""
+        buffer = self.buffers[access.buffer]
+        strides, stride = {}, 1
+        shape = self.shapes[buffer.name]
+        for d in reversed(buffer.order or tuple(range(len(shape)))):
+            strides[d] = 0 if buffer.dims[d].collapsed else stride
+            stride *= shape[d]
+        step = 0
+        for d, index in enumerate(access.indices):
+            if isinstance(index, Access):
+                return None
+            if depth in index.iterators and not buffer.dims[d].collapsed:
+                whole = index.coefficient(Iter(depth))
+                step += (whole or 1) * strides[d]
+        return step
+
+    # -- how much memory is touched ------------------------------------------------------------------------
+    def width(self, index: Affine, loops: tuple[_Loop, ...], inside: int) -> int:
+        """How many values an index has while the scopes from depth `inside` on run."""
+        key = (index, tuple(loop.trips for loop in loops), inside)
+        if key not in self.widths:
+            self.widths[key] = 1 + _reach(index, loops, inside)
+        return self.widths[key]
+
+    def touched(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], inside: int) -> dict[str, tuple[int, ...]]:
+        """The widest box of each buffer that is touched while the scopes from depth `inside` on run."""
+        found: dict[str, tuple[int, ...]] = {}
+        for node in nodes:
+            boxes: dict[str, tuple[int, ...]] = {}
+            if isinstance(node, Statement):
+                for access in node.accesses:
+                    shape = self.shapes[access.buffer]
+                    box = tuple(
+                        n if isinstance(index, Access) else min(n, self.width(index, loops, inside))
+                        for n, index in zip(shape, access.indices, strict=True)
+                    )
+                    boxes[access.buffer] = _larger(boxes.get(access.buffer), box)
+            elif isinstance(node, Scope):
+                boxes = self.touched(node.body, (*loops, _Loop(self.trips(node, loops), ())), inside)
+            else:
+                boxes = self.touched(node.body, loops, inside)
+            for name, box in boxes.items():
+                found[name] = _larger(found.get(name), box)
+        return found
+
+    def footprint(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], inside: int) -> int:
+        """The bytes of the lines that are touched."""
+        return sum(self._bytes(name, box) for name, box in self.touched(nodes, loops, inside).items())
+
+    def _bytes(self, name: str, box: tuple[int, ...]) -> int:
+        buffer = self.buffers[name]
+        if buffer.storage == "reg" or (buffer.role == "in" and not buffer.dims):
+            return 0
+        return _line_bytes(buffer, box, self.machine.line)
+
+    def traffic(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], cache: int) -> float:
+        """The bytes that come from beyond a cache of so many bytes while some nodes run: what is touched once,
+        where one iteration fits into it, else what all iterations bring."""
+        brought = 0.0
+        for node in nodes:
+            if isinstance(node, Guard):
+                brought += self.traffic(node.body, loops, cache)
+            elif isinstance(node, Statement):
+                brought += self.footprint((node,), loops, len(loops))
+            else:
+                inner = (*loops, _Loop(self.trips(node, loops), ()))
+                if self.footprint(node.body, inner, len(inner)) <= cache:
+                    brought += self.footprint(node.body, inner, len(loops))
+                else:
+                    brought += inner[-1].trips * self.traffic(node.body, inner, cache)
+        return brought
+
+
+def _operations(value: Expr) -> Iterator[str]:
+    return (part.name for part in parts(value) if isinstance(part, Op))
+
+
+def _reach(index: Affine, loops: tuple[_Loop, ...], inside: int) -> int:
+    """How far apart the values of an index are at most."""
+    reach = 0
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Iter):
+            if inside <= atom.depth < len(loops):
+                reach += abs(coefficient) * max(0, loops[atom.depth].trips - 1)
+        elif isinstance(atom, FloorDiv):
+            inner = _reach(atom.numerator, loops, inside)
+            reach += abs(coefficient) * -(-inner // atom.divisor)
+        elif isinstance(atom, Mod):
+            reach += abs(coefficient) * min(atom.divisor - 1, _reach(atom.numerator, loops, inside))
+    return reach
+
+
+def _larger(one: tuple[int, ...] | None, other: tuple[int, ...]) -> tuple[int, ...]:
+    return other if one is None else tuple(map(max, one, other))
+
+
+def _line_bytes(buffer: Buffer, box: tuple[int, ...], line: int) -> int:
+    """The bytes of a box in whole lines, each of its rows in memory by itself."""
+    if not box:
+        return line
+    innermost = buffer.order[-1] if buffer.order else len(box) - 1
+    row = -(-box[innermost] * buffer.dtype.itemsize // line) * line
+    return row * prod(n for d, n in enumerate(box) if d != innermost)
+
+
+def _counted(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> tuple[dict[str, float], float]:
+    """The features of a kernel, and about the seconds that it takes."""
+    counted = _Counted(kernel, solve(given_kernel(kernel), {}, sizes), machine)
+    names = ["flops", "functions", "instances", "vector instances", "iterations", "statements", "scopes", "leaves",
+             "leaf extent", "guards", "hints", "depth", "chains", "accessed", "register accesses"]  # fmt: skip
+    names += [f"accesses {kind}" for kind in ("still", "next", "strided", "gathered")]
+    names += [f"{what} {mark}" for mark in MARKS for what in ("mark", "extent")] + [f"op {op}" for op in OPS]
+    counted.found.update(dict.fromkeys(names, 0.0))
+    cycles = counted.visit(kernel.body, (), 1)
+    found = counted.found
+    found["bytes"] = float(counted.footprint(kernel.body, (), 0))
+    found["intensity"] = found["flops"] / max(1.0, found["bytes"])
+    for storage in STORAGES:
+        own = [b for b in kernel.buffers if b.role == "tmp" and b.storage == storage]
+        found[f"temporaries {storage}"] = float(len(own))
+        sizes_of = (prod(counted.shapes[b.name]) * b.dtype.itemsize for b in own)
+        found[f"temporary bytes {storage}"] = float(sum(sizes_of))
+    found["register tile"] = found["temporary bytes reg"] / machine.vector_bytes
+    found["share in lanes"] = found["vector instances"] / max(1.0, found["instances"])
+    caches = [*machine.caches, *([max(machine.caches, default=1 << 20) * 16] * 3)][:3]
+    for level, cache in enumerate(caches, 1):
+        brought = counted.traffic(kernel.body, (), cache)
+        found[f"traffic L{level}"] = brought
+        cycles += brought / machine.line * LINE_CYCLES[level - 1]
+    if found["register tile"] > machine.registers:
+        cycles *= found["register tile"] / machine.registers
+    return {name: float(amount) for name, amount in found.items()}, cycles / HERTZ
+
+
+@public
+def features(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, float]:
+    """Named numbers that describe a kernel at given sizes, the same names in the same order for every kernel.
+
+    Work (`flops`, `functions`, `instances`, `iterations`), memory (`bytes` of the lines that are touched,
+    `accessed` by the text, `intensity`, `traffic L1` and so on: the bytes from beyond each cache of this machine),
+    the tree (`depth`, `scopes`, `leaves`, `guards`, marks with the largest extent of each), `share in lanes`, how
+    the innermost scopes step through memory, temporaries and their bytes by storage, `register tile` in vectors,
+    and the statements by operator. Raises ArgumentError for sizes that do not fit the kernel.
+    """
+    return _counted(kernel, sizes, machine_for("llvm"))[0]
+
+
+@public
+def estimate(kernel: Kernel, sizes: Mapping[str, int], target: str = "llvm", threads: int | None = None) -> float:
+    """About how many seconds a kernel takes at given sizes on the machine of a target: a guess from the text alone,
+    always the same for the same text and machine, and no more than an order among schedules of one kernel. Nothing
+    is built and nothing runs. Raises ArgumentError for sizes that do not fit the kernel, or an unknown target."""
+    machine = machine_for(target)
+    if threads is not None:
+        machine = replace(machine, cores=threads)
+    return _counted(kernel, sizes, machine)[1]

@@ -1,0 +1,65 @@
+"""Scheduling as a game for learning agents: an environment of Gymnasium, encoders, and Max-Q.
+
+A kernel is a state, a legal move an action, its time the score. `import dojoir.game` registers `dojoir/Kernel-v0`.
+The environment needs `pip install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dojoir.game.encoders import Encoder, HashEncoder, encoder
+    from dojoir.game.environment import KernelEnv
+    from dojoir.game.language import train_encoder
+    from dojoir.game.maxq import MaxQ
+    from dojoir.game.strategy import MaxQStrategy
+    from dojoir.game.suite import Suite, library
+    from dojoir.game.vector import make_vec
+
+_HOME = {
+    "Encoder": "encoders",
+    "HashEncoder": "encoders",
+    "KernelEnv": "environment",
+    "MaxQ": "maxq",
+    "MaxQStrategy": "strategy",
+    "Suite": "suite",
+    "encoder": "encoders",
+    "library": "suite",
+    "make_vec": "vector",
+    "train_encoder": "language",
+}
+
+__all__ = [
+    "Encoder",
+    "HashEncoder",
+    "KernelEnv",
+    "MaxQ",
+    "MaxQStrategy",
+    "Suite",
+    "encoder",
+    "library",
+    "make_vec",
+    "train_encoder",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dojoir.game' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dojoir.game.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
+
+if find_spec("gymnasium") is not None:
+    import gymnasium
+
+    if "dojoir/Kernel-v0" not in gymnasium.registry:
+        gymnasium.register("dojoir/Kernel-v0", entry_point="dojoir.game.environment:KernelEnv")

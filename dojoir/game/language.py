@@ -1,0 +1,110 @@
+"""A small language model of kernels, trained on walks over the library: an encoder that knows the language."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import dojoir
+from dojoir.game.needs import needed
+
+WORDS = 2000
+"""The most words of its vocabulary."""
+
+LENGTH = 256
+"""How many words of a text are learned at a time."""
+
+
+def walks(names: Sequence[str], count: int, rng: Random, length: int = 6) -> list[str]:
+    """The canonical texts of kernels on random walks of legal moves, about `count` of them."""
+    found: list[str] = []
+    while len(found) < count:
+        trace = dojoir.Trace(dojoir.kernels.load(rng.choice(list(names))))
+        found.append(dojoir.canonical_text(trace.kernel))
+        for _ in range(length):
+            drawn = dojoir.draw(trace.kernel, rng, 1, "llvm")
+            if not drawn:
+                break
+            trace.apply(drawn[0])
+            found.append(dojoir.canonical_text(trace.kernel))
+    return found[:count]
+
+
+def train_encoder(
+    path: str,
+    *,
+    kernels: Sequence[str] = (),
+    steps: int = 300,
+    width: int = 128,
+    seed: int = 0,
+    texts: int = 500,
+    progress: Callable[[int, float], object] | None = None,
+) -> list[float]:
+    """Trains a causal model on texts and writes it with its tokenizer into a folder, weights as safetensors, so
+    that `lm:PATH` reads it; gives the loss of each step. Raises ToolchainError where a package is missing,
+    ArgumentError where the folder cannot be written or there is no such kernel."""
+    what = "learning an encoder"
+    torch: Any = needed("torch", "learn", what)
+    transformers, tokenizers = needed("transformers", "learn", what), needed("tokenizers", "learn", what)
+    needed("safetensors", "learn", what)
+    rng = Random(seed)
+    given = walks(kernels or dojoir.kernels.names(), texts, rng)
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    special = ["<unk>", "<end>"]
+    tokenizer.train_from_iterator(
+        given, tokenizers.trainers.BpeTrainer(vocab_size=WORDS, special_tokens=special, show_progress=False)
+    )
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<end>", pad_token="<end>"
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        config = transformers.GPT2Config(
+            vocab_size=len(words), n_positions=1024, n_embd=width, n_layer=2, n_head=max(1, width // 32),
+            bos_token_id=1, eos_token_id=1,
+        )  # fmt: skip
+        model = transformers.GPT2LMHeadModel(config)
+        losses = _trained(torch, model, [words(text)["input_ids"] + [1] for text in given], steps, rng, progress)
+    try:
+        os.makedirs(path, exist_ok=True)
+        model.save_pretrained(path)
+        words.save_pretrained(path)
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot write {path}: {error.strerror or error}", "cannot-write") from None
+    return losses
+
+
+def _trained(
+    torch: Any,
+    model: Any,
+    texts: list[list[int]],
+    steps: int,
+    rng: Random,
+    progress: Callable[[int, float], object] | None,
+) -> list[float]:
+    """Adam on batches of pieces of the texts."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model.train()
+    losses: list[float] = []
+    for step in range(steps):
+        pieces = []
+        for _ in range(8):
+            text = rng.choice(texts)
+            begin = rng.randrange(max(1, len(text) - LENGTH))
+            pieces.append(text[begin : begin + LENGTH])
+        longest = max(map(len, pieces))
+        ids = torch.tensor([piece + [1] * (longest - len(piece)) for piece in pieces])
+        lengths = torch.tensor([len(piece) for piece in pieces])
+        is_text = torch.arange(longest)[None] < lengths[:, None]
+        found = model(input_ids=ids, attention_mask=is_text.long(), labels=ids.masked_fill(~is_text, -100))
+        optimizer.zero_grad()
+        found.loss.backward()
+        optimizer.step()
+        losses.append(float(found.loss.detach()))
+        if progress is not None:
+            progress(step + 1, losses[-1])
+    return losses

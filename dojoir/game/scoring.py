@@ -1,0 +1,109 @@
+"""How fast a state is: asked of an evaluator once, then of memory, then of the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import dojoir
+from dojoir.search import Static
+
+Sizes = Mapping[str, int]
+
+
+class Evaluates(Protocol):
+    """What an evaluator has to have: `dojoir.Evaluator` is one, and a class of the user's own may be."""
+
+    def evaluate(
+        self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
+    ) -> Iterator[dojoir.Evaluation]: ...
+
+
+class Scorer:
+    """Evaluations of the states of one or several kernels, each made once. `timer` is `measure` or `static`; `db` a
+    database that they are read from and written to; `given` an evaluator of the caller's, for all kernels."""
+
+    def __init__(
+        self,
+        target: str = "llvm",
+        *,
+        timer: str = "measure",
+        threads: int = 1,
+        seed: int = 0,
+        db: Any = None,
+        given: Evaluates | None = None,
+    ) -> None:
+        if timer not in ("measure", "static"):
+            raise dojoir.ArgumentError(f"timer is 'measure' or 'static', not '{timer}'", "bad-arguments")
+        self.target, self.timer, self.threads, self.seed, self.db, self.given = (
+            target,
+            timer,
+            threads,
+            seed,
+            db,
+            given,
+        )
+        self._open: dict[tuple[str, tuple[tuple[str, int], ...]], Any] = {}
+        self._known: dict[tuple[Any, ...], dojoir.Evaluation] = {}
+
+    @property
+    def protocol(self) -> str:
+        """What times are taken by, for the database."""
+        return "static" if self.timer == "static" else "evaluator"
+
+    def known(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation | None:
+        """What was found out of the last kernel of a trace before, if anything."""
+        key = (trace.start.hash, tuple(sorted(sizes.items())), trace.kernel.hash)
+        if key not in self._known and self.db is not None:
+            found = self.db.known(
+                trace.start, trace.kernel.hash, self.target, sizes=dict(sizes), threads=self.threads,
+                protocol=self.protocol,
+            )  # fmt: skip
+            if found is not None:
+                self._known[key] = dojoir.Evaluation(
+                    found.hash, found.status, found.seconds, found.interval, found.samples, found.cases,
+                    found.digest, found.stages, found.reason,
+                )  # fmt: skip
+        return self._known.get(key)
+
+    def score(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
+        """What becomes of the last kernel of a trace. Raises ToolchainError or RunError where nothing can be built
+        or run here at all."""
+        found = self.known(trace, sizes)
+        if found is None:
+            found = self.evaluated(trace.start, trace.kernel, sizes)
+            key = (trace.start.hash, tuple(sorted(sizes.items())), trace.kernel.hash)
+            self._known[key] = found
+            if self.db is not None and trace.is_safe:
+                self.db.record(
+                    trace, found, self.target, sizes=dict(sizes), threads=self.threads, protocol=self.protocol
+                )  # fmt: skip
+        return found
+
+    def evaluated(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> dojoir.Evaluation:
+        """What becomes of a state of a kernel, asked anew."""
+        (found,) = self._evaluator(kernel, sizes).evaluate([state])
+        return found
+
+    def _evaluator(self, kernel: dojoir.Kernel, sizes: Sizes) -> Evaluates:
+        if self.given is not None:
+            return self.given
+        key = (kernel.hash, tuple(sorted(sizes.items())))
+        if key not in self._open:
+            while len(self._open) >= 4:  # each has a process
+                self._open.pop(next(iter(self._open))).close()
+            made: Any
+            if self.timer == "static":
+                made = Static(self.target, sizes, self.threads)
+            else:
+                made = dojoir.Evaluator(kernel, self.target, [dict(sizes)], threads=self.threads, seed=self.seed)
+                made.__enter__()
+            self._open[key] = made
+        evaluator: Evaluates = self._open[key]
+        return evaluator
+
+    def close(self) -> None:
+        """Ends the processes of its own evaluators."""
+        for one in self._open.values():
+            one.close()
+        self._open.clear()

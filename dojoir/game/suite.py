@@ -1,0 +1,76 @@
+"""Several kernels at several sizes to play on, apart for training and for testing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import dojoir
+
+STATEMENTS = 1 << 20
+"""The most statements that sizes chosen here make a kernel run."""
+
+Entry = tuple[dojoir.Kernel, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Kernels, each with the sizes that it is played at. An episode takes one at random, by its seed."""
+
+    entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            raise dojoir.ArgumentError("a suite has at least one kernel", "bad-arguments")
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def split(self, share: float = 0.5, seed: int = 0) -> tuple[Suite, Suite]:
+        """The suite in two, to train and to test: each kernel, by its name, is in one of them with all its sizes.
+        `share` of the kernels are in the first. Raises ArgumentError where one would be empty."""
+        names = sorted({kernel.name for kernel, _ in self.entries})
+        Random(seed).shuffle(names)
+        first = set(names[: round(share * len(names))])
+        return (
+            Suite(tuple(entry for entry in self.entries if entry[0].name in first)),
+            Suite(tuple(entry for entry in self.entries if entry[0].name not in first)),
+        )
+
+
+def library(names: Sequence[str] | None = None, statements: Sequence[int] = (STATEMENTS,)) -> Suite:
+    """Library kernels (all by default), each at the largest sizes at which it runs so many statements at most. A
+    kernel that has no sizes of a power of two is left out of the suite of all."""
+    entries: list[Entry] = []
+    for name in dojoir.kernels.names() if names is None else names:
+        kernel = dojoir.kernels.load(name)
+        for most in statements:
+            try:
+                entry = kernel, chosen_sizes(kernel, most)
+            except dojoir.ArgumentError:
+                if names is not None:
+                    raise
+                continue
+            if entry not in entries:
+                entries.append(entry)
+    return Suite(tuple(entries))
+
+
+def chosen_sizes(kernel: dojoir.Kernel, statements: int = STATEMENTS) -> dict[str, int]:
+    """The largest power of two for all sizes with which a kernel runs so many statements at most. Raises
+    ArgumentError, `size-missing`, where its facts allow none."""
+    names = kernel.runtime_sizes
+    cost = dojoir.cost(kernel)
+    for exponent in range(20 if names else 0, -1, -1):
+        sizes = dict.fromkeys(names, 1 << exponent)
+        try:
+            kernel.specialize(**sizes)
+        except dojoir.ArgumentError:
+            continue
+        if not names or cost.instances(sizes) <= statements:
+            return sizes
+    raise dojoir.ArgumentError(f"no sizes to play {kernel.name} at were found: give them", "size-missing")

@@ -1,0 +1,1 @@
+"""The kernel as data: nodes, affine expressions, element types, text, rewriting."""

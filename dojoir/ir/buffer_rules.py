@@ -1,0 +1,62 @@
+"""The layouts that a buffer may have."""
+
+from __future__ import annotations
+
+from dojoir.ir.nodes import STORAGES, Buffer
+
+LARGEST_PAD = 2**20
+LARGEST_ALIGNMENT = 4096
+
+
+def order_error(buffer: Buffer) -> str | None:
+    """Why the buffer cannot have its `order`, or None."""
+    rank = len(buffer.dims)
+    if buffer.order is None or (rank and sorted(buffer.order) == list(range(rank))):
+        return None
+    every = ", ".join(str(dim) for dim in range(rank)) or "none, it is a scalar"
+    return f"order(…) names each dimension of {buffer.name} once ({every}), outermost first"
+
+
+def pad_error(buffer: Buffer) -> str | None:
+    """Why the buffer cannot have its `pad`, or None."""
+    rank = len(buffer.dims)
+    if buffer.pad is None:
+        return None
+    if not rank or len(buffer.pad) != rank:
+        return f"pad(…) takes one number for each dimension of {buffer.name}, which has {rank}"
+    if not all(0 <= pad <= LARGEST_PAD for pad in buffer.pad):
+        return f"a dimension is padded by 0 to {LARGEST_PAD} elements"
+    return None
+
+
+def align_error(buffer: Buffer) -> str | None:
+    """Why the buffer cannot have its `align` (0 is none), or None."""
+    if buffer.align & (buffer.align - 1) or not 0 <= buffer.align <= LARGEST_ALIGNMENT:
+        return f"align takes a power of two, in bytes, such as align 64, of at most {LARGEST_ALIGNMENT}"
+    return None
+
+
+def storage_error(buffer: Buffer) -> str | None:
+    """Why the buffer cannot have its storage, or None."""
+    if buffer.storage not in STORAGES:
+        return f"there is no storage '{buffer.storage}': it is one of {', '.join(STORAGES)}"
+    if buffer.role == "tmp":
+        return None
+    if buffer.storage != "heap":
+        return f"{buffer.storage} is for a tmp; {_argument(buffer)}"
+    if any(dim.collapsed for dim in buffer.dims):
+        return f"'~' is for a tmp; {_argument(buffer)}"
+    return None
+
+
+def stream_error(buffer: Buffer) -> str | None:
+    """Why the stores to the buffer cannot bypass the caches, or None."""
+    if buffer.stream and buffer.role == "in":
+        return f"stream is for stores, and {buffer.name} is an input: leave it out"
+    if buffer.stream and buffer.storage != "heap":
+        return f"stream is for memory, and {buffer.name} is in {buffer.storage}: leave out one of them"
+    return None
+
+
+def _argument(buffer: Buffer) -> str:
+    return f"{buffer.name} is an argument, and its storage is the caller's"

@@ -1,0 +1,85 @@
+"""The element types: how each is stored, and the type in which arithmetic on it is done."""
+
+from __future__ import annotations
+
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type. `kind` is `f` (float), `i` (signed), `u` (unsigned) or `b` (bool)."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes that one element takes in memory (f4e2m1 takes a whole byte)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def compute(self) -> DType:
+        """The type in which arithmetic is done: f32 for narrower floats, the type itself otherwise."""
+        return DTYPES["f32"] if self.is_float and self.bits < 32 else self
+
+    @property
+    def stored(self) -> str:
+        """The NumPy type of an array of it. The floats that NumPy does not know are held as their bits, in an
+        unsigned integer each (f4e2m1 in the low half of a byte)."""
+        match self.kind:
+            case "f" if self.bits < 16 or self.name == "bf16":
+                return f"uint{8 * self.itemsize}"
+            case "b":
+                return "bool"
+            case kind:
+                return {"f": "float", "i": "int", "u": "uint"}[kind] + str(self.bits)
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The names of the types that an array of it may have: NumPy's, and that of ml_dtypes where it has one."""
+        own = _ML_DTYPES.get(self.name)
+        return (self.stored,) if own is None else (self.stored, own)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_ML_DTYPES = {
+    "bf16": "bfloat16",
+    "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2",
+    "f4e2m1": "float4_e2m1fn",
+}
+
+DTYPES: dict[str, DType] = {
+    t.name: t
+    for t in (
+        DType("f64", "f", 64),
+        DType("f32", "f", 32),
+        DType("f16", "f", 16),
+        DType("bf16", "f", 16),
+        DType("f8e4m3", "f", 8),
+        DType("f8e5m2", "f", 8),
+        DType("f4e2m1", "f", 4),
+        DType("i64", "i", 64),
+        DType("i32", "i", 32),
+        DType("i16", "i", 16),
+        DType("i8", "i", 8),
+        DType("u64", "u", 64),
+        DType("u32", "u", 32),
+        DType("u16", "u", 16),
+        DType("u8", "u", 8),
+        DType("bool", "b", 8),
+    )
+}
+
+F64, F32, I64, BOOL = DTYPES["f64"], DTYPES["f32"], DTYPES["i64"], DTYPES["bool"]

@@ -1,0 +1,75 @@
+"""Instructions: a subtree of this language, and how targets spell it. Each is a file (`dojoir.instructions`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dojoir.support.frozen import dataclass
+
+if TYPE_CHECKING:
+    from dojoir.ir.nodes import Buffer, Kernel, Scope
+
+_OPERAND = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class LlvmCall:
+    """How LLVM spells an instruction: `result = kind @function(arguments)`. An argument is a type with the name of
+    an operand, or (second) with a constant. The operands are loaded and the result is stored as those types."""
+
+    result: str
+    kind: str
+    flags: str
+    function: str
+    arguments: tuple[tuple[str, str, bool], ...]
+    """Type, operand or constant, and whether it is an operand."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """`body` is a kernel that consists of one scope and has the operands as its arguments: arrays are passed by
+    their address, scalars by value, a scalar that is written as a place. Its `fp` mode is the freedom that the
+    instruction takes: it may stand for the body in kernels that allow as much.
+
+    `needs` are the features of the machine by LLVM's names, `when` the condition of the C preprocessor under which
+    a compiler has it, `headers` what it includes. `c` is C with `{operand}` for the operands, `llvm` an LLVM call.
+    """
+
+    body: Kernel
+    needs: frozenset[str]
+    when: str
+    headers: tuple[str, ...]
+    c: str | None
+    llvm: LlvmCall | None
+
+    @property
+    def name(self) -> str:
+        return self.body.name
+
+    @property
+    def scope(self) -> Scope:
+        """The scope that the body consists of."""
+        from dojoir.ir.nodes import Scope
+
+        (scope,) = self.body.body
+        assert isinstance(scope, Scope)
+        return scope
+
+    @cached_property
+    def operands(self) -> Mapping[str, Buffer]:
+        """The operands by name, in declared order."""
+        return {buffer.name: buffer for buffer in self.body.buffers}
+
+    def in_c(self, spelled: Mapping[str, str]) -> str:
+        """The C statement, given the text of each operand."""
+        assert self.c is not None
+        text = _OPERAND.sub(lambda found: spelled[found[1]], self.c)
+        return text if text.endswith((";", "}")) else f"{text};"
+
+
+def operands_in(template: str) -> set[str]:
+    """The names in braces in a template."""
+    return set(_OPERAND.findall(template))

@@ -1,0 +1,70 @@
+"""The operations that an expression may use: their names, arity and the class that decides their types."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from dojoir.support.frozen import dataclass
+
+
+class Class(Enum):
+    """How an operation types: what its operands must be and what it gives."""
+
+    ARITHMETIC = "arithmetic"  # any number, operands of one type; gives that type
+    FLOAT = "float"  # floats only
+    INTEGER = "integer"  # integers only, the second operand a positive integer constant
+    COMPARISON = "comparison"  # operands of one type; gives bool
+    LOGICAL = "logical"  # bools; gives bool
+    SELECT = "select"  # bool, then two of one type
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`symbol` is the infix or prefix spelling, None for a call. `precedence` grows with binding strength."""
+
+    name: str
+    arity: int
+    kind: Class
+    symbol: str | None = None
+    precedence: int = 9
+
+
+OPERATIONS: dict[str, Operation] = {
+    op.name: op
+    for op in (
+        Operation("or", 2, Class.LOGICAL, "or", 1),
+        Operation("and", 2, Class.LOGICAL, "and", 2),
+        Operation("not", 1, Class.LOGICAL, "not", 3),
+        Operation("lt", 2, Class.COMPARISON, "<", 4),
+        Operation("le", 2, Class.COMPARISON, "<=", 4),
+        Operation("gt", 2, Class.COMPARISON, ">", 4),
+        Operation("ge", 2, Class.COMPARISON, ">=", 4),
+        Operation("eq", 2, Class.COMPARISON, "==", 4),
+        Operation("ne", 2, Class.COMPARISON, "!=", 4),
+        Operation("add", 2, Class.ARITHMETIC, "+", 5),
+        Operation("sub", 2, Class.ARITHMETIC, "-", 5),
+        Operation("mul", 2, Class.ARITHMETIC, "*", 6),
+        Operation("div", 2, Class.FLOAT, "/", 6),
+        Operation("floordiv", 2, Class.INTEGER, "//", 6),
+        Operation("mod", 2, Class.INTEGER, "%", 6),
+        Operation("neg", 1, Class.ARITHMETIC, "-", 7),
+        Operation("abs", 1, Class.ARITHMETIC),
+        Operation("min", 2, Class.ARITHMETIC),
+        Operation("max", 2, Class.ARITHMETIC),
+        Operation("select", 3, Class.SELECT),
+        Operation("fma", 3, Class.FLOAT),
+        Operation("pow", 2, Class.FLOAT),
+        *(
+            Operation(name, 1, Class.FLOAT)
+            for name in (
+                "exp", "log", "log2", "exp2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
+                "tan", "atan", "expm1", "log1p", "floor", "ceil", "round",
+            )
+        ),
+    )
+}  # fmt: skip
+
+CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
+
+ACCUMULATIONS: dict[str, str] = {"+=": "add", "*=": "mul", "max=": "max", "min=": "min"}
+"""The operation that each accumulating statement repeats."""

@@ -1,0 +1,190 @@
+"""The canonical printer: a kernel as text that parses back to an equal kernel.
+
+Depth style writes `{0}` for the outermost iterator; name style writes `{i}` and labels every scope.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Expr,
+    Extent,
+    Guard,
+    Index,
+    Kernel,
+    Node,
+    Op,
+    Path,
+    Scope,
+    Statement,
+    given_kernel,
+)
+from dojoir.ir.operations import OPERATIONS
+from dojoir.support.public import public
+
+Name = Callable[[int], str]
+"""How an iterator is written, given its depth."""
+
+
+@public
+def to_text(kernel: Kernel, names: bool = False) -> str:
+    """The text of a kernel, in depth style, or in name style where `names` is true.
+
+    In name style a scope without a label gets `i0`, `i1`, … by its depth (with underscores added where a scope
+    around or below it is labelled so).
+    """
+    return "\n".join(line for _, line in lines(given_kernel(kernel), names)) + "\n"
+
+
+@public
+def canonical_text(kernel: Kernel) -> str:
+    """Depth style without labels: the identity of the kernel."""
+    return to_text(kernel.evolve(body=tuple(_unlabelled(node) for node in kernel.body)))
+
+
+def _unlabelled(node: Node) -> Node:
+    if isinstance(node, Statement):
+        return node
+    body = tuple(_unlabelled(child) for child in node.body)
+    return replace(node, body=body, label=None) if isinstance(node, Scope) else replace(node, body=body)
+
+
+def lines(kernel: Kernel, names: bool = False) -> Iterator[tuple[Path, str]]:
+    """The lines of the text, each with the path of its node (an empty path for the header)."""
+    sizes = ", ".join(s.name if s.value is None else f"{s.name} = {s.value}" for s in kernel.sizes)
+    yield (), f"kernel {kernel.name}({sizes})"
+    if kernel.facts:
+        yield (), "where " + ", ".join(format_condition(fact, str) for fact in kernel.facts)
+    if kernel.fp != "reassoc":
+        yield (), f"fp {kernel.fp}"
+    for buffer in kernel.buffers:
+        yield (), format_buffer(buffer)
+    if kernel.body:
+        yield (), ""
+    for i, node in enumerate(kernel.body):
+        yield from _node_lines(node, (i,), (), 0, names)
+
+
+def _node_lines(
+    node: Node, path: Path, around: tuple[str, ...], bars: int, names: bool
+) -> Iterator[tuple[Path, str]]:
+    name: Name = (lambda depth: around[depth]) if names else str
+    prefix = "| " * bars
+    match node:
+        case Statement():
+            yield path, prefix + format_statement(node, name)
+            return
+        case Guard(conditions):
+            yield path, prefix + "if " + " and ".join(format_condition(c, name) for c in conditions)
+        case Scope(extent, _, marks, label, hints=hints):
+            if names and label is None:
+                label = f"i{len(around)}"
+                taken = {*around, *_labels(node.body)}
+                while label in taken:
+                    label += "_"
+            around = (*around, label or "")
+            said = [*marks, *map(str, hints)]
+            tail = (f" : {', '.join(said)}" if said else "") + (f" @{label}" if label else "")
+            yield path, prefix + format_extent(extent, name) + tail
+    for i, child in enumerate(node.body):
+        yield from _node_lines(child, (*path, i), around, bars + 1, names)
+
+
+def _labels(nodes: tuple[Node, ...]) -> Iterator[str]:
+    """Every label below."""
+    for node in nodes:
+        if not isinstance(node, Statement):
+            yield from _labels(node.body)
+            if isinstance(node, Scope) and node.label is not None:
+                yield node.label
+
+
+def format_buffer(buffer: Buffer) -> str:
+    """The declaration line of a buffer."""
+    text = f"{buffer.role:<3} {buffer.name}: {buffer.dtype}"
+    if buffer.dims:
+        text += "[" + ", ".join(str(d.extent) + ("~" if d.collapsed else "") for d in buffer.dims) + "]"
+    if buffer.storage != "heap":
+        text += f" {buffer.storage}"
+    if buffer.order is not None:
+        text += f" order({', '.join(map(str, buffer.order))})"
+    if buffer.pad is not None:
+        text += f" pad({', '.join(map(str, buffer.pad))})"
+    if buffer.align:
+        text += f" align {buffer.align}"
+    if buffer.stream:
+        text += " stream"
+    return text
+
+
+def format_extent(extent: Extent, name: Name = str) -> str:
+    if len(extent.bounds) == 1:
+        return extent.bounds[0].format(name)
+    return "min(" + ", ".join(bound.format(name) for bound in extent.bounds) + ")"
+
+
+def format_condition(condition: Condition, name: Name = str) -> str:
+    return f"{condition.left.format(name)} {condition.relation} {condition.right.format(name)}"
+
+
+def format_statement(statement: Statement, name: Name = str) -> str:
+    return f"{format_access(statement.target, name)} {statement.op} {format_expr(statement.value, name)}"
+
+
+def format_access(access: Access, name: Name = str) -> str:
+    if not access.indices:
+        return access.buffer
+    indices = (
+        format_access(index, name) if isinstance(index, Access) else index.format(name) for index in access.indices
+    )
+    return f"{access.buffer}[{', '.join(indices)}]"
+
+
+def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
+    """The text of an expression, in brackets if it binds less tightly than `tightest`."""
+    match expr:
+        case Const(value):
+            negative = not math.isnan(value) and math.copysign(1, value) < 0
+            text, precedence = format_number(value), 7 if negative else 9
+        case Index(affine):
+            text, precedence = affine.format(name), _affine_precedence(affine)
+        case Access():
+            return format_access(expr, name)
+        case Cast(dtype, arg):
+            return f"{dtype}({format_expr(arg, name)})"
+        case Op(op, args):
+            operation = OPERATIONS[op]
+            symbol, precedence = operation.symbol, operation.precedence
+            if symbol is None:
+                return f"{op}({', '.join(format_expr(arg, name) for arg in args)})"
+            if operation.arity == 1:
+                space = " " if symbol.isalpha() else ""
+                text = f"{symbol}{space}{format_expr(args[0], name, precedence)}"
+            else:
+                # Operators group to the left; comparisons do not chain, so both their sides bind tighter.
+                left = precedence + (symbol in {"<", "<=", ">", ">=", "==", "!="})
+                text = f"{format_expr(args[0], name, left)} {symbol} {format_expr(args[1], name, precedence + 1)}"
+    return f"({text})" if precedence < tightest else text
+
+
+def _affine_precedence(affine: Affine) -> int:
+    if len(affine.terms) + (affine.offset != 0) > 1:
+        return 5
+    (atom, coefficient) = affine.terms[0]
+    if coefficient < 0:
+        return 5
+    return 9 if coefficient == 1 and not hasattr(atom, "divisor") else 6
+
+
+def format_number(value: int | float) -> str:
+    """The shortest text that reads back as the same number."""
+    return repr(value)

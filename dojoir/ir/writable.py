@@ -1,0 +1,134 @@
+"""What the language can write: how large the numbers of a kernel may be, and how deep it may nest.
+
+The parser, the builder and the moves hold to the same bounds, so that the text of every kernel can be read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.ir.affine import Affine, FloorDiv, Mod
+from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import (
+    DEEPEST,
+    DEEPEST_EXPRESSION,
+    Access,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Guard,
+    Index,
+    Kernel,
+    Node,
+    Op,
+    Scope,
+    Statement,
+)
+from dojoir.support.kept import once_for_each
+
+
+def integer_fits(number: int) -> bool:
+    """Whether an integer can be a value: it has a type, i64 or u64."""
+    return -(2**63) <= number < 2**64
+
+
+def affine_fits(affine: Affine) -> bool:
+    """Whether every number in an affine expression fits in i64, its negative too."""
+    return affine.magnitude < 2**63
+
+
+def unwritable(kernel: Kernel) -> tuple[str, str] | None:
+    """The code and the words for what the language cannot write of a kernel, or None where it can write all."""
+    header = [dim.extent for buffer in kernel.buffers for dim in buffer.dims]
+    header += [side for fact in kernel.facts for side in (fact.left, fact.right)]
+    if not all(map(affine_fits, header)):
+        return _TOO_LARGE
+    for buffer in kernel.buffers:
+        wrong = _attribute_error(buffer)
+        if wrong is not None:
+            return "bad-attribute", wrong
+    if all(map(_numbers_fit, kernel.body)) and max(map(_height, kernel.body), default=0) <= DEEPEST:
+        return None
+    return _below(kernel.body, 0)
+
+
+@once_for_each
+def _attribute_error(buffer: Buffer) -> str | None:
+    return order_error(buffer) or pad_error(buffer) or align_error(buffer) or storage_error(buffer)
+
+
+@once_for_each
+def _height(node: Node) -> int:
+    """How many scopes and guards nest in a node, itself counted."""
+    return 0 if isinstance(node, Statement) else 1 + max(map(_height, node.body), default=0)
+
+
+@once_for_each
+def _numbers_fit(node: Node) -> bool:
+    """Whether nothing is wrong in a node but perhaps how deep it is."""
+    match node:
+        case Scope(extent, body):
+            return all(map(affine_fits, extent.bounds)) and all(map(_numbers_fit, body))
+        case Guard(conditions, body):
+            fits = all(affine_fits(c.left) and affine_fits(c.right) for c in conditions)
+            return fits and all(map(_numbers_fit, body))
+        case Statement():
+            return _in_statement(node) is None
+
+
+_TOO_LARGE = "number-too-large", "an integer of the kernel would have more than 64 bits"
+
+
+def _below(nodes: tuple[Node, ...], depth: int) -> tuple[str, str] | None:
+    if depth > DEEPEST:
+        return "too-deep", f"scopes and guards would nest more than {DEEPEST} deep"
+    for node in nodes:
+        match node:
+            case Scope(extent, body):
+                wrong = None if all(map(affine_fits, extent.bounds)) else _TOO_LARGE
+            case Guard(conditions, body):
+                fits = all(affine_fits(c.left) and affine_fits(c.right) for c in conditions)
+                wrong = None if fits else _TOO_LARGE
+            case Statement():
+                wrong, body = _in_statement(node), ()
+        wrong = wrong or (_below(body, depth + 1) if body else None)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+@once_for_each
+def _in_statement(statement: Statement) -> tuple[str, str] | None:
+    if not all(map(affine_fits, statement.affine_parts)) or not all(map(integer_fits, _integers(statement.value))):
+        return _TOO_LARGE
+    if nesting(statement.value) > DEEPEST_EXPRESSION or nesting(statement.target) > DEEPEST_EXPRESSION:
+        return "too-deep", f"an expression would nest more than {DEEPEST_EXPRESSION} deep"
+    return None
+
+
+def _integers(expr: Expr) -> Iterator[int]:
+    """The integers among the numbers of an expression."""
+    return (part.value for part in parts(expr) if isinstance(part, Const) and isinstance(part.value, int))
+
+
+def nesting(expr: Expr) -> int:
+    """How deep an expression nests, at most, as it is written."""
+    match expr:
+        case Const():
+            return 1
+        case Index(affine):
+            return _affine_nesting(affine)
+        case Access(_, indices):
+            inner = (nesting(i) if isinstance(i, Access) else _affine_nesting(i) for i in indices)
+            return 1 + max(inner, default=0)
+        case Op(_, args):
+            return 1 + max(map(nesting, args), default=0)
+        case Cast(_, arg):
+            return 1 + nesting(arg)
+
+
+def _affine_nesting(affine: Affine) -> int:
+    inner = (_affine_nesting(atom.numerator) for atom, _ in affine.terms if isinstance(atom, FloorDiv | Mod))
+    return 3 + len(affine.terms) + max(inner, default=0)

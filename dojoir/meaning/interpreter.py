@@ -1,0 +1,247 @@
+"""The meaning of a kernel: statements in the order of the text, iterations in rising order, one at a time.
+
+The tree is written out as plain Python (`dojoir.meaning.to_python`) and run. It shares nothing with the lowering
+but the typed tree.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, RunError, did_you_mean
+from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_access
+from dojoir.ir.text import format_access, format_buffer
+from dojoir.ir.where import place
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.scalar_args import scalar_value
+from dojoir.meaning.scalar_ops import (
+    FUNCTIONS,
+    divide_by_zero,
+    fma,
+    fma_f32,
+    lower_zero,
+    power,
+    saturate,
+    upper_zero,
+)
+from dojoir.meaning.sizes import given_inputs, solve
+from dojoir.meaning.to_python import Script, transcribe
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public_with
+from dojoir.types.elaborate import check
+from dojoir.types.rounding import nearest, rounder
+
+Elements = list[int | float | bool | None]
+"""A buffer: Python numbers in row-major order, None for an element that was never written."""
+
+Array = npt.NDArray[np.generic]
+
+
+@public_with(inputs="bad-inputs", precision="bad-precision")
+def interpret(
+    kernel: Kernel,
+    inputs: Mapping[str, object],
+    /,
+    *,
+    precision: Literal["declared", "f64"] = "declared",
+    **sizes: int,
+) -> dict[str, Array]:
+    """Runs the kernel on arrays, and returns every `out` and `inout` as a new array, by name.
+
+    `inputs` holds each `in` and `inout`: a NumPy array of the declared shape in any memory layout, whose type is
+    one of `DType.accepted` (what the kernel says of order, padding and alignment is for compiled code), or a
+    number for one without dimensions. Sizes that follow from the shapes may be left out. What is returned has the
+    declared shape and the type `DType.stored`.
+
+    With `precision="f64"` no float is rounded to a narrower type than f64, by a store or by a cast, and the float
+    arrays that are returned are f64: the reference that rounding errors are measured against. Numbers in the text
+    are values of their type all the same, and integers are what they are.
+
+    Raises ArgumentError for arguments that do not fit; KernelError for types that do not, for an index out of
+    bounds, an element read before it is written and one that is returned without being written; RunError for an
+    index read from data that is out of range, and where memory is exhausted.
+    """
+    if precision not in ("declared", "f64"):
+        raise ArgumentError(f"precision is 'declared' or 'f64', not {precision!r}", "bad-precision")
+    given_kernel(kernel)
+    given_inputs(inputs)
+    typed = check(kernel)
+    given = _arguments(kernel, inputs)
+    shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)}
+    call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
+    try:
+        buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
+        call.run(transcribe(kernel, typed, call.sizes, call.exact_floats), buffers)
+    except MemoryError:
+        raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
+    return {
+        buffer.name: call.result(buffer, elements)
+        for buffer, elements in zip(kernel.buffers, buffers, strict=True)
+        if buffer.role in ("out", "inout")
+    }
+
+
+_LIBRARY: Mapping[str, object] = {
+    **FUNCTIONS,
+    "lower_zero": lower_zero,
+    "upper_zero": upper_zero,
+    **{f"to_{dtype}": rounder(dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"integer_to_{dtype}": partial(nearest, dtype=dtype) for dtype in DTYPES.values() if dtype.is_float},
+    "divide_by_zero": divide_by_zero,
+    "fma": fma,
+    "fma_f32": fma_f32,
+    "power": power,
+    "saturate": saturate,
+    "inf": math.inf,
+    "nan": math.nan,
+}
+"""What the text of a kernel calls."""
+
+
+# -- arguments ---------------------------------------------------------------------------------------------
+def _arguments(kernel: Kernel, inputs: Mapping[str, object]) -> dict[str, Array | int | float]:
+    """The arrays and numbers given, of the right type and rank; every one that is needed."""
+    takes = [buffer.name for buffer in kernel.arguments if buffer.role != "out"]
+    for name in inputs:
+        if name in takes:
+            continue
+        if any(buffer.name == name for buffer in kernel.arguments):
+            raise ArgumentError(f"{name} is an output: it is returned, do not pass it", "unknown-argument")
+        raise ArgumentError(
+            f"kernel {kernel.name} has no argument '{name}'{did_you_mean(name, takes)}; "
+            f"it takes {', '.join(takes) or 'none'}",
+            "unknown-argument",
+        )
+    missing = [name for name in takes if name not in inputs]
+    if missing:
+        role = kernel.buffer(missing[0]).role
+        message = f"argument {missing[0]} is missing: kernel {kernel.name} declares it {role}"
+        raise ArgumentError(message, "missing-argument")
+    return {name: _argument(kernel.buffer(name), inputs[name]) for name in takes}
+
+
+def _argument(buffer: Buffer, value: object) -> Array | int | float:
+    accepted = buffer.dtype.accepted
+    if not buffer.dims and not (buffer.role == "inout" and isinstance(value, np.ndarray)):
+        return scalar_value(buffer, value)
+    if not isinstance(value, np.ndarray):
+        raise ArgumentError(
+            f"argument {buffer.name} is of type {type(value).__name__}, not an array: "
+            f"pass np.asarray(…, np.{buffer.dtype.stored})",
+            "not-an-array",
+        )
+    if value.dtype.name not in accepted:
+        bits = f", which holds the bits of {buffer.dtype}" if len(accepted) > 1 else ""
+        raise ArgumentError(
+            f"argument {buffer.name} has element type {value.dtype.name}, and the kernel declares {buffer.dtype}: "
+            f"pass {' or '.join(reversed(accepted))}{bits}",
+            "bad-dtype",
+        )
+    if value.ndim != len(buffer.dims):
+        raise ArgumentError(
+            f"argument {buffer.name} has {value.ndim} dimensions (shape {list(value.shape)}), and the kernel "
+            f"declares {len(buffer.dims)}: '{format_buffer(buffer)}'",
+            "bad-rank",
+        )
+    return value
+
+
+def _all_sizes(kernel: Kernel, solved: Mapping[str, int]) -> dict[str, int]:
+    return {size.name: solved[size.name] if size.value is None else size.value for size in kernel.sizes}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A kernel at its sizes."""
+
+    kernel: Kernel
+    sizes: Mapping[str, int]
+    exact_floats: bool
+
+    def shape(self, buffer: Buffer) -> tuple[int, ...]:
+        """The elements of a buffer that have storage of their own."""
+        return tuple(1 if dim.collapsed else max(dim.extent.evaluate(self.sizes), 0) for dim in buffer.dims)
+
+    def elements(self, buffer: Buffer, value: Array | int | float | None) -> Elements:
+        """The contents of a buffer before the kernel runs."""
+        if value is None:
+            count = math.prod(self.shape(buffer))
+            if count > sys.maxsize:
+                raise MemoryError
+            return [None] * count
+        if not isinstance(value, np.ndarray):
+            return [bool(value) if buffer.dtype.kind == "b" else value]
+        return list((to_floats(value, buffer.dtype) if buffer.dtype.is_float else value).ravel().tolist())
+
+    def run(self, script: Script, buffers: list[Elements]) -> None:
+        """Runs the kernel on its buffers, in declared order."""
+        faults = _Faults(self.kernel, self.sizes, script.accesses)
+        names: dict[str, object] = dict(_LIBRARY)
+        names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
+        names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
+        exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
+        entry = names["kernel"]
+        assert callable(entry)
+        entry()
+
+    def result(self, buffer: Buffer, elements: Elements) -> Array:
+        """The contents of a buffer after the kernel has run, as an array."""
+        shape = self.shape(buffer)
+        if None in elements:
+            index = ", ".join(str(int(i)) for i in np.unravel_index(elements.index(None), shape))
+            element = f"{buffer.name}[{index}]" if shape else buffer.name
+            source, span = place(self.kernel, (), buffer)
+            message = f"{element} is an output, and nothing writes it: assign every element"
+            raise KernelError(Diagnostic("unwritten-output", message, span, source))
+        if not buffer.dtype.is_float:
+            return np.array(elements, buffer.dtype.stored).reshape(shape)
+        values = np.array(elements, np.float64).reshape(shape)
+        return values if self.exact_floats else from_floats(values, buffer.dtype)
+
+
+@dataclass(frozen=True)
+class _Faults:
+    """The errors that a run may end with, from the numbers of `Script.accesses`."""
+
+    kernel: Kernel
+    sizes: Mapping[str, int]
+    accesses: tuple[tuple[int, Access], ...]
+
+    def outside(self, number: int, dim: int, value: int, iterators: tuple[int, ...]) -> DojoError:
+        """Index `dim` of an access is `value`, which is no element of that dimension."""
+        access = self.accesses[number][1]
+        index = access.indices[dim]
+        text = format_access(index) if isinstance(index, Access) else str(index)
+        equals = "" if text == str(value) else f" = {value}"
+        extent = self.kernel.buffer(access.buffer).dims[dim].extent.evaluate(self.sizes)
+        message = f"index {text}{equals} of {access.buffer} is outside 0..{extent - 1}"
+        if isinstance(index, Access):
+            return RunError(self._diagnostic("index-out-of-range", message, number, iterators))
+        return KernelError(self._diagnostic("out-of-bounds", message, number, iterators))
+
+    def unwritten(self, number: int, iterators: tuple[int, ...]) -> DojoError:
+        """An access reads an element that was never written."""
+
+        def value(atom: SizeVar | Iter) -> Affine:
+            return Affine.constant(self.sizes[atom.name] if isinstance(atom, SizeVar) else iterators[atom.depth])
+
+        element = format_access(substitute_access(self.accesses[number][1], value))
+        message = f"{element} is read before it is written"
+        return KernelError(self._diagnostic("read-before-write", message, number, iterators))
+
+    def _diagnostic(self, code: str, message: str, number: int, iterators: tuple[int, ...]) -> Diagnostic:
+        statement, access = self.accesses[number]
+        when = [f"{name}={self.sizes[name]}" for name in self.kernel.runtime_sizes]
+        when += [f"{{{depth}}}={value}" for depth, value in enumerate(iterators)]
+        source, span = place(self.kernel, self.kernel.sites[statement].path, access)
+        return Diagnostic(code, f"at {', '.join(when)}: {message}" if when else message, span, source)

@@ -1,0 +1,350 @@
+"""A kernel at given sizes written out as plain Python: its loops as `for`, each operation as one line.
+
+Nothing is reordered, hoisted or vectorised. A buffer is a list of Python numbers in row-major order, with None for
+an element that was never written. An operation of type f32 is done in f64 and rounded by a store into `f32`, an
+array of one f32: for + - * / and sqrt of f32 numbers that gives what rounding once would (S. A. Figueroa, "When is
+double rounding innocuous?", SIGNUM Newsletter 30(3), 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.text import format_statement
+from dojoir.meaning.scalar_ops import FUNCTIONS
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
+from dojoir.types.rounding import FORMATS
+
+DEEPEST = 16
+"""How deep the blocks of one Python function may nest (CPython allows 20 loops): deeper ones get their own."""
+
+Interval = tuple[int, int]
+"""The smallest and the largest value that an integer can take."""
+
+TEMPLATES: dict[str, str] = {
+    "or": "{0} or {1}",
+    "and": "{0} and {1}",
+    "not": "not {0}",
+    "lt": "{0} < {1}",
+    "le": "{0} <= {1}",
+    "gt": "{0} > {1}",
+    "ge": "{0} >= {1}",
+    "eq": "{0} == {1}",
+    "ne": "{0} != {1}",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1} if {1} else divide_by_zero({0}, {1})",
+    "floordiv": "{0} // {1}",
+    "mod": "{0} % {1}",
+    "neg": "-{0}",
+    "abs": "abs({0})",
+    # Of two zeros the sign decides; the first of the two if it is NaN, as is the second.
+    "min": "{0} if {0} < {1} or {0} != {0} else {1} if {0} or {1} else lower_zero({0}, {1})",
+    "max": "{0} if {0} > {1} or {0} != {0} else {1} if {0} or {1} else upper_zero({0}, {1})",
+    "select": "{1} if {0} else {2}",
+    "fma": "fma({0}, {1}, {2})",
+    "fma_f32": "fma_f32({0}, {1}, {2})",
+    "pow": "power({0}, {1})",
+    **{name: f"{name}({{0}})" for name in FUNCTIONS},
+}
+"""Each operation on names and numbers. Without side effects, so `and` and `select` may leave an operand out."""
+
+EXACT = frozenset({"min", "max", "neg", "abs", "select", "floor", "ceil", "round"})
+"""The operations whose result, given floats of a type, is of that type without rounding."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """The text of a Python module that runs the kernel when `kernel()` is called, and the accesses that its calls
+    of `outside` and `unwritten` speak of by number, each with the number of its statement."""
+
+    text: str
+    accesses: tuple[tuple[int, Access], ...]
+
+
+def transcribe(
+    kernel: Kernel, typed: tuple[TypedStatement, ...], sizes: Mapping[str, int], exact_floats: bool
+) -> Script:
+    """The Python text of a kernel at `sizes`. `typed` are its statements as `typecheck.check` gives them.
+
+    With `exact_floats` floats are f64 throughout, and conversions between float types do nothing.
+    """
+    writer = _Writer(kernel, typed, sizes, exact_floats)
+    writer.function("kernel", kernel.body, ())
+    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses))
+
+
+@dataclass
+class _Writer:
+    """Writes functions. `done` holds the lines of the finished ones."""
+
+    kernel: Kernel
+    typed: tuple[TypedStatement, ...]
+    sizes: Mapping[str, int]
+    exact_floats: bool
+    done: list[str] = field(default_factory=list)
+    accesses: list[tuple[int, Access]] = field(default_factory=list)
+    statements: int = 0
+    functions: int = 0
+
+    def function(self, name: str, nodes: Sequence[Node], ranges: tuple[Interval, ...]) -> None:
+        """A function of the iterators around `nodes`, which take the values in `ranges`."""
+        lines = [f"def {name}({', '.join(f'i{depth}' for depth in range(len(ranges)))}):"]
+        self._block(nodes, lines, 1, ranges)
+        self.done += lines
+
+    def _block(self, nodes: Sequence[Node], lines: list[str], level: int, ranges: tuple[Interval, ...]) -> None:
+        indent = " " * level
+        if level > DEEPEST:
+            self.functions += 1
+            name = f"part{self.functions}"
+            lines.append(f"{indent}{name}({', '.join(f'i{depth}' for depth in range(len(ranges)))})")
+            self.function(name, nodes, ranges)
+            return
+        if not nodes:
+            lines.append(f"{indent}pass")
+        for node in nodes:
+            match node:
+                case Scope(extent, body):
+                    bounds = [self.fix(bound) for bound in extent.bounds]
+                    stop = ", ".join(format_affine(bound) for bound in bounds)
+                    stop = f"min({stop})" if len(bounds) > 1 else stop
+                    lines.append(f"{indent}for i{len(ranges)} in range({stop}):")
+                    last = min(interval(bound, ranges)[1] for bound in bounds) - 1
+                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))))
+                case Guard(conditions, body):
+                    lines.append(f"{indent}if {' and '.join(self._condition(c) for c in conditions)}:")
+                    self._block(body, lines, level + 1, ranges)
+                case Statement():
+                    lines.append(f"{indent}# {format_statement(node)}")
+                    line = _Line(self, self.statements, ranges)
+                    line.write(self.typed[self.statements])
+                    lines += [indent + text for text in line.lines]
+                    self.statements += 1
+
+    def fix(self, affine: Affine) -> Affine:
+        """With the sizes as numbers."""
+        return affine.substitute(
+            lambda atom: Affine.constant(self.sizes[atom.name]) if isinstance(atom, SizeVar) else Affine.atom(atom)
+        )
+
+    def _condition(self, condition: Condition) -> str:
+        left, right = format_affine(self.fix(condition.left)), format_affine(self.fix(condition.right))
+        return f"{left} {condition.relation} {right}"
+
+
+@dataclass
+class _Line:
+    """Writes one statement. An element that it reads twice is looked up once."""
+
+    writer: _Writer
+    statement: int
+    ranges: tuple[Interval, ...]
+    lines: list[str] = field(default_factory=list)
+    places: dict[Access, str] = field(default_factory=dict)
+    loaded: dict[Access, str] = field(default_factory=dict)
+    names: int = 0
+
+    def write(self, typed: TypedStatement) -> None:
+        value = self._value(typed.result)
+        self.lines.append(f"{self._list(typed.target)}[{self._place(typed.target)}] = {value}")
+
+    # -- elements ----------------------------------------------------------------------------------------
+    def _buffer(self, access: Access) -> Buffer:
+        return self.writer.kernel.buffer(access.buffer)
+
+    def _list(self, access: Access) -> str:
+        return f"b{self.writer.kernel.buffers.index(self._buffer(access))}"
+
+    def _place(self, access: Access) -> str:
+        """Where the element is in its list, once every index is known to be in its dimension."""
+        if access not in self.places:
+            dims = self._buffer(access).dims
+            total, gathered, stride = Affine.constant(0), "", 1
+            for position, (dim, index) in reversed(list(enumerate(zip(dims, access.indices, strict=True)))):
+                extent = self.writer.fix(dim.extent).offset
+                step = 0 if dim.collapsed else stride
+                if isinstance(index, Access):
+                    name = self._load(index)
+                    self._check(access, position, extent, name)
+                    gathered += f" + {step} * {name}" if step else ""
+                else:
+                    affine = self.writer.fix(index)
+                    low, high = interval(affine, self.ranges)
+                    if low < 0 or high >= extent:
+                        self._check(access, position, extent, self._name(format_affine(affine)))
+                    total += affine * step
+                stride *= 1 if dim.collapsed else extent
+            text = format_affine(total) + gathered
+            self.places[access] = text if total.is_constant and not gathered else self._name(text)
+        return self.places[access]
+
+    def _check(self, access: Access, position: int, extent: int, index: str) -> None:
+        self.lines.append(f"if not 0 <= {index} < {extent}:")
+        self.lines.append(f" raise outside({self._number(access)}, {position}, {index}, {self._iterators()})")
+
+    def _load(self, access: Access) -> str:
+        if access not in self.loaded:
+            name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
+            if self._buffer(access).role in ("out", "tmp"):
+                self.lines.append(f"if {name} is None:")
+                self.lines.append(f" raise unwritten({self._number(access)}, {self._iterators()})")
+        return self.loaded[access]
+
+    def _number(self, access: Access) -> int:
+        self.writer.accesses.append((self.statement, access))
+        return len(self.writer.accesses) - 1
+
+    def _iterators(self) -> str:
+        return "(" + "".join(f"i{depth}, " for depth in range(len(self.ranges))) + ")"
+
+    # -- values ------------------------------------------------------------------------------------------
+    def _name(self, text: str) -> str:
+        """A name for the value of `text`."""
+        if text.isidentifier():
+            return text
+        self.names += 1
+        self.lines.append(f"t{self.names} = {text}")
+        return f"t{self.names}"
+
+    def _value(self, typed: Typed) -> str:
+        """The name, or the digits, of a value."""
+        match typed:
+            case Number(_, value):
+                return repr(value)
+            case IndexValue(affine):
+                fixed = self.writer.fix(affine)
+                text = format_affine(fixed)
+                return self._name(
+                    text if _within(interval(fixed, self.ranges), typed.dtype) else wrap(text, typed.dtype)
+                )
+            case Load(_, access):
+                return self._load(access)
+            case Convert(dtype, arg):
+                return self._convert(dtype, arg, self._value(arg))
+            case Apply(dtype, name, args):
+                values = [self._value(arg) for arg in args]
+                if name == "fma" and dtype.bits == 32 and not self.writer.exact_floats:
+                    name = "fma_f32"
+                text = TEMPLATES[name].format(*values)
+                if dtype.is_integer:
+                    return self._name(wrap(text, dtype))
+                if dtype.is_float and name not in EXACT:
+                    return self._rounded(text, dtype)
+                return self._name(text)
+
+    def _convert(self, dtype: DType, arg: Typed, value: str) -> str:
+        source = arg.dtype
+        match dtype.kind:
+            case "b":
+                return self._name(f"{value} != 0")
+            case "f" if source.is_float:
+                wider = dtype.bits > source.bits and dtype.bits >= 32
+                return value if wider or self.writer.exact_floats else self._rounded(value, dtype)
+            case "f":
+                low, high = self._interval(arg)
+                if (
+                    dtype.bits == 64
+                    or self.writer.exact_floats
+                    or max(-low, high) <= 1 << FORMATS[dtype.name].precision
+                ):
+                    return self._name(f"float({value})")
+                exact = max(-low, high) <= 1 << FORMATS["f64"].precision
+                return self._rounded(value, dtype) if exact else self._name(f"integer_to_{dtype}({value})")
+            case _ if source.is_float:
+                low, high = integer_range(dtype)
+                return self._name(f"saturate({value}, {low}, {high})")
+            case _:
+                text = value if source.is_integer else f"int({value})"
+                return self._name(text if _within(self._interval(arg), dtype) else wrap(text, dtype))
+
+    def _rounded(self, text: str, dtype: DType) -> str:
+        """The name of a float computed in f64, once it is rounded to `dtype`."""
+        if dtype.bits == 64 or self.writer.exact_floats:
+            return self._name(text)
+        if dtype.bits < 32:
+            return self._name(f"to_{dtype}({text})")
+        self.lines.append(f"f32[0] = {text}")
+        return self._name("f32[0]")
+
+    def _interval(self, typed: Typed) -> Interval:
+        """Bounds of an integer or bool."""
+        match typed:
+            case IndexValue(affine):
+                bounds = interval(self.writer.fix(affine), self.ranges)
+                return bounds if _within(bounds, typed.dtype) else integer_range(typed.dtype)
+            case Number(_, int() as value):
+                return value, value
+            case _:
+                return integer_range(typed.dtype)
+
+
+# -- integers ----------------------------------------------------------------------------------------------
+def integer_range(dtype: DType) -> Interval:
+    """The smallest and the largest value of an integer type, or of bool."""
+    if dtype.kind == "b":
+        return 0, 1
+    low = -(1 << (dtype.bits - 1)) if dtype.kind == "i" else 0
+    return low, low + (1 << dtype.bits) - 1
+
+
+def wrap(text: str, dtype: DType) -> str:
+    """An integer expression, modulo `2**bits`, in the range of `dtype`."""
+    mask, half = (1 << dtype.bits) - 1, 1 << (dtype.bits - 1)
+    return f"(({text}) + {half} & {mask}) - {half}" if dtype.kind == "i" else f"({text}) & {mask}"
+
+
+def _within(bounds: Interval, dtype: DType) -> bool:
+    low, high = integer_range(dtype)
+    return low <= bounds[0] and bounds[1] <= high
+
+
+def interval(affine: Affine, ranges: Sequence[Interval]) -> Interval:
+    """Bounds of an affine expression of iterators that take the values in `ranges`."""
+    low = high = affine.offset
+    for atom, coefficient in affine.terms:
+        ends = [coefficient * end for end in _atom_interval(atom, ranges)]
+        low += min(ends)
+        high += max(ends)
+    return low, high
+
+
+def _atom_interval(atom: Atom, ranges: Sequence[Interval]) -> Interval:
+    match atom:
+        case Iter(depth):
+            return ranges[depth]
+        case FloorDiv(numerator, divisor):
+            low, high = interval(numerator, ranges)
+            return low // divisor, high // divisor
+        case Mod(numerator, divisor):
+            low, high = interval(numerator, ranges)
+            return (low % divisor, high % divisor) if low // divisor == high // divisor else (0, divisor - 1)
+        case SizeVar(name):
+            raise AssertionError(f"size {name} has no value")
+
+
+def format_affine(affine: Affine) -> str:
+    """An affine expression of iterators as Python."""
+    terms = [f"{coefficient} * {_format_atom(atom)}" for atom, coefficient in affine.terms if coefficient != 1]
+    terms += [_format_atom(atom) for atom, coefficient in affine.terms if coefficient == 1]
+    if affine.offset or not terms:
+        terms.append(str(affine.offset))
+    return " + ".join(terms)
+
+
+def _format_atom(atom: Atom) -> str:
+    match atom:
+        case Iter(depth):
+            return f"i{depth}"
+        case FloorDiv(numerator, divisor):
+            return f"(({format_affine(numerator)}) // {divisor})"
+        case Mod(numerator, divisor):
+            return f"(({format_affine(numerator)}) % {divisor})"
+        case SizeVar(name):
+            raise AssertionError(f"size {name} has no value")

@@ -1,0 +1,1 @@
+"""The checker: whether a rewritten kernel means what the kernel before it meant."""

@@ -1,0 +1,411 @@
+"""The checker as it is asked: the core's answer, sooner.
+
+What "legal" means is in `dojoir.proof.core.check`, and nowhere else. Here is what makes it fast enough to list all
+moves of a kernel, in the order in which it is tried:
+
+1. patterns (`dojoir.proof.patterns.table`): shapes of rewrites of which a theorem says that they are legal;
+2. refuters (`dojoir.proof.refute`): small runs, and cheap questions to isl, that show that a rewrite is not legal;
+3. slices (`dojoir.proof.slice`): the part of the two kernels that an answer depends on, which many rewrites share;
+4. the core, for the slice or for the whole.
+
+Every answer costs steps, and has a budget. What cannot be decided within it is `unknown`, which is not legal.
+With `DOJOIR_CHECK=core` in the environment (`dojoir.proof.way`), the core alone is asked, with twenty times the
+budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.nodes import Guard, Kernel, Node, Scope
+from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
+from dojoir.proof.claim import Claim
+from dojoir.proof.core import check as core
+from dojoir.proof.core.bounds import prove_bounds
+from dojoir.proof.core.check import first, form
+from dojoir.proof.core.compare import Correspondence
+from dojoir.proof.core.marks import are_right
+from dojoir.proof.core.rule_use import rule_fault
+from dojoir.proof.core.wellformed import prove_dimensions
+from dojoir.proof.difference import change_of, told_apart
+from dojoir.proof.exactness import is_exact
+from dojoir.proof.patterns.staging import was_read
+from dojoir.proof.patterns.table import (
+    STORAGE,
+    is_plain,
+    is_plain_both_ways,
+    keeps_order,
+    mixed_up,
+    runs_alike,
+    same_but_storage,
+)
+from dojoir.proof.patterns.written_before import is_written
+from dojoir.proof.refute.first_iteration import shares_too_much
+from dojoir.proof.refute.refuters import differs_somewhere, is_refuted
+from dojoir.proof.refute.small_run import goes_wrong
+from dojoir.proof.slice import Slice, slice_of, users_slice
+from dojoir.proof.verdict import LEGAL, Verdict, refuse
+from dojoir.proof.way import CORE_FACTOR, uses_core
+from dojoir.proof.wellformed import are_independent, find_conflict, prove
+from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.support.memo import Memo
+
+__all__ = [
+    "LEGAL",
+    "STEP_LIMIT",
+    "Answer",
+    "InstanceMap",
+    "Origin",
+    "Substitution",
+    "Verdict",
+    "answer",
+    "compare",
+    "identity",
+    "is_exact",
+    "is_legal",
+    "is_plain",
+    "keeps_order",
+    "prove_by_core",
+    "prove_rewrite",
+    "refuse",
+]
+
+STEP_LIMIT = 3_000_000
+"""The budget of one check, over all its stages, before the answer is `unknown`: about what a quiet core does in 0.7
+seconds. No answer depends on what is kept from earlier ones (`dojoir.sets.limits`)."""
+
+
+def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Verdict:
+    """Whether `after` means what `before` means, its statements standing for what `instances` says; with the reason
+    and a witness if not. `before` must be well-formed."""
+    if uses_core():
+        return prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
+    key = ("compare", before, after, instances)
+    try:
+        return Budget(step_limit).ask(lambda: _compared(Claim(before, after, instances)), key)
+    except StepLimitReached:
+        return _undecided(step_limit)
+
+
+def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int | None = None) -> Verdict:
+    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given."""
+    claim = Claim(before, after, instances)
+    try:
+        return core.check(claim) if step_limit is None else Budget(step_limit).ask(lambda: core.check(claim))
+    except StepLimitReached:
+        return _undecided(step_limit)
+
+
+def _undecided(step_limit: int | None) -> Verdict:
+    within = "" if step_limit is None else f" within {step_limit} steps"
+    return Verdict("unknown", Diagnostic("undecided", f"the checker did not come to an answer{within}"))
+
+
+def _compared(claim: Claim) -> Verdict:
+    if not claim.certificate.backward:
+        return first(_refusals(claim))
+    forth = claim.forth
+    if claim.certificate.rule is None and first(form(forth)) and is_plain_both_ways(forth):
+        return first(_beside_the_order(claim))  # equivalent kernels are equally well-formed
+    return _well_formed_by_itself(claim.after) and first(_refusals(forth))
+
+
+def _beside_the_order(claim: Claim) -> Iterator[Verdict | None]:
+    """What is to be asked of a kernel that a pattern shows to run as another does."""
+    yield core.declarations(claim.before, claim.after)
+    yield _marks(claim.after)
+
+
+def _well_formed_by_itself(kernel: Kernel) -> Verdict:
+    try:
+        prove(kernel)
+    except KernelError as error:
+        status = "unknown" if error.diagnostic.code == "undecided" else "illegal"
+        return Verdict(status, error.diagnostic)
+    return LEGAL
+
+
+class Answer(NamedTuple):
+    """Whether a rewrite is legal; whether that follows from what changed, what is around it, and the buffers used
+    there (their declarations, and whether anything else uses them) alone; whether it follows from a slice, or from
+    those children of the kernel that it changed; and about how many steps it took."""
+
+    legal: bool
+    local: bool
+    sliced: bool
+    steps: int = 0
+
+
+def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
+    """Whether `compare` would say `legal`."""
+    return answer(before, after, instances, step_limit).legal
+
+
+def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Answer:
+    """As `compare`, without a reason: a refusal may be found in a shorter way."""
+    if uses_core():
+        found = prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
+        return Answer(bool(found), local=False, sliced=False)
+    try:
+        key = ("answer", before, after, instances)
+        given, steps = Budget(step_limit).measure(lambda: _answer(Claim(before, after, instances)), key)
+        return given._replace(steps=steps)
+    except StepLimitReached:
+        return Answer(False, False, False, step_limit)
+
+
+def _answer(claim: Claim) -> Answer:
+    before, after, instances = claim.parts
+    if instances.rule is not None:
+        return Answer(bool(_compared(claim)), False, False)
+    if instances.backward:
+        return _taken_back(claim)
+    if not first(form(claim)):
+        return Answer(False, False, False)
+    if _is_same_tree(claim):
+        marked = before.buffers == after.buffers
+        mixed = [] if marked else _mixes(claim)
+        old, new = users_slice(before, after, mixed) if mixed else (before, after)
+        part = Claim(old, new, identity(old))
+        if mixed != []:
+            if goes_wrong(*part.parts):
+                return Answer(False, False, True)
+            if len(before.buffers) == len(after.buffers) and shares_too_much(old, new):
+                return Answer(False, False, True)
+        kept = mixed == [] or _storage(part) is None
+        return Answer(kept and _keeps_marks(after, before if marked else None), marked, True)
+    names = told_apart(before, after, instances)
+    return _by_users(claim, names) if names is not None else _by_slice(claim)
+
+
+def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> Verdict:
+    """As `compare`, but what changed is asked first by itself: a slice of the kernels may be decided where the two
+    as a whole are not."""
+    if uses_core():
+        return prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
+
+    def question() -> Verdict:
+        claim = Claim(before, after, instances)
+        return LEGAL if _answer(claim).legal else _compared(claim)
+
+    try:
+        return Budget(step_limit).ask(question, ("rewrite", before, after, instances))
+    except StepLimitReached:
+        return _undecided(step_limit)
+
+
+def _taken_back(claim: Claim) -> Answer:
+    """The answer for a backward map. Equivalent kernels are equally well-formed."""
+    if first(form(claim.forth)) and is_plain_both_ways(claim.forth):
+        declared = core.declarations(claim.before, claim.after) is None
+        return Answer(declared and _keeps_marks(claim.after), False, True)
+    return Answer(bool(_compared(claim)), False, False)
+
+
+# -- by the users of some buffers ----------------------------------------------------------------------------
+def _by_users(claim: Claim, names: frozenset[str]) -> Answer:
+    """The answer where nothing differs but which of some temporaries an access names: from their users alone."""
+    users = users_slice(claim.before, claim.after, names)
+    found = _named.get(users)
+    if found is None:
+        part = Claim(*users, identity(users[0]))
+        wrong = not is_plain(part) and (goes_wrong(*part.parts) or not _same_values(part))
+        found = _named.put(users, not wrong)
+    return Answer(found and _keeps_marks_around(claim.after, names), False, True)
+
+
+_named: Memo[tuple[Kernel, Kernel], bool] = Memo(4096)
+"""Whether two kernels of the users of some temporaries mean the same, marks aside."""
+
+
+def _keeps_marks_around(after: Kernel, names: frozenset[str]) -> bool:
+    """Whether `_keeps_marks` holds of a kernel, where nothing changed but which of some temporaries an access
+    names: what marks promise is asked of the scopes that hold such accesses. The others run what they ran, on
+    buffers that are used where they were."""
+    paths = [after.sites[k].path for name in names for k in after.users.get(name, ())]
+    promised = (
+        promise for promise in core.promises(after, None) if any(p[: len(promise[0])] == promise[0] for p in paths)
+    )
+    return are_right(after) and all(are_independent(after, *promise) for promise in promised)
+
+
+# -- by a slice ----------------------------------------------------------------------------------------------
+def _by_slice(claim: Claim) -> Answer:
+    """The answer from a slice of the two kernels, where there is one that gives it."""
+    before, after, instances = claim.parts
+    change = change_of(before, after, instances)
+    if change is not None and runs_alike(before, after, instances, change):
+        return Answer(_keeps_marks(after), True, True)
+    part = slice_of(before, after, instances, change) if change is not None else None
+    found = _meanings.get(part) if part is not None else None
+    if found is None:
+        plain = is_plain(claim)
+        if part is None or plain:
+            found = _Meaning(plain or None, plain)
+        elif _is_seen_to_differ(part):
+            found = _Meaning(False, False)
+        elif not (_has_room(before, after, instances) and _are_written(after, part.begun)):
+            return Answer(False, False, False)  # not well-formed: checked before the values because it is cheap
+        else:
+            found = _Meaning(_meaning_of(part), False)
+        if part is not None:
+            _meanings.put(part, found)
+    if part is None or change is None or found.kept is None:
+        if found.plain:
+            return Answer(_keeps_marks(after), True, False)
+        return Answer(_of_the_whole(claim), False, False)
+    if not found.kept:
+        return Answer(False, False, True)
+    known = all(was_read(before, after, instances, change, name) for name in part.filled)
+    asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
+    kept = _are_written(after, asked)
+    return Answer(kept and _keeps_marks(after), found.plain and kept, not asked)
+
+
+def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether every dimension still has an element, and statements that stand for nothing stay in bounds."""
+    if before.buffers == after.buffers:
+        return True
+    new = [k for k, origin in enumerate(instances.origins) if origin is None]
+    return prove_dimensions(after) is None and prove_bounds(after, new) is None
+
+
+def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
+    """Whether all that is read of some buffers has been written."""
+    return all(is_written(kernel, kernel.buffer(name)) for name in names)
+
+
+class _Meaning(NamedTuple):
+    """Whether the kernels of a slice mean the same, marks aside, and the new one is well-formed, if what it fills
+    has been written; None where the slice does not say it. And whether a pattern of the whole kernels said so: it
+    looks at the change, what is around it and the users of its buffers, all of which the slice has."""
+
+    kept: bool | None
+    plain: bool
+
+
+_meanings: Memo[Slice, _Meaning] = Memo(4096)
+
+
+def _is_seen_to_differ(part: Slice) -> bool:
+    """Whether runs at small sizes show that a slice does not keep the meaning."""
+    kernels = (part.before, part.after, part.instances)
+    return goes_wrong(*kernels, part.held) or differs_somewhere(*kernels)
+
+
+def _meaning_of(part: Slice) -> bool | None:
+    """`_Meaning.kept` of a slice that is not seen to differ."""
+    kernels = (part.before, part.after, part.instances)
+    claim = Claim(*kernels)
+    try:
+        if _is_seen_refuted(claim):
+            return False
+        if keeps_order(claim):
+            return True
+        if part.held and goes_wrong(*kernels):
+            return None
+        if _same_values(claim):
+            return True
+        loose = part.loose()
+        return None if part.held and _same_values(Claim(loose.before, loose.after, loose.instances)) else False
+    except StepLimitReached:
+        return None
+
+
+def _is_seen_refuted(claim: Claim) -> bool:
+    """Runs the refuter that asks isl under a tenth of the budget."""
+    with suppress(StepLimitReached), limited_in_part(STEP_LIMIT // 10):
+        return is_refuted(*claim.parts)
+    return False
+
+
+def _same_values(claim: Claim) -> bool:
+    """Whether the core finds no difference between the kernels of a slice. What the new one returns need not be
+    wholly assigned."""
+    if Correspondence(claim, claim.strict).refusal() is not None:
+        return False
+    return core.well_formed(claim, outputs=False) is None
+
+
+# -- of the whole --------------------------------------------------------------------------------------------
+def _of_the_whole(claim: Claim) -> bool:
+    """The answer where no slice of the kernels gives one, and no pattern holds."""
+    if goes_wrong(*claim.parts) or differs_somewhere(*claim.parts):
+        return False
+    if _is_seen_refuted(claim):
+        return False
+    if keeps_order(claim):
+        return _keeps_marks(claim.after)
+    return bool(first(core.in_full(claim, find_conflict)))
+
+
+def _refusals(claim: Claim) -> Iterator[Verdict | None]:
+    if claim.certificate.rule is not None:
+        yield rule_fault(claim.before, claim.after, claim.certificate.rule)
+        well = _well_formed_by_itself(claim.after)
+        yield None if well else well
+        return
+    yield from form(claim)
+    if _is_same_tree(claim):
+        same = claim.before.buffers == claim.after.buffers
+        if not same:
+            yield _storage(claim)
+        yield _marks(claim.after, claim.before if same else None)
+    elif is_plain(claim) or keeps_order(claim):
+        yield _marks(claim.after)
+    else:
+        yield _empty_dimension(claim)  # soon said, and why many a copy is refused
+        yield from core.in_full(claim, find_conflict)
+
+
+def _empty_dimension(claim: Claim) -> Verdict | None:
+    error = prove_dimensions(claim.after) if claim.before.buffers != claim.after.buffers else None
+    return Verdict("illegal", error) if error is not None else None
+
+
+def _storage(claim: Claim) -> Verdict | None:
+    """Why a claim does not hold of which only the declarations differ, marks aside."""
+    if STORAGE.holds(claim):
+        return None
+    refusal = Correspondence(claim, claim.strict).refusal()
+    return refusal if refusal is not None else core.well_formed(claim)
+
+
+def _mixes(claim: Claim) -> list[str] | None:
+    """The buffers of which it is not seen that each read still gets what was written to its element, where only the
+    storage of some differs; None where more does."""
+    before, after, _ = claim.parts
+    return mixed_up(before, after) if same_but_storage(before, after) else None
+
+
+def _is_same_tree(claim: Claim) -> bool:
+    """Whether the trees of the two differ in nothing but marks and hints."""
+    same = claim.certificate == identity(claim.before)
+    return same and _same_but_marks(claim.before.body, claim.after.body)
+
+
+def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
+    """Whether two trees are the same without their marks and hints."""
+
+    def same(one: Node, other: Node) -> bool:
+        match one, other:
+            case Scope(), Scope():
+                return one.extent == other.extent and _same_but_marks(one.body, other.body)
+            case Guard(), Guard():
+                return one.conditions == other.conditions and _same_but_marks(one.body, other.body)
+        return one == other
+
+    return some is others or (len(some) == len(others) and all(map(same, some, others)))
+
+
+# -- marks ---------------------------------------------------------------------------------------------------
+def _marks(after: Kernel, before: Kernel | None = None) -> Verdict | None:
+    return core.marks(after, before, find_conflict)
+
+
+def _keeps_marks(after: Kernel, before: Kernel | None = None) -> bool:
+    """Whether `_marks` would find nothing."""
+    return are_right(after) and all(are_independent(after, *promise) for promise in core.promises(after, before))

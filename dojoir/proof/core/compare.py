@@ -1,0 +1,339 @@
+"""Two kernels held against each other: the same operations on values that come from the same writes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import islpy as isl
+
+from dojoir.errors import Diagnostic, Party
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Op, Site, Statement, substitute_expr
+from dojoir.ir.text import format_access, format_statement
+from dojoir.proof.certificate import identity, stand_for
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.value_graph import Graph, NotTransparent
+from dojoir.proof.explain.example import (
+    Example,
+    Point,
+    accuse,
+    describe,
+    example,
+    party,
+    read_by,
+    spelling,
+    when,
+    with_sizes,
+    witness,
+)
+from dojoir.proof.verdict import Verdict, refuse
+from dojoir.sets.flow import flows_alike, users_of
+from dojoir.sets.kernel_sets import isl_affine, iterators
+from dojoir.types.fma import has_fma, may_fuse
+
+
+class Correspondence:
+    """The value graphs of two kernels, and the map from the new one to the old one."""
+
+    def __init__(self, claim: Claim, strict: bool) -> None:
+        self.before, self.after, self.instances, self.strict = claim.before, claim.after, claim.certificate, strict
+        self.old, self.new = claim.old, claim.new
+        same = settled(claim, strict)
+        self.old_graph, self.new_graph = Graph(self.old, strict, same), Graph(self.new, strict, same)
+
+    def refusal(self) -> Verdict | None:
+        """The first thing in which the two differ, or None."""
+        try:
+            for step in self.instances.inlined:
+                self.old_graph.substitute(step)
+            for step in self.instances.extracted:
+                self.new_graph.substitute(step)
+        except NotTransparent as reason:
+            return refuse("several-values", str(reason), self.before)
+        if not self.strict and (has_fma(self.before) or has_fma(self.after)):
+            self.old_graph.contract()
+            self.new_graph.contract()
+        found = self._operations()
+        if found is None:
+            found = self._instances()
+        if found is None:
+            self._eliminate()
+            found = self._flows()
+        return found
+
+    # -- 1. instances ------------------------------------------------------------------------------------
+    def _instances(self) -> Verdict | None:
+        mapping = stand_for(self.after, self.instances)
+        reached = mapping.range()
+        extra = reached.subtract(self.old.domains)
+        if not extra.is_empty():
+            return self._about("extra-instance", extra, "would run, and does not now")
+        named = sorted({origin.site for origin in self.instances.origins if origin is not None})
+        lost = self.old.domains_of(named).subtract(reached)
+        if not lost.is_empty():
+            return self._about("lost-instance", lost, "would not run")
+        counted = mapping.intersect_domain(self.new_graph.accumulations())
+        if not counted.is_injective():
+            same = counted.apply_range(counted.reverse())
+            twice = same.subtract(counted.domain().identity())
+            together = self.new_graph.sources.apply_range(self.new_graph.sources.reverse())
+            repeated = twice.intersect(together)
+            if not repeated.is_empty():
+                return self._about("repeated-instance", repeated.apply_range(mapping).range(), "would count twice")
+        return None
+
+    def _about(self, code: str, instances: isl.UnionSet, what: str) -> Verdict:
+        found = witness(instances.identity(), self.before)
+        message = f"{with_sizes(found.sizes)}{describe(found.left, self.before)} {what}"
+        return _illegal(code, message, [party(found.left, self.before, what)], found)
+
+    # -- 2. operations -----------------------------------------------------------------------------------
+    def _operations(self) -> Verdict | None:
+        for k, origin in enumerate(self.instances.origins):
+            if origin is None:
+                continue
+            site, old = self.after.sites[k], self.before.sites[origin.site]
+            was, now = self.old_graph.values[origin.site], self.new_graph.values[k]
+            same = (
+                old.statement.accumulation == site.statement.accumulation
+                and self._same_rounding(old.statement, site.statement)
+                and self._same_type(old.statement.target, site.statement.target)
+                and self._same_value(substitute_expr(was, origin.replace), now, site)
+            )
+            if not same:
+                became = format_statement(_spelled(site.statement, now))
+                return refuse(
+                    "changed-operation",
+                    f"`{format_statement(_spelled(old.statement, was))}` would become `{became}`",
+                    self.before,
+                    old.path,
+                )
+        return None
+
+    def _same_rounding(self, old: Statement, new: Statement) -> bool:
+        """Whether both accumulations are fused or neither is; or that does not count, and no product is
+        converted."""
+        if old.fused == new.fused:
+            return True
+        pairs = ((old, self.before), (new, self.after))
+        return not self.strict and all(may_fuse(s, {b.name: b for b in kernel.buffers}) for s, kernel in pairs)
+
+    def _same_type(self, old: Access, new: Access) -> bool:
+        return self.before.buffer(old.buffer).dtype == self.after.buffer(new.buffer).dtype
+
+    def _same_value(self, old: Expr, new: Expr, site: Site) -> bool:
+        match old, new:
+            case Access(), Access():
+                # Which element is read does not count here: where its value comes from does, and `_flows` asks.
+                return self._same_type(old, new) and self._same_gathers(old, new)
+            case Op(name, args), Op(other, others):
+                return (
+                    name == other
+                    and len(args) == len(others)
+                    and all(self._same_value(a, b, site) for a, b in zip(args, others, strict=True))
+                )
+            case Cast(dtype, arg), Cast(other_type, other_arg):
+                return dtype == other_type and self._same_value(arg, other_arg, site)
+            case ((Index() | Const()), (Index() | Const())):
+                return old == new or self._same_index(old, new, site)
+        return False
+
+    def _same_gathers(self, old: Access, new: Access) -> bool:
+        """Whether the same dimensions are gathered, by elements of the same types."""
+        pairs = [pair for pair in zip(old.indices, new.indices, strict=False) if Access in map(type, pair)]
+        count = sum(isinstance(index, Access) for index in (*old.indices, *new.indices))
+        return count == 2 * len(pairs) and all(
+            isinstance(a, Access) and isinstance(b, Access) and self._same_type(a, b) and self._same_gathers(a, b)
+            for a, b in pairs
+        )
+
+    def _same_index(self, old: Const | Index, new: Const | Index, site: Site) -> bool:
+        """Whether two affine values agree on every instance of a statement."""
+        sides = [_affine(old), _affine(new)]
+        if None in sides:
+            return False
+        left, right = (isl_affine(side) for side in sides if side is not None)
+        where = self.new.constraints(site.ancestors)
+        return self.new.map(f"[{iterators(len(site.scopes))}] -> [] : {where} and {left} != {right}").is_empty()
+
+    # -- 3. flow -----------------------------------------------------------------------------------------
+    def _eliminate(self) -> None:
+        """Takes out, in both graphs, the statements that stand for nothing on the other side and only pass a
+        value on. What cannot be taken out stays; if it has an effect, the flows differ."""
+        kept = {origin.site for origin in self.instances.origins if origin is not None}
+        fresh = [k for k, origin in enumerate(self.instances.origins) if origin is None]
+        for graph, sites in (
+            (self.old_graph, [k for k in self.old.numbers if k not in kept]),
+            (self.new_graph, fresh),
+        ):
+            for k in sites:
+                with suppress(NotTransparent):
+                    graph.eliminate(k)
+
+    def _slots(self) -> isl.UnionMap:
+        """Each read of the new kernel, and each returned element, to that of the old one."""
+        pieces = []
+        for k, origin in enumerate(self.instances.origins):
+            if origin is None:
+                continue
+            old = ", ".join(map(isl_affine, origin.iterators))
+            if self.new.is_ordered(k, self.strict):
+                pieces.append(f"{self.new_graph.tuple_text(k, name='t')} -> t{origin.site}[{old}]")
+            for mine, its in zip(self.new_graph.slots[k], self.old_graph.slots[origin.site], strict=True):
+                # Gathered dimensions come in the same order on both sides.
+                inner = ", ".join(filter(None, [old, *mine.extra]))
+                pieces.append(f"{self.new_graph.tuple_text(k, mine)} -> {its.name}[{inner}]")
+        for buffer in self.new.returned:
+            element = ", ".join(f"e{d}" for d in range(len(buffer.dims)))
+            pieces.append(f"out_{buffer.name}[{element}] -> out_{buffer.name}[{element}]")
+        return self.new.map(*pieces)
+
+    def _flows(self) -> Verdict | None:
+        to_old = self._slots()
+        readers = self.new_graph.readers(k for k, o in enumerate(self.instances.origins) if o is not None)
+        to_old = to_old.intersect_domain(readers)
+        stands_for = stand_for(self.after, self.instances)
+        actual, begins = (
+            self.new_graph.sources.intersect_range(readers),
+            self.new_graph.initial.intersect_domain(readers),
+        )
+        stray = actual.subtract_domain(stands_for.domain())
+        if not stray.is_empty():
+            return self._stray(stray)
+        actual = actual.apply_domain(stands_for)
+        expected = self.old_graph.sources.apply_range(to_old.reverse())
+        initial = to_old.apply_range(self.old_graph.initial)
+        for difference, describes in (
+            (actual.subtract(expected), self._wrong_source),
+            (expected.subtract(actual), self._missing_source),
+            (begins.subtract(initial).reverse(), self._wrong_initial),
+            (initial.subtract(begins).reverse(), self._missing_initial),
+        ):
+            if not difference.is_empty():
+                return describes(difference.apply_range(to_old))
+        for graph in (self.old_graph, self.new_graph):
+            mixed = graph.mixes_operators()
+            if mixed is not None:
+                text = format_statement(graph.sets.kernel.sites[mixed].statement)
+                return refuse(
+                    "mixed-operators", f"`{text}` would accumulate on top of another operator", self.before
+                )
+        return None
+
+    def _stray(self, stray: isl.UnionMap) -> Verdict:
+        found = witness(stray, self.after)
+        message = (
+            f"{with_sizes(found.sizes)}a value would come from {describe(found.left, self.after)}, "
+            "which stands for nothing now and does more than pass values on"
+        )
+        return _illegal("stray-value", message, [party(found.left, self.after, "would give a value")], found)
+
+    def _reader(self, point: Point) -> tuple[str, str, list[Party]]:
+        """A read of the old kernel in words: who reads, and what; and the statement that does."""
+        if point.site is None:
+            name = point.name.removeprefix("out_")
+            element = f"[{', '.join(map(str, point.coordinates))}]" if point.coordinates else ""
+            return f"the returned `{name}{element}`", "", []
+        site = self.before.sites[point.site]
+        slots = self.old_graph.slots[point.site]
+        access = next((slot.access for slot in slots if slot.name == point.name), site.statement.target)
+        reader = party(point, self.before, "reads it", read_by(point, self.before))
+        what = format_access(access, spelling(self.before, site.scopes))
+        return describe(point, self.before), f"`{what}`", [reader]
+
+    def _writer(self, point: Point, does: str) -> Party:
+        """A write of the old kernel."""
+        assert point.site is not None
+        words = f"{does} {when(point, self.before)}".rstrip()
+        return party(point, self.before, words, self.before.sites[point.site].statement.target)
+
+    def _wrong_source(self, wrong: isl.UnionMap) -> Verdict:
+        found = witness(wrong, self.before)
+        who, what, parties = self._reader(found.right)
+        left = found.left
+        parties.append(self._writer(left, "would write what is read," if what else "would write it last,"))
+        message = f"{with_sizes(found.sizes)}{who} would {'read ' + what if what else 'be'} as written by "
+        message += describe(left, self.before)
+        here = self.old_graph.sources.intersect_range(self._at(found.right, found.sizes))
+        proper = example(here, self.before)
+        if proper is not None:
+            other = proper.left.name != left.name
+            now = describe(proper.left, self.before) if other else when(proper.left, self.before)
+            message += f"; now it is the one written {'by ' if other else ''}{now}"
+            parties.append(self._writer(proper.left, "writes it now,"))
+        return _illegal("wrong-value", message, parties, found)
+
+    def _at(self, point: Point, sizes: tuple[tuple[str, int], ...]) -> isl.UnionSet:
+        """The set of one point, at given sizes."""
+        given = " and ".join(f"n_{name} = {value}" for name, value in sizes) or "true"
+        coordinates = ", ".join(map(str, point.coordinates))
+        return self.old.map(f"{point.name}[{coordinates}] -> [] : {given}").domain()
+
+    def _missing_source(self, missing: isl.UnionMap) -> Verdict:
+        found = witness(missing, self.before)
+        who, what, parties = self._reader(found.right)
+        message = (
+            f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}without what "
+            f"{describe(found.left, self.before)} writes to it"
+        )
+        parties.append(self._writer(found.left, "would write to it too late or not at all,"))
+        return _illegal("lost-value", message, parties, found)
+
+    def _wrong_initial(self, difference: isl.UnionMap) -> Verdict:
+        start, value, parties, found = self._initial(difference)
+        return _illegal("wrong-value", f"{start}as {value}", parties, found)
+
+    def _missing_initial(self, difference: isl.UnionMap) -> Verdict:
+        start, value, parties, found = self._initial(difference)
+        return _illegal("lost-value", f"{start}no longer as {value}", parties, found)
+
+    def _initial(self, difference: isl.UnionMap) -> tuple[str, str, list[Party], Example]:
+        found = witness(difference, self.before)
+        who, what, parties = self._reader(found.right)
+        name, indices = found.left.name.removeprefix("b_"), found.left.coordinates
+        element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
+        given = next((b for b in self.before.arguments if b.name == name and b.role != "out"), None)
+        value = f"`{element}` as the caller gave it" if given else f"`{element}`, never written"
+        start = f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}"
+        return start, value, parties, found
+
+
+def settled(claim: Claim, strict: bool) -> frozenset[str]:
+    """The buffers through which the same values flow in both kernels, as the texts show: they are touched by the
+    same statements to the letter (the same reads in another expression may mean something else), each of which
+    stands for itself in the same iteration, on the same elements at the same times among themselves. No other read
+    gets a value from there, and no such statement is taken out."""
+    before, after, instances = claim.before, claim.after, claim.certificate
+    if instances.inlined or instances.extracted:
+        return frozenset()
+    old, new = claim.old, claim.new
+    itself = identity(before).origins
+
+    def stay(buffer: Buffer) -> bool:
+        were, are = users_of(old, buffer.name), users_of(new, buffer.name)
+        return (
+            [instances.origins[k] for k in are] == [itself[k] for k in were]
+            and [after.sites[k].statement for k in are] == [before.sites[k].statement for k in were]
+            and flows_alike(old, new, buffer.name, strict)
+        )
+
+    declared = set(after.buffers)
+    return frozenset(buffer.name for buffer in before.buffers if buffer in declared and stay(buffer))
+
+
+def _illegal(code: str, message: str, parties: list[Party], found: Example) -> Verdict:
+    """A refusal about some statements, as `found` shows it."""
+    if not parties:
+        return Verdict("illegal", Diagnostic(code, message, sizes=found.sizes))
+    return Verdict("illegal", accuse(code, message, parties, found.sizes))
+
+
+def _spelled(statement: Statement, term: Expr) -> Statement:
+    """The statement with another term, as a person would write it."""
+    return Statement(statement.target, statement.accumulation or "=", term)
+
+
+def _affine(value: Const | Index) -> Affine | None:
+    if isinstance(value, Index):
+        return value.affine
+    return Affine.constant(value.value) if isinstance(value.value, int) else None

@@ -1,0 +1,256 @@
+"""Whether the iterations of a scope are independent: what the marks `p` and `v` promise.
+
+Two iterations of the scope (of one run of it) conflict where both touch one element and one of them writes.
+A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that:
+there only a value that crosses iterations is a conflict. Under `v` and the marks of threads, accumulations into an
+element that all iterations share are no conflict, if their order is free (a collective); under those of a grid, if
+there is an atomic that does them as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import islpy as isl
+
+from dojoir.errors import Party
+from dojoir.ir.nodes import Access, Kernel, Path, Scope
+from dojoir.ir.paths import is_inside
+from dojoir.proof.core.marks import BLOCK, GRID, LEVELS
+from dojoir.proof.explain.example import (
+    Example,
+    Point,
+    describe,
+    node_party,
+    party,
+    read_by,
+    statement_text,
+    when,
+    with_sizes,
+    witness,
+)
+from dojoir.sets.flow import flow_of
+from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two iterations of the scope at `path` that are not independent. `left` and `right` of the example are
+    statement instances; `carried` says that a value crosses (else both touch the same storage)."""
+
+    path: Path
+    example: Example
+    buffer: str
+    carried: bool
+
+    def parties(self, kernel: Kernel) -> list[Party]:
+        """The two statements in their iterations, and the scope."""
+        left, right = self.example.left, self.example.right
+        mine, its = self._accesses(kernel)
+        reads, writes = ("reads", "writes") if self.carried else ("touches", "touches")
+        return [
+            party(right, kernel, f"{reads} it {when(right, kernel)}", mine),
+            party(left, kernel, f"{writes} it {when(left, kernel)}", its),
+            node_party(kernel, self.path, "its iterations would run side by side"),
+        ]
+
+    def _accesses(self, kernel: Kernel) -> tuple[Access | None, Access | None]:
+        """An access of the right statement and one of the left one that touch the same element, at least one of
+        them writing it. None where an index is gathered."""
+        left, right = self.example.left, self.example.right
+        assert left.site is not None
+        assert right.site is not None
+        wrote, read = kernel.sites[left.site].statement.target, read_by(right, kernel)
+        if read is not None:
+            return read, wrote
+        target = kernel.sites[right.site].statement.target
+        for mine in kernel.sites[right.site].statement.accesses:
+            for its in kernel.sites[left.site].statement.accesses:
+                element = self._element(kernel, mine, right)
+                if (mine is target or its is wrote) and element and element == self._element(kernel, its, left):
+                    return mine, its
+        return None, None
+
+    def _element(self, kernel: Kernel, access: Access, point: Point) -> tuple[int, ...] | None:
+        """The element of the buffer that an access touches, after a 0; None for another buffer or a gather."""
+        if access.buffer != self.buffer:
+            return None
+        sizes, iteration = dict(self.example.sizes), point.iteration(kernel)
+        found = [0]
+        for index, dim in zip(access.indices, kernel.buffer(self.buffer).dims, strict=True):
+            if isinstance(index, Access):
+                return None
+            if not dim.collapsed:
+                found.append(index.evaluate(sizes, iteration))
+        return tuple(found)
+
+    def message(self, kernel: Kernel) -> str:
+        """The conflict in words."""
+        left, right = self.example.left, self.example.right
+        start = with_sizes(self.example.sizes)
+        if self.carried:
+            return (
+                f"{start}{describe(right, kernel)} reads `{self.buffer}` as written by "
+                f"{describe(left, kernel)}, another iteration"
+            )
+        touch = f"touch the same element of `{self.buffer}`"
+        if left.site == right.site:
+            both = f"{when(left, kernel)} and {when(right, kernel)}"
+            return f"{start}{statement_text(left, kernel)} {both} {touch}"
+        return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
+
+
+THREADS = frozenset({*BLOCK, "lane"})
+"""The marks of the threads of a block."""
+
+COLLECTIVE = frozenset({"v", *THREADS})
+"""The marks whose iterations may put together what they accumulate into one element."""
+
+_ATOMIC = frozenset({"+=", "max=", "min="})
+
+
+def private_buffers(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
+    """The temporaries whose every use is inside the scope at `path`, and of which each of its iterations has one of
+    its own under `mark`. `reg` and `stack` are a thread's own; `shared` is a block's, so its threads have it
+    together; `heap` on a GPU is nobody's own. On cores and in lanes all are."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for site, reads in zip(kernel.sites, sets_of(kernel).reads, strict=True):
+        here = inside if is_inside(site.path, path) else outside
+        here.add(site.statement.target.buffer)
+        here.update(read.access.buffer for read in reads)
+    return frozenset(name for name in inside - outside if _has_room(kernel, name, mark))
+
+
+def _has_room(kernel: Kernel, name: str, mark: str) -> bool:
+    """Whether each iteration of a scope under `mark` can have its own of a temporary."""
+    buffer = kernel.buffer(name)
+    if buffer.role != "tmp" or mark not in LEVELS:
+        return buffer.role == "tmp"
+    return buffer.storage in ("reg", "stack") or (buffer.storage == "shared" and mark in GRID)
+
+
+def may_share(sets: KernelSets, number: int, depth: int, mark: str) -> bool:
+    """Whether iterations of the scope at `depth` may accumulate, by statement `number`, into an element that they
+    share under `mark`."""
+    kernel = sets.kernel
+    statement = kernel.sites[number].statement
+    if not sets.may_swap(number) or not is_uniform(kernel, statement.target, depth):
+        return False
+    return mark in COLLECTIVE or (mark in GRID and _is_atomic(kernel, statement.target, statement.accumulation))
+
+
+def _is_atomic(kernel: Kernel, target: Access, op: str | None) -> bool:
+    """Whether there is an atomic for an accumulation: of integers of 32 and 64 bits, and sums of f32 and f64."""
+    dtype = kernel.buffer(target.buffer).dtype
+    if dtype.bits < 32 or dtype.kind == "b":
+        return False
+    return op == "+=" if dtype.is_float else op in _ATOMIC
+
+
+def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = frozenset()) -> Conflict | None:
+    """Two iterations of the scope at `path` that may not run side by side under `mark`, or None. Through the
+    buffers in `seen` it is known that there are none."""
+    scope = kernel.at(path)
+    assert isinstance(scope, Scope)
+    sets = sets_of(kernel)
+    depth = kernel.depth_of(path)
+    private = private_buffers(kernel, path, mark)
+    shared = _shared_conflict(sets, path, depth, private | seen, mark)
+    return shared or _carried_value(sets, path, depth, private - seen)
+
+
+Finder = Callable[[Kernel, Path, str], "Conflict | None"]
+"""What looks for a conflict: `find_conflict`, or what says the same sooner."""
+
+
+def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:
+    """Each instance (or read) to the iterators down to `depth`."""
+    outer = f"[{iterators(depth + 1)}]"
+    pieces = []
+    for k in numbers:
+        own = iterators(len(sets.kernel.sites[k].scopes))
+        if not reads:
+            pieces.append(f"s{k}[{own}] -> {outer}")
+            continue
+        for read in sets.reads[k]:
+            gathered = "".join(f", g{d}" for d in read.gathers)
+            pieces.append(f"{read.name}[{own}{gathered}] -> {outer}")
+    return sets.map(*pieces)
+
+
+def _pairs(depth: int, different: str) -> str:
+    left = ", ".join(f"a{d}" for d in range(depth + 1))
+    right = ", ".join(f"b{d}" for d in range(depth + 1))
+    return f"[{left}] -> [{right}] : {different}"
+
+
+def _shared_conflict(
+    sets: KernelSets, path: Path, depth: int, ignored: frozenset[str], mark: str
+) -> Conflict | None:
+    kernel = sets.kernel
+    numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
+    writes: dict[str, list[str]] = {}
+    lanes: dict[str, list[str]] = {}  # accumulations that lanes may share
+    reads: dict[str, list[str]] = {}
+    for k in numbers:
+        name = kernel.sites[k].statement.target.buffer
+        if name not in ignored:
+            together = may_share(sets, k, depth, mark)
+            (lanes if together else writes).setdefault(name, []).append(sets.write_text(k))
+        for read in sets.reads[k]:
+            if read.access.buffer not in ignored:
+                reads.setdefault(read.access.buffer, []).append(sets.read_by_statement(read))
+    if not writes and not lanes:
+        return None
+    same_run = " and ".join([*(f"a{d} = b{d}" for d in range(depth)), f"a{depth} != b{depth}"])
+    prefix = _prefixes(sets, numbers, depth, reads=False)
+    apart = prefix.apply_range(sets.map(_pairs(depth, same_run))).apply_range(prefix.reverse())
+    for name in sorted({*writes, *lanes}):
+        for mine, others in (
+            (writes.get(name, []), writes.get(name, []) + lanes.get(name, []) + reads.get(name, [])),
+            (lanes.get(name, []), reads.get(name, [])),
+        ):
+            if mine and others:
+                touching = sets.map(*mine).apply_range(sets.map(*others).reverse())
+                met = touching.intersect(apart)
+                if not met.is_empty():
+                    return Conflict(path, witness(met, kernel), name, carried=False)
+    return None
+
+
+def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[str]) -> Conflict | None:
+    kernel = sets.kernel
+    numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
+    users = [(k, read) for k in numbers for read in sets.reads[k] if read.access.buffer in private]
+    if not users:
+        return None
+    sources = reduce(
+        isl.UnionMap.union, (flow_of(sets, name, strict=False).sources for name in sorted(private)), sets.map()
+    )
+    private_reads = sets.map(*(sets.read_text(read) for _, read in users)).domain()
+    same = sets.map(_pairs(depth, " and ".join(f"a{d} = b{d}" for d in range(depth + 1))))
+    within = (
+        _prefixes(sets, numbers, depth, reads=False)
+        .apply_range(same)
+        .apply_range(_prefixes(sets, numbers, depth, reads=True).reverse())
+    )
+    crossing = sources.intersect_range(private_reads).subtract(within)
+    if crossing.is_empty():
+        return None
+    found = witness(crossing, kernel)
+    site, ordinal = found.right.site, int(found.right.name.partition("r")[2])
+    assert site is not None
+    return Conflict(path, found, sets.reads[site][ordinal].access.buffer, carried=True)
+
+
+def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:
+    """Whether an access touches the same storage at every value of the iterator at `depth`."""
+    dims = kernel.buffer(access.buffer).dims
+    return not any(
+        depth in index.iterators if not isinstance(index, Access) else not is_uniform(kernel, index, depth)
+        for index, dim in zip(access.indices, dims, strict=True)
+        if not dim.collapsed
+    )

@@ -1,0 +1,163 @@
+"""What the marks and hints of a scope ask of the tree around and inside it, whatever the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.errors import Diagnostic
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.ir.places import ancestors
+from dojoir.ir.where import place
+from dojoir.proof.core.hint_rules import hint_error
+
+MAX_UNROLL = 256
+"""The largest extent of a scope that may be unrolled."""
+
+GRID, BLOCK = ("gx", "gy", "gz"), ("bx", "by", "bz")
+LEVELS = {**dict.fromkeys(GRID, 0), **dict.fromkeys(BLOCK, 1), "lane": 2}
+"""The marks of a GPU, by how far inside they stand: a grid is around a block, a block around lanes."""
+_LEVEL_NAMES = ("of the grid", "of a block", "in lanes")
+
+MAX_BLOCK = 1024
+"""How many threads the scopes of a block may make together: what every GPU takes."""
+MAX_WAVE = 64
+"""How many lanes a warp or wavefront may have."""
+
+
+def mark_error(kernel: Kernel) -> Diagnostic | None:
+    """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
+    question."""
+    for path, node in marked(kernel):
+        found = _scope_error(kernel, path, node) if node.marks else None
+        if found is not None:
+            code, message = found
+            source, span = place(kernel, path)
+            return Diagnostic(code, message, span, source)
+        wrong = hint_error(kernel, path, node) if node.hints else None
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def are_right(kernel: Kernel) -> bool:
+    """Whether `mark_error` finds nothing."""
+    return all(
+        (not node.marks or _scope_error(kernel, path, node) is None)
+        and (not node.hints or hint_error(kernel, path, node) is None)
+        for path, node in marked(kernel)
+    )
+
+
+def marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
+    """The scopes that have marks or hints, in the order of the text."""
+
+    def visit(nodes: tuple[Node, ...], prefix: Path) -> Iterator[tuple[Path, Scope]]:
+        for i, node in enumerate(nodes):
+            if isinstance(node, Statement) or not node.marked:
+                continue
+            if isinstance(node, Scope) and (node.marks or node.hints):
+                yield (*prefix, i), node
+            yield from visit(node.body, (*prefix, i))
+
+    return visit(kernel.body, ())
+
+
+def _scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
+    name = f"the scope at {format_path(path)}"
+    outer = _scopes_around(kernel, path)
+    around = {mark for above in outer for mark in above.marks}
+    for mark in scope.marks:
+        if mark != "u" and mark != "p" and mark in around:
+            return "nested-mark", f"{name} is marked `{mark}` inside another scope marked `{mark}`"
+    if "v" in scope.marks and len(scope.marks) > 1:
+        return (
+            "mark-clash",
+            f"{name} is marked `v` and `{next(m for m in scope.marks if m != 'v')}`; split it first",
+        )
+    if "p" in scope.marks and around & {"v", *LEVELS}:
+        other = next(m for m in ("v", *LEVELS) if m in around)
+        return "nested-mark", f"{name} is marked `p` inside a scope marked `{other}`"
+    if "u" in scope.marks:
+        bound = scope.constant_bound
+        if bound is None:
+            return "open-extent", f"{name} is marked `u`, which needs a constant extent; split it first"
+        if bound > MAX_UNROLL:
+            return (
+                "large-extent",
+                f"{name} is marked `u`, and {bound} copies are more than {MAX_UNROLL}; split it first",
+            )
+    if "v" in scope.marks:
+        return _lane_error(scope, kernel.depth_of(path), name)
+    if any(mark in LEVELS for mark in scope.marks):
+        return _device_error(scope, outer, name)
+    return None
+
+
+def _scopes_around(kernel: Kernel, path: Path) -> list[Scope]:
+    """The scopes around the node at `path`, outermost first."""
+    return [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
+
+
+def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str] | None:
+    """A launch is a box of blocks, each a box of threads: the marks nest in that order, their extents do not
+    depend on one another, and those of threads have a constant bound; fewer of them may run in some blocks."""
+    mark = next(m for m in scope.marks if m in LEVELS)
+    if len(scope.marks) > 1:
+        other = next(m for m in scope.marks if m != mark)
+        return "mark-clash", f"{name} is marked `{mark}` and `{other}`; split it first"
+    level, threads = LEVELS[mark], 1
+    for depth, above in enumerate(outer):
+        for other in above.marks:
+            if other in ("p", "v"):
+                return "nested-mark", f"{name} is marked `{mark}` inside a scope marked `{other}`"
+            if LEVELS.get(other, level) > level:
+                where = f"{_LEVEL_NAMES[level]} (`{mark}`) inside one {_LEVEL_NAMES[LEVELS[other]]} (`{other}`)"
+                return "nested-mark", f"{name} is {where}; swap_scopes brings it outside"
+            if other in LEVELS and _depends(scope, depth, level, LEVELS[other]):
+                return (
+                    "dependent-extent",
+                    f"the extent of {name}, marked `{mark}`, depends on {{{depth}}} of `{other}`",
+                )
+            if other in BLOCK:
+                threads *= above.constant_bound or 1
+    bound = scope.constant_bound
+    if level == 0:
+        return None
+    if bound is None:
+        return "open-extent", f"{name} is marked `{mark}`, which needs a constant extent; split it first"
+    most = MAX_WAVE if level == 2 else MAX_BLOCK // threads
+    if bound > most:
+        limit = "a warp or wavefront has" if level == 2 else "the scopes of a block have room for"
+        return "large-extent", f"{name} is marked `{mark}`, and {limit} {most} at most; split it first"
+    return None
+
+
+def _depends(scope: Scope, depth: int, level: int, other: int) -> bool:
+    """Whether an extent depends on the iterator at `depth`, of a scope of level `other`, as that of a launch may
+    not: threads may be fewer in some blocks, where a constant says how many there are at most."""
+    if not any(depth in bound.iterators for bound in scope.extent.bounds):
+        return False
+    return not (other == 0 and level > 0 and scope.constant_bound is not None)
+
+
+def _lane_error(scope: Scope, lane: int, name: str) -> tuple[str, str] | None:
+    """A scope inside lanes must run equally often in each of them. A guard may differ: it is a mask."""
+
+    def uses(bounds: tuple[Affine, ...]) -> bool:
+        return any(lane in bound.iterators for bound in bounds)
+
+    def visit(nodes: tuple[Node, ...]) -> tuple[str, str] | None:
+        for node in nodes:
+            if isinstance(node, Scope) and uses(node.extent.bounds):
+                return (
+                    "lane-extent",
+                    f"an extent inside {name}, which is marked `v`, depends on its iterator {{{lane}}}",
+                )
+            if isinstance(node, Scope | Guard):
+                found = visit(node.body)
+                if found is not None:
+                    return found
+        return None
+
+    return visit(scope.body)

@@ -1,0 +1,211 @@
+"""The checker for rewrites by a rule of algebra (`dojoir.rules`).
+
+That the two sides of a rule are equal over the real numbers is proved for each rule, once, in the tests. What is
+proved here is that a rewrite is nothing but one use of it: for one meaning of the parts of the rule, the tree
+before is the left side to the letter and the tree after the right side; all around is the same; the arrays of the
+rule do not touch each other; what it reads is not written inside it; and what is scratch is used nowhere else. That
+the kernel after is well-formed is asked besides (`dojoir.proof.core.check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir import rules
+from dojoir.errors import ArgumentError
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Condition,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    affine_parts,
+    expr_accesses,
+    format_path,
+)
+from dojoir.ir.places import ancestors, siblings
+from dojoir.proof.verdict import Verdict, refuse
+from dojoir.rules.rule import Match, Rule, RuleUse
+from dojoir.sets.kernel_sets import isl_affine, isl_extent, iterators, sets_of
+from dojoir.types.elaborate import natural_type
+
+
+def rule_fault(before: Kernel, after: Kernel, use: RuleUse) -> Verdict | None:
+    """Why `after` is not `before`, which is well-formed, with one use of a rule; None if it is. That `after` is
+    well-formed is another question."""
+    if before.fp != "fast":
+        message = f"this is algebra, which rounds otherwise: it needs `fp fast`, and the kernel is `fp {before.fp}`"
+        return refuse("needs-fast", message, before, use.path)
+    try:
+        rule = rules.load(use.rule)
+    except ArgumentError as error:
+        return Verdict("illegal", error.diagnostic)
+    wrong = next((w for w in _faults(before, after, rule, use) if w is not None), None)
+    if wrong is not None:
+        code, message = wrong
+        return refuse(code, f"{rule.name} is no rule for this: {message}", before, use.path)
+    return None
+
+
+Fault = tuple[str, str]
+"""A code, and what is wrong."""
+
+
+def _faults(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Iterator[Fault | None]:
+    match, count = use.match, len(rule.left.body)
+    yield _names(before, rule, use)
+    region = _region(before, use.path, count)
+    yield _sizes(before, rule, use)
+    if match.nodes(rule.left) != region:
+        yield "another-form", f"what stands at {format_path(use.path)} is not the left side of the rule"
+    yield _rest(before, after, rule, use)
+    yield _elements(before, rule, match)
+    yield _expressions(before, rule, match)
+    yield _uses(before, rule, use)
+    yield _overlap(before, rule, use)
+
+
+# -- the trees -----------------------------------------------------------------------------------------------
+def _names(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """Everything in the rule has a meaning, and new temporaries have new names."""
+    match = use.match
+    elements = {*rule.results, *rule.scratch, *rule.fresh}
+    if (
+        set(match.expression) != set(rule.inputs)
+        or set(match.element) != elements
+        or set(match.size) != {size.name for size in rule.left.sizes}
+    ):
+        return "another-form", "not every part of the rule has a meaning here"
+    if match.depth != before.depth_of(use.path):
+        return "another-form", "the place is at another depth"
+    used = {b.name for b in before.buffers} | {size.name for size in before.sizes}
+    for name in rule.fresh:
+        if match.element[name].buffer in used or match.element[name].indices:
+            return "name-taken", f"`{match.element[name].buffer}` is no new scalar"
+    return None
+
+
+def _region(kernel: Kernel, path: Path, count: int) -> tuple[Node, ...]:
+    return siblings(kernel, path)[path[-1] : path[-1] + count]
+
+
+def _rest(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """The kernel after is the one before with the right side for the left, and the new temporaries."""
+    expected = rewritten(before, rule, use)
+    if expected != after:
+        return "another-form", "more than the nodes of the rule would change, or they would become something else"
+    return None
+
+
+def rewritten(kernel: Kernel, rule: Rule, use: RuleUse, labels: dict[str, str] | None = None) -> Kernel:
+    """The kernel with the left side of a rule replaced by the right one, and its new temporaries declared."""
+    for _ in rule.left.body[1:]:
+        kernel = kernel.replace_node((*use.path[:-1], use.path[-1] + 1))
+    kernel = kernel.replace_node(use.path, *use.match.nodes(rule.right, labels))
+    dtype = computed_in(kernel, rule, use.match)
+    new = (Buffer("tmp", use.match.element[name].buffer, dtype) for name in rule.fresh) if dtype else ()
+    return kernel.evolve(buffers=(*kernel.buffers, *new))
+
+
+def computed_in(kernel: Kernel, rule: Rule, match: Match) -> DType | None:
+    """The type in which the arrays of the rule compute, or None where they do in several or in none."""
+    types = {kernel.buffer(match.element[name].buffer).dtype.compute for name in (*rule.results, *rule.scratch)}
+    dtype = types.pop()
+    return dtype if not types and dtype.is_float else None
+
+
+# -- conditions ----------------------------------------------------------------------------------------------
+def _sizes(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """Sizes depend on no iterators of the rule but those that they may; one used as a number is at least 1."""
+    for name, extent in use.match.sizes:
+        limit = use.match.depth + rule.reach.get(name, 0)
+        if any(d >= limit for bound in extent.bounds for d in bound.iterators):
+            return "another-form", f"the extent that {name} stands for depends on an iterator of the rule"
+        if name in rule.numbers:
+            positive = [Condition(bound, ">=", Affine.constant(1)) for bound in extent.bounds]
+            if len(extent.bounds) > 1 or not sets_of(before).holds_around(use.path, positive):
+                return "may-not-run", f"the extent {extent.bounds[0]} may be 0"
+    return None
+
+
+def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+    """The arrays of the rule are different arrays of one float type; scratch is temporary."""
+    named = [match.element[name].buffer for name in (*rule.results, *rule.scratch)]
+    if len(set(named)) < len(named):
+        return "same-buffer", "two arrays of the rule are one array here"
+    for name in named:
+        if before.buffer(name).role == "in":
+            return "write-to-input", f"`{name}` is written"
+    if computed_in(before, rule, match) is None:
+        types = ", ".join(f"`{name}` {before.buffer(name).dtype}" for name in named)
+        return "type-mismatch", f"the arrays of the rule are not all floats that compute in one type: {types}"
+    for name in rule.scratch:
+        buffer = before.buffer(match.element[name].buffer)
+        if buffer.role != "tmp":
+            return "not-a-temporary", f"`{buffer.name}` is no temporary, and would hold other values"
+    return None
+
+
+def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+    """What the rule reads is of a float type that its arrays compute in, and not written inside it."""
+    buffers = {buffer.name: buffer for buffer in before.buffers}
+    written = {access.buffer for _, access in match.elements}
+    dtype = computed_in(before, rule, match)
+    for name, expr in match.inputs:
+        dims = len(rule.left.buffer(name).dims)
+        depths = {d for affine in affine_parts(expr) for d in affine.iterators}
+        if any(d >= match.depth + dims for d in depths):
+            return "another-form", f"the expression that {name} stands for depends on another iterator"
+        for access in expr_accesses(expr):
+            if access.buffer in written:
+                return "written-inside", f"`{access.buffer}` is read by what {name} stands for, and written"
+            if any(isinstance(index, Access) for index in access.indices) and dims == 0:
+                return "gathered", f"what {name} stands for reads at an index from data"
+        natural = natural_type(expr, buffers)
+        if natural is not None and (not natural.is_float or dtype is None or natural.bits > dtype.bits):
+            return "type-mismatch", f"what {name} stands for is {natural}, and the rule computes in {dtype}"
+    return None
+
+
+def _uses(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """Scratch is used by nothing outside."""
+    scratch = {use.match.element[name].buffer for name in rule.scratch}
+    depth, first = len(use.path) - 1, use.path[-1]
+    for site in before.sites:
+        inside = site.path[:depth] == use.path[:-1] and first <= site.path[depth] < first + len(rule.left.body)
+        for access in site.statement.accesses if not inside else ():
+            if access.buffer in scratch:
+                return "used-outside", f"`{access.buffer}` is used at {format_path(site.path)} as well"
+    return None
+
+
+def _overlap(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """Each element of an array of the rule is another element here."""
+    sets = sets_of(before)
+    around = ancestors(before, use.path)
+    outer = sum(isinstance(node, Scope) for node in around)
+    for name in (*rule.results, *rule.scratch):
+        element, dims = use.match.element[name], rule.left.buffer(name).dims
+        if not dims:
+            continue
+        buffer = before.buffer(element.buffer)
+        extents = (use.match.size[str(dim.extent)] for dim in dims)
+        inside = [isl_extent(extent, outer + p) for p, extent in enumerate(extents)]
+        indices = [
+            isl_affine(index)
+            for index, dim in zip(element.indices, buffer.dims, strict=True)
+            if isinstance(index, Affine) and not dim.collapsed
+        ]
+        own = [f"i{d}" for d in range(outer)]
+        where = " and ".join([sets.constraints(around), *inside])
+        place = f"[{iterators(outer + len(dims))}] -> [{', '.join([*own, *indices])}] : {where}"
+        if not sets.map(place).is_injective():
+            return "shared-element", f"several elements of {name} are one element of `{buffer.name}`"
+    return None
+
+
+__all__ = ["RuleUse", "computed_in", "rewritten", "rule_fault"]

@@ -1,0 +1,313 @@
+"""The value graph of a kernel: for each read of each statement, which writes it gets its value from.
+
+It begins as the flow of the kernel (`dojoir.sets.flow`) and is brought into the form in which two kernels are
+compared by two exact steps:
+
+- `substitute`: a read of a temporary is replaced by the reads of the one assignment that it gets its value from
+  (what inlining does to a text);
+- `eliminate`: a statement that only passes a value on, a copy or the adding up of partial results, is taken out,
+  its readers reading what it read.
+
+Both are checked here against the flow itself. What does not fit raises `NotTransparent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+import islpy as isl
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import Leaf, map_leaves
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Statement,
+    substitute_expr,
+    substitute_iterators,
+)
+from dojoir.proof.certificate import Substitution
+from dojoir.sets.flow import Flow, whole_flow
+from dojoir.sets.flow_check import Accesses, compute_flow
+from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import natural_type
+from dojoir.types.fma import contracted
+from dojoir.types.identities import neutral
+
+
+class NotTransparent(Exception):
+    """A step of the graph that the flow does not allow: why, and the statement it is about."""
+
+    def __init__(self, message: str, site: int) -> None:
+        super().__init__(message)
+        self.message, self.site = message, site
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One read of a statement: its isl name, the access it makes, its dimensions after the iterators (gathered
+    indices), and what bounds those."""
+
+    name: str
+    access: Access
+    extra: tuple[str, ...]
+    bounds: tuple[str, ...]
+
+
+class Graph:
+    """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads. Of the
+    values that flow through the buffers `without`, it says nothing."""
+
+    def __init__(self, sets: KernelSets, strict: bool, without: Collection[str] = ()) -> None:
+        self.sets = sets
+        self.strict = strict
+        self.without = without
+        self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
+        self.slots: list[list[Slot]] = [
+            [
+                Slot(read.name, read.access, tuple(f"g{d}" for d in read.gathers), sets.gather_bounds(read))
+                for read in reads
+            ]
+            for reads in sets.reads
+        ]
+
+    @cached_property
+    def _flow(self) -> Flow:
+        return whole_flow(self.sets, self.strict, self.without)
+
+    @cached_property
+    def sources(self) -> isl.UnionMap:
+        """Each write to the reads that get a value from it."""
+        return self._flow.sources
+
+    @cached_property
+    def initial(self) -> isl.UnionMap:
+        """Each read to the elements whose first value it may get."""
+        return self._flow.initial
+
+    def tuple_text(self, site: int, slot: Slot | None = None, name: str = "s") -> str:
+        """`s3[i0, i1]`, or the tuple of one of its reads."""
+        own = iterators(len(self.sets.kernel.sites[site].scopes))
+        if slot is None:
+            return f"{name}{site}[{own}]"
+        return f"{slot.name}[{', '.join(filter(None, [own, *slot.extra]))}]"
+
+    # -- substitution ------------------------------------------------------------------------------------
+    def substitute(self, step: Substitution) -> None:
+        """Replaces a read by the expression that gave its value. Raises NotTransparent if it is not the value of
+        that instance, always and alone."""
+        kernel = self.sets.kernel
+        if not 0 <= step.ordinal < len(self.slots[step.site]):
+            raise NotTransparent("there is no such read", step.site)
+        slot = self.slots[step.site][step.ordinal]
+        definition = kernel.sites[step.definition].statement
+        if definition.accumulation is not None or slot.extra:
+            raise NotTransparent("only a plain assignment that is read at an affine index has one value", step.site)
+        at = ", ".join(isl_affine(a) for a in step.iterators)
+        site = kernel.sites[step.site]
+        where = self.sets.constraints(site.ancestors)
+        claimed = self.sets.map(
+            f"{self.tuple_text(step.site, slot)} -> s{step.definition}[{at}] : {where}"
+        ).reverse()
+        readers = claimed.range()
+        actual = self.sources.intersect_range(readers)
+        if not actual.is_equal(claimed) or not self.initial.intersect_domain(readers).is_empty():
+            raise NotTransparent("the read does not always get its value from that assignment", step.site)
+        inlined = [
+            Slot(f"{slot.name}x{n}", inner.access, inner.extra, inner.bounds)
+            for n, inner in enumerate(self.slots[step.definition])
+        ]
+        moved = self.sources.subtract_range(readers)
+        begun = self.initial.subtract_domain(readers)
+        for inner, new in zip(self.slots[step.definition], inlined, strict=True):
+            old = ", ".join(filter(None, [at, *inner.extra]))
+            was = self.sets.map(f"{self.tuple_text(step.site, new)} -> {inner.name}[{old}] : {where}")
+            moved = moved.union(self.sources.apply_range(was.reverse()))
+            begun = begun.union(was.apply_range(self.initial))
+        self.sources, self.initial = moved, begun
+        value = definition_value(definition, step.iterators, {b.name: b for b in kernel.buffers})
+        if value is None:
+            raise NotTransparent("the value has no type of its own; cast it first", step.site)
+        self.values[step.site] = replace_read(self.values[step.site], step.ordinal, value)
+        self.slots[step.site][step.ordinal : step.ordinal + 1] = inlined
+
+    # -- contraction -------------------------------------------------------------------------------------
+    def contract(self) -> None:
+        """Writes every product that is added as an `fma`. Only for results that may be rounded otherwise."""
+        buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
+        for k, (value, slots) in enumerate(zip(self.values, self.slots, strict=True)):
+            self.values[k], self.slots[k] = contracted(value, slots, buffers)
+
+    # -- elimination -------------------------------------------------------------------------------------
+    def eliminate(self, site: int) -> None:
+        """Takes out a copy, or an accumulation of partial results. Raises NotTransparent if it is neither."""
+        statement = self.sets.kernel.sites[site].statement
+        value = self.values[site]
+        if not isinstance(value, Access) or len(self.slots[site]) != 1 or self.slots[site][0].extra:
+            raise NotTransparent("the statement does more than pass a value on", site)
+        if self._dtype(value) != self._dtype(statement.target):
+            raise NotTransparent("the statement converts the value it passes on", site)
+        if self.sets.is_ordered(site, self.strict):
+            raise NotTransparent("the order of the accumulations counts", site)
+        node = self.sets.map(f"{self.tuple_text(site)} -> {self.tuple_text(site)}").domain()
+        slot = self.tuple_text(site, self.slots[site][0])
+        to_node = self.sets.map(f"{slot} -> {self.tuple_text(site)}")
+        into = self.sources.intersect_range(to_node.domain()).apply_range(to_node)
+        begins = self.initial.intersect_domain(to_node.domain()).apply_domain(to_node)
+        rest = self.sources.subtract_range(to_node.domain())
+        out = rest.intersect_domain(node)
+        rest = rest.subtract_domain(node)
+        again = into.intersect_domain(node)
+        entering = into.subtract_domain(node)
+        if not again.is_empty():
+            entering, begins = self._along(site, again, entering, begins)
+        if statement.accumulation is not None:
+            entering = self._without_neutral(site, statement, entering, begins)
+        self._check_once(site, entering, out, rest)
+        self.sources = rest.union(entering.apply_range(out))
+        self.initial = self.initial.subtract_domain(to_node.domain()).union(
+            out.reverse().apply_range(begins) if not begins.is_empty() else begins
+        )
+
+    def _along(
+        self, site: int, again: isl.UnionMap, entering: isl.UnionMap, begins: isl.UnionMap
+    ) -> tuple[isl.UnionMap, isl.UnionMap]:
+        """What each instance of a copy hands on, where some of them read what others wrote: all that `entering` and
+        `begins` give to it, or to one that it has its value from, in any number of steps of `again`.
+
+        Where isl knows the closure of `again` exactly, that says it. Else it is guessed, and the guess held against
+
+            sources = entering + (sources of those it reads),  begun = begins + (begun of those it reads).
+
+        These equations have one solution. A value is read after it was written, so the instances of a call,
+        finitely many, can be taken in the order in which they run, and what holds of each follows from those before
+        it: whatever solves the equations is what is asked for, wherever it comes from. The guess is the flow of a
+        kernel in which what enters the chain is written to the element in which the chain hands it on.
+        """
+        closure, exact = again.transitive_closure()
+        if exact:
+            return entering.union(entering.apply_range(closure)), begins.union(begins.apply_domain(closure))
+        elements, numbers = self.sets.map(self.sets.write_text(site)), self.sets.numbers
+        added = self.accumulations()
+        sources, begun = compute_flow(
+            Accesses(
+                entering.subtract_domain(added).apply_range(elements),
+                entering.intersect_domain(added).apply_range(elements),
+                elements,
+                self.sets.map(*map(self.sets.schedule_text, numbers)),
+            ),
+            [self.sets.kernel.sites[k] for k in numbers],
+        )
+        if not (
+            sources.is_equal(entering.union(sources.apply_range(again)))
+            and begun.is_equal(begins.union(begun.apply_domain(again)))
+        ):
+            raise NotTransparent("the chain of copies is not affine", site)
+        return sources, begun
+
+    def _dtype(self, access: Access) -> object:
+        return self.sets.kernel.buffer(access.buffer).dtype
+
+    def _without_neutral(
+        self, site: int, statement: Statement, entering: isl.UnionMap, begins: isl.UnionMap
+    ) -> isl.UnionMap:
+        """Partial results, without the neutral values that they begin with."""
+        if not begins.is_empty():
+            raise NotTransparent("partial results begin with what the caller gave", site)
+        begin = neutral(statement.op, self.sets.kernel.buffer(statement.target.buffer).dtype)
+        for k, other in enumerate(self.sets.kernel.sites):
+            mine = self.sets.map(f"{self.tuple_text(k)} -> {self.tuple_text(k)}").domain()
+            if entering.intersect_domain(mine).is_empty():
+                continue
+            op, value = other.statement.accumulation, self.values[k]
+            if op is None and isinstance(value, Const) and value.value == begin:
+                entering = entering.subtract_domain(mine)
+            elif op != statement.op:
+                raise NotTransparent(f"partial results of {op or '='} are accumulated with {statement.op}", site)
+        return entering
+
+    def _check_once(self, site: int, entering: isl.UnionMap, out: isl.UnionMap, rest: isl.UnionMap) -> None:
+        """Every accumulation must reach a reader once: by one instance of `site`, and by no other way."""
+        counted = self.accumulations()
+        entering = entering.intersect_domain(counted)
+        if entering.is_empty() or out.is_empty():
+            return
+        pairs = entering.reverse().range_product(out)
+        if not pairs.is_injective():
+            raise NotTransparent("an accumulation would count twice", site)
+        if not entering.apply_range(out).is_disjoint(rest):
+            raise NotTransparent("an accumulation would count twice", site)
+
+    def readers(self, sites: Iterable[int]) -> isl.UnionSet:
+        """Every read of the given statements, and every returned element."""
+        pieces: list[str] = []
+        for k in sites:
+            where = self.sets.constraints(self.sets.kernel.sites[k].ancestors)
+            pieces += [
+                f"{self.tuple_text(k, slot)} -> [] : {' and '.join((where, *slot.bounds))}"
+                for slot in self.slots[k]
+            ]
+            if self.sets.is_ordered(k, self.strict):
+                pieces.append(f"{self.tuple_text(k, name='t')} -> [] : {where}")
+        pieces += [self.sets.box_text(buffer, f"out_{buffer.name}") for buffer in self.sets.returned]
+        return self.sets.map(*pieces).domain()
+
+    def accumulations(self) -> isl.UnionSet:
+        """The instances of all accumulations whose order is free."""
+        free = [
+            k
+            for k, site in enumerate(self.sets.kernel.sites)
+            if site.statement.accumulation is not None and not self.sets.is_ordered(k, self.strict)
+        ]
+        return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in free)).domain()
+
+    def mixes_operators(self) -> int | None:
+        """A statement, one of whose reads now depends on accumulations with different operators, or None: their
+        set would not say in which order they apply."""
+        operators: dict[str, set[str]] = {}
+        found: list[isl.Map] = []
+        self.sources.foreach_map(found.append)
+        for edge in found:
+            name = edge.get_tuple_name(isl.dim_type.in_) or ""
+            if not name.startswith("s"):
+                continue
+            op = self.sets.kernel.sites[int(name[1:])].statement.accumulation
+            if op is not None and not self.sets.is_ordered(int(name[1:]), self.strict):
+                reader = edge.get_tuple_name(isl.dim_type.out) or ""
+                operators.setdefault(reader, set()).add(op)
+                if len(operators[reader]) > 1:
+                    return int(name[1:])
+        return None
+
+
+# -- expressions ---------------------------------------------------------------------------------------------
+def definition_value(statement: Statement, at: tuple[Affine, ...], buffers: Mapping[str, Buffer]) -> Expr | None:
+    """What reading the target of a plain assignment yields, in terms of the iterators `at`: its value, cast to
+    the type of the target where that is another. None for an expression of numbers and iterators that would be
+    computed in another type elsewhere."""
+    dtype = buffers[statement.target.buffer].dtype
+    natural = natural_type(statement.value, buffers)
+    if natural is None and not isinstance(statement.value, Const | Index):
+        return None
+    value = substitute_expr(statement.value, substitute_iterators(dict(enumerate(at))))
+    return value if natural == dtype else Cast(dtype, value)
+
+
+def replace_read(expr: Expr, ordinal: int, value: Expr) -> Expr:
+    """The expression with its read number `ordinal` replaced. That read must be a value, not an index."""
+    position = -1
+
+    def leaf(old: Leaf) -> Expr:
+        nonlocal position
+        if not isinstance(old, Access):
+            return old
+        position += len(list(old.accesses()))
+        return value if position == ordinal else old
+
+    return map_leaves(expr, leaf)

@@ -1,0 +1,142 @@
+"""What a kernel must be beyond its syntax and types, proved for every size it allows.
+
+The facts on the sizes can hold; every dimension has an element; every index is in bounds
+(`dojoir.proof.core.bounds`); every read comes after a write and every output is written
+(`dojoir.proof.core.written`); scopes marked `p` or `v` have independent iterations
+(`dojoir.proof.core.independence`), and the other marks stand where they can (`dojoir.proof.core.marks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from dojoir.errors import Diagnostic
+from dojoir.ir.buffer_rules import stream_error
+from dojoir.ir.nodes import Access, Buffer, Kernel, Scope, Site
+from dojoir.ir.text import format_access, format_condition
+from dojoir.ir.where import place
+from dojoir.proof.core.bounds import prove_bounds
+from dojoir.proof.core.independence import Finder, find_conflict
+from dojoir.proof.core.marks import mark_error
+from dojoir.proof.core.written import prove_collapsed, prove_written
+from dojoir.proof.explain.cures import mending_fact, nonnegative, with_cure
+from dojoir.proof.explain.example import accuse, occasion, witness
+from dojoir.sets.kernel_sets import isl_affine, sets_of
+from dojoir.sets.ranges import is_nonnegative
+
+
+def complaint(kernel: Kernel, find: Finder = find_conflict) -> Diagnostic | None:
+    """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
+    looks for iterations of marked scopes in conflict."""
+    return (
+        _impossible_facts(kernel)
+        or prove_dimensions(kernel)
+        or prove_storage(kernel)
+        or prove_bounds(kernel, range(len(kernel.sites)))
+        or prove_written(kernel)
+        or prove_collapsed(kernel)
+        or mark_error(kernel)
+        or _dependent_iterations(kernel, find)
+    )
+
+
+def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
+    if not kernel.facts or not sets_of(kernel).parameters.is_empty():
+        return None
+    facts = ", ".join(format_condition(fact) for fact in kernel.facts)
+    source, span = place(kernel, (), kernel.facts[0])
+    return Diagnostic("impossible-facts", f"no sizes satisfy the facts {facts}", span, source)
+
+
+def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
+    """What is wrong with a dimension that may have no element, or None."""
+    sets = sets_of(kernel)
+    for buffer in kernel.buffers:
+        for number, dim in enumerate(buffer.dims):
+            if is_nonnegative(dim.extent - 1, ()):
+                continue
+            wrong = sets.map(f"[] -> [] : {isl_affine(dim.extent)} < 1")
+            if not wrong.is_empty():
+                found = witness(wrong, kernel)
+                extent = dim.extent.evaluate(dict(found.sizes))
+                message = f"{occasion(found.sizes)}dimension {number} of {buffer.name} has extent {extent}"
+                cures = [mending_fact(sets, wrong, [nonnegative(dim.extent - 1)])]
+                source, span = place(kernel, (), dim)
+                return Diagnostic("empty-dimension", with_cure(message, cures), span, source, sizes=found.sizes)
+    return None
+
+
+def prove_storage(kernel: Kernel) -> Diagnostic | None:
+    """Storage and accesses that a buffer does not permit, whatever the sizes."""
+    for buffer in kernel.buffers:
+        found = _misplaced_buffer(buffer)
+        if found is not None:
+            source, span = place(kernel, (), buffer)
+            return Diagnostic(*found, span, source)
+    declared = {buffer.name for buffer in kernel.buffers}
+    for site in kernel.sites:
+        misplaced = _misplaced_access(kernel, site, declared)
+        if misplaced is not None:
+            code, message, access = misplaced
+            source, span = place(kernel, site.path, access)
+            return Diagnostic(code, message, span, source)
+    return None
+
+
+def _misplaced_access(kernel: Kernel, site: Site, declared: Set[str]) -> tuple[str, str, Access] | None:
+    """The parser refuses these; a program can build them."""
+    target = site.statement.target
+    reads = site.statement.reads
+    for access in (target, *reads):
+        if access.buffer not in declared:
+            return "unknown-buffer", f"kernel {kernel.name} has no buffer '{access.buffer}'", access
+    if kernel.buffer(target.buffer).role == "in":
+        message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
+        return "write-to-input", message, target
+    for index in target.indices:
+        if isinstance(index, Access):
+            return "scatter", f"{format_access(target)} is written, so its indices must be affine", target
+    for access in reads:
+        for index in access.indices:
+            if isinstance(index, Access) and not kernel.buffer(index.buffer).dtype.is_integer:
+                dtype = kernel.buffer(index.buffer).dtype
+                return "type-operand", f"an index must be an integer, and {format_access(index)} is {dtype}", index
+    return None
+
+
+def _misplaced_buffer(buffer: Buffer) -> tuple[str, str] | None:
+    name = buffer.name
+    unstreamed = stream_error(buffer)
+    if unstreamed is not None:
+        return "bad-attribute", unstreamed
+    if buffer.role != "tmp":
+        if any(dim.collapsed for dim in buffer.dims):
+            return "argument-storage", f"the caller has storage for every index of {name}: remove the `~`"
+        if buffer.storage != "heap":
+            return "argument-storage", f"the caller chooses where {name} lives: remove `{buffer.storage}`"
+    if buffer.storage in {"stack", "reg"}:
+        for dim in buffer.dims:
+            if not dim.collapsed and not dim.extent.is_constant:
+                return (
+                    "open-extent",
+                    f"{name} is in `{buffer.storage}`, which needs constant extents, and {dim.extent} is not: "
+                    f"use `heap`, or collapse the dimension with `~`",
+                )
+    return None
+
+
+def _dependent_iterations(kernel: Kernel, find: Finder) -> Diagnostic | None:
+    for path, node in kernel.walk():
+        if not isinstance(node, Scope):
+            continue
+        for mark in node.marks:
+            conflict = find(kernel, path, mark) if mark != "u" else None
+            if conflict is not None:
+                code = "carried-value" if conflict.carried else "shared-element"
+                message = (
+                    f"this scope is marked `{mark}`, and its iterations are not independent: "
+                    f"{conflict.message(kernel)}"
+                )
+                *statements, scope = conflict.parties(kernel)
+                return accuse(code, message, [scope, *statements], conflict.example.sizes)
+    return None

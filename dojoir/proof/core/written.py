@@ -1,0 +1,372 @@
+"""Every element written before it is read, outputs written to the last element, and no collapsed dimension that
+changes what a read sees.
+
+A read is covered if some plain assignment to its element runs before it: an accumulation needs a value to begin
+with. Arguments that a call passes in (`in`, `inout`) have theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from dojoir.errors import Diagnostic, Note
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Site
+from dojoir.ir.paths import is_inside
+from dojoir.ir.text import format_access
+from dojoir.ir.where import place
+from dojoir.proof.explain.cures import divisibility, mending_fact, nonnegative, with_cure
+from dojoir.proof.explain.example import Point, accuse, describe, occasion, party, spelling, when, witness
+from dojoir.proof.facts.spanning import Bounds, counts_to, digits_of, unblocked
+from dojoir.sets.flow import Users, flow_of
+from dojoir.sets.flow_check import Accesses, compute_flow
+from dojoir.sets.kernel_sets import KernelSets, Read, sets_of
+from dojoir.sets.ranges import is_nonnegative
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import Memo
+
+_NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
+
+
+@dataclass(frozen=True)
+class _Use:
+    """A read of an element: the value of statement `number` reads it, or, where `read` is None, that statement
+    accumulates into it."""
+
+    sets: KernelSets
+    number: int
+    access: Access
+    site: Site
+    read: Read | None
+
+    @property
+    def own(self) -> bool:
+        """Whether this is the read that an accumulation makes of its target."""
+        return self.read is None
+
+    @property
+    def name(self) -> str:
+        """Its tuple in isl."""
+        return f"t{self.number}" if self.read is None else self.read.name
+
+    @property
+    def text(self) -> str:
+        """Its access as a map to logical elements."""
+        if self.read is None:
+            return self.sets.write_text(self.number, storage=False, name="t")
+        return self.sets.read_text(self.read, storage=False)
+
+    @property
+    def time(self) -> str:
+        """Its schedule (see `dojoir.sets`)."""
+        if self.read is None:
+            return self.sets.schedule_text(self.number, name="t")
+        return self.sets.schedule_text(self.number, self.read)
+
+
+def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
+    """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned, if
+    that is asked of `outputs`.
+
+    Every index must be in bounds. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
+    """
+    for buffer in kernel.buffers:
+        if buffer.role in {"in", "inout"}:
+            continue
+        wrong = find_unwritten(kernel, buffer)
+        if wrong is not None:
+            return _refuse_read(kernel, buffer, *wrong)
+        writers = _assigning(kernel, buffer)
+        if outputs and buffer.role == "out" and not any(_covers(buffer, kernel.sites[w], None) for w in writers):
+            found = _unwritten_output(kernel, buffer, writers)
+            if found is not None:
+                return found
+    return None
+
+
+def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] | None:
+    """The first use of an element that nothing has assigned yet, and when it happens."""
+    questions = open_uses(kernel, buffer)
+    if not questions:
+        return None
+    writers, uses = _assigning(kernel, buffer), [use for use, _ in questions]
+    sets = sets_of(kernel)
+    reads = sets.map(*(use.text for use in uses))
+    writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
+    read_at, written_at = sets.map(*(use.time for use in uses)), sets.map(*map(sets.schedule_text, writers))
+    # Nothing is said here of iterators out of range, nor of sizes that no call has: what is read does not.
+    times = (time.gist_params(sets.parameters) for time in (read_at, written_at))
+    before = isl.UnionMap.lex_gt_union_map(*times)
+    covered = reads.apply_range(writes.reverse()).intersect(before).domain()
+    for use, question in questions:
+        wrong = sets.map(use.text).subtract_domain(covered)
+        if not wrong.is_empty():
+            return use, wrong
+        _assigned_before.put(question, True)
+    return None
+
+
+def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[_Use, _Question]]:
+    """The uses of which neither the text nor what is known says that what they read was assigned before."""
+    writers = _assigning(kernel, buffer)
+    plain = [kernel.sites[k] for k in writers]
+    uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
+    asked = [(use, _question(kernel, use, writers)) for use in uses]
+    return [(use, question) for use, question in asked if _assigned_before.get(question) is None]
+
+
+_Question = tuple[str, ...]
+
+_assigned_before: Memo[_Question, bool] = Memo(2048)
+"""The uses of which it is known that all they read was assigned before."""
+
+
+def _question(kernel: Kernel, use: _Use, writers: Sequence[int]) -> _Question:
+    """All from which it follows that what a use reads was assigned before, the names of statements being those of
+    `dojoir.sets.flow.Users`: what it reads and when, and the same of the writers."""
+    sets = sets_of(kernel)
+    users = Users.among(sets, tuple(sorted({use.number, *writers})))
+    times = (users.timed(k, sets.schedule_text(k)) for k in writers)
+    writes = (users.named(sets.write_text(k, storage=False)) for k in writers)
+    return (sets.sizes, users.named(use.text), users.timed(use.number, use.time), *writes, *times)
+
+
+def _assigning(kernel: Kernel, buffer: Buffer) -> list[int]:
+    """The numbers of the statements that assign an element of a buffer, whatever it was."""
+    return [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
+
+
+def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
+    """A read that would get the value of another element because a dimension is collapsed.
+
+    Every read must be of a written element. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
+    """
+    for buffer in kernel.buffers:
+        if not keeps_elements_apart(kernel, buffer):
+            found = _mixed_up(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
+            if found is not None:
+                return found
+    return None
+
+
+def keeps_elements_apart(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether it is seen that every read of a buffer gets what was written to that very element, though elements
+    share storage. Every read must be of a written element."""
+    if not any(dim.collapsed for dim in buffer.dims):
+        return True
+    return _one_at_a_time(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
+
+
+def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether each value that is read of a buffer was surely written in the same iteration of the scopes that its
+    writer and its reader share. A yes needs no isl; no means only that it is not seen."""
+    plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
+
+
+def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
+    """Whether all that the node at `path` reads of a buffer was surely assigned before, in the same run of it. A
+    yes needs no isl; no means only that it is not seen."""
+
+    def inside(site: Site) -> bool:
+        return is_inside(site.path, path)
+
+    plain = [kernel.sites[k] for k in _assigning(kernel, buffer) if inside(kernel.sites[k])]
+    uses = (use for use in _uses(kernel, buffer) if inside(use.site))
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
+
+
+def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
+    """The numbers of the statements that write a buffer."""
+    return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
+
+
+def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
+    """The reads of a buffer, in the order of the text."""
+    sets = sets_of(
+        kernel
+    )  # it may be that of an equal kernel with another source: accesses are taken from this one
+    for number, site in enumerate(kernel.sites):
+        for ordinal, access in enumerate(site.statement.term_reads):
+            if access.buffer == buffer.name:
+                yield _Use(sets, number, access, site, Read(number, ordinal, access))
+        target = site.statement.target
+        if site.statement.accumulation is not None and target.buffer == buffer.name:
+            yield _Use(sets, number, target, site, None)
+
+
+# -- what needs no isl ---------------------------------------------------------------------------------------
+def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
+    """Whether a plain assignment surely assigns all that `use` reads (every element, for None), before it does
+    and in the same iteration of the scopes they share.
+
+    It does if it comes earlier in the text and, of the scopes that only it is in, each runs over the whole of one
+    dimension, or runs at least once, or some run over whole dimensions together (`dojoir.proof.facts.spanning`); in
+    the other dimensions its index is that of the read, or the only one.
+    """
+    shared = 0
+    if use is not None:
+        if writer.path >= use.site.path:
+            return False
+        shared = writer.shared_ancestors(use.site.path)
+    if any(isinstance(node, Guard) for node in writer.ancestors[shared:]):
+        return False
+    outer = sum(isinstance(node, Scope) for node in writer.ancestors[:shared])
+    around = writer.scopes[:outer]
+    own = {depth: scope.extent.bounds for depth, scope in enumerate(writer.scopes[outer:], outer)}
+    free, indices = unblocked(own, [i for i in writer.statement.target.indices if isinstance(i, Affine)])
+    if any(depth >= outer for bounds in free.values() for b in bounds for depth in b.iterators):
+        return False
+    digits: list[tuple[Affine, Affine]] = []
+    for dim, index in enumerate(indices):
+        wanted = use.access.indices[dim] if use is not None else None
+        if index == wanted and all(depth < outer for depth in index.iterators):
+            continue
+        extent = buffer.dims[dim].extent
+        if extent == Affine.constant(1):
+            continue  # there is one index that is in bounds
+        spanning = next((depth for depth in free if index == Affine.iterator(depth)), None)
+        if spanning is None:
+            reach = counts_to(index, _single(free), around)
+            if reach is None or not is_nonnegative(reach - extent, around):
+                digits.append((index, extent))
+                continue
+            for depth in index.iterators:
+                del free[depth]
+            continue
+        for bound in free.pop(spanning):
+            reached = isinstance(wanted, Affine) and use and is_nonnegative(bound - 1 - wanted, use.site.scopes)
+            if bound != extent and not reached:
+                return False
+    split = digits_of(digits, _single(free))
+    if split is None:
+        return False
+    runs = (bound for depth, bounds in free.items() if depth not in split for bound in bounds)
+    return all(is_nonnegative(bound - 1, around) for bound in runs)
+
+
+def _single(free: Bounds) -> dict[int, Affine]:
+    """The extents of those scopes that have one bound, by depth."""
+    return {depth: bounds[0] for depth, bounds in free.items() if len(bounds) == 1}
+
+
+def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool:
+    """Whether each element that shares storage surely comes and goes within one iteration of the scopes that all
+    its users share: they index the collapsed dimensions alike, with iterators of these scopes only, and each
+    read is covered there."""
+    writes = [kernel.sites[k] for k in _writes(kernel, buffer)]
+    sites = [*writes, *(use.site for use in uses)]
+    accesses = [*(site.statement.target for site in writes), *(use.access for use in uses)]
+    others = [site for site in sites if site.path != sites[0].path]
+    outer = min((sites[0].shared_scopes(site.path) for site in others), default=None)
+    if outer is None:
+        return False
+    for dim, declared in enumerate(buffer.dims):
+        if declared.collapsed:
+            index = accesses[0].indices[dim]
+            if not isinstance(index, Affine) or any(depth >= outer for depth in index.iterators):
+                return False
+            if any(access.indices[dim] != index for access in accesses):
+                return False
+    plain = [site for site in writes if site.statement.accumulation is None]
+    return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
+
+
+# -- exactly -------------------------------------------------------------------------------------------------
+def _refuse_read(kernel: Kernel, buffer: Buffer, use: _Use, wrong: isl.UnionMap) -> Diagnostic:
+    writers = _assigning(kernel, buffer)
+    found = witness(wrong, kernel)
+    name = spelling(kernel, use.site.scopes)
+    start = occasion(found.sizes, found.left.iteration(kernel), name)
+    element, text = _element(buffer, found.right), format_access(use.access, name)
+    if use.own:
+        op = use.site.statement.accumulation
+        assert op is not None
+        first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
+        message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
+    elif not writers:
+        message = f"{start}{element} is read, and nothing assigns it"
+    else:
+        message = f"{start}{element} is read before it is assigned"
+    if buffer.role == "out":
+        message += "; or declare it `inout`, if the caller gives its values"
+    message = with_cure(message, [mending_fact(sets_of(kernel), wrong, _running(kernel, writers))])
+    reader = party(found.left, kernel, "reads it", use.access)
+    return accuse("read-before-write", message, [reader], found.sizes, _assigned(kernel, writers))
+
+
+def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
+    sets = sets_of(kernel)
+    written = sets.map(*(sets.write_text(k, storage=False) for k in writers)).range()
+    missing = sets.map(sets.box_text(buffer, f"out_{buffer.name}")).subtract_range(written)
+    if missing.is_empty():
+        return None
+    found = witness(missing, kernel)
+    message = (
+        f"{occasion(found.sizes)}{_element(buffer, found.right)} is never assigned, and all of an output must be"
+    )
+    message = with_cure(message, [mending_fact(sets, missing, _running(kernel, writers))])
+    source, span = place(kernel, (), buffer)
+    return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers), found.sizes)
+
+
+def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
+    """By the flow through storage: every source of a read must be a write to the very element it reads."""
+    sets = sets_of(kernel)
+    writes = _writes(kernel, buffer)
+    sources = _stored(sets, buffer, writes, uses)
+    written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
+    same = written.apply_range(sets.map(*(use.text for use in uses)).reverse())
+    wrong = sources.subtract(same)
+    if wrong.is_empty():
+        return None
+    found = witness(wrong, kernel)
+    use = next(u for u in uses if u.name == found.right.name)
+    spelled = spelling(kernel, use.site.scopes)
+    start = occasion(found.sizes, found.right.iteration(kernel), spelled)
+    message = (
+        f"{start}{format_access(use.access, spelled)} would be what "
+        f"{describe(found.left, kernel)} left: these elements of {buffer.name} share storage; remove the `~`, or "
+        f"read each element before the next is written"
+    )
+    reader = party(found.right, kernel, "reads it", use.access)
+    assert found.left.site is not None
+    target = kernel.sites[found.left.site].statement.target
+    writer = party(found.left, kernel, f"writes what it reads, {when(found.left, kernel)}", target)
+    return accuse("shared-storage", message, [reader, writer], found.sizes)
+
+
+def _stored(sets: KernelSets, buffer: Buffer, writes: Sequence[int], uses: Sequence[_Use]) -> isl.UnionMap:
+    """The flow through the storage of a buffer to the reads of values, every accumulation being in free order."""
+    if not any(sets.is_ordered(k, strict=False) for k in writes):
+        return flow_of(sets, buffer.name, strict=False).sources
+    kernel = sets.kernel
+    must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is None]
+    may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is not None]
+    names = {use.name for use in uses}
+    reads = [sets.read_text(read) for use in uses for read in sets.reads[use.number] if read.name in names]
+    times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]
+    users = [*(kernel.sites[k] for k in writes), *(use.site for use in uses)]
+    return compute_flow(Accesses(*(sets.map(*part) for part in (must, may, reads, times))), users)[0]
+
+
+def _assigned(kernel: Kernel, writers: Sequence[int]) -> tuple[Note, ...]:
+    sites = [kernel.sites[k] for k in writers[:1]]
+    return tuple(Note("assigned here", place(kernel, s.path, s.statement.target)[1]) for s in sites)
+
+
+def _running(kernel: Kernel, writers: Sequence[int]) -> Iterator[Condition]:
+    """Facts that might make an assignment cover more: its scopes run, whole tiles fit."""
+    for writer in (kernel.sites[k] for k in writers):
+        for scope in writer.scopes:
+            for bound in scope.extent.bounds:
+                if bound.sizes and not bound.iterators:
+                    yield nonnegative(bound - 1)
+        yield from divisibility(writer)
+
+
+def _element(buffer: Buffer, point: Point) -> str:
+    """`y[0, 1]`."""
+    return f"{buffer.name}[{', '.join(map(str, point.coordinates))}]" if point.coordinates else buffer.name

@@ -1,0 +1,1 @@
+"""Small exact facts about indices and coverage, found without isl."""

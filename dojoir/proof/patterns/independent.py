@@ -1,0 +1,30 @@
+"""Buffers in which iterations of a scope surely do not conflict: all that may touch one element agree in its
+iterator, and each private value is written and read in one iteration. No isl."""
+
+from __future__ import annotations
+
+from dojoir.ir.nodes import Kernel, Path
+from dojoir.ir.paths import is_inside
+from dojoir.proof.core.independence import may_share, private_buffers
+from dojoir.proof.core.written import comes_and_goes
+from dojoir.proof.facts.aliasing import agreement, conflicts, never_meet
+from dojoir.sets.kernel_sets import sets_of
+
+
+def seen_apart(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
+    """The buffers through which it is seen from the text that no two iterations of the scope at `path` conflict
+    under `mark`. Of the others nothing is said."""
+    sets, depth, private = sets_of(kernel), kernel.depth_of(path), private_buffers(kernel, path, mark)
+    numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
+
+    def shares(number: int) -> bool:
+        return may_share(sets, number, depth, mark)
+
+    unseen = {name for name in private if not comes_and_goes(kernel, kernel.buffer(name))}
+    for k, a, n, b in conflicts(sets, numbers, shares, private):
+        if a.buffer not in unseen:
+            left, right = (kernel.sites[k], a), (kernel.sites[n], b)
+            if depth not in agreement(kernel, left, right, depth) and not never_meet(kernel, left, right, depth):
+                unseen.add(a.buffer)
+    touched = {name for k in numbers for name in kernel.sites[k].statement.buffers}
+    return frozenset(touched - unseen)

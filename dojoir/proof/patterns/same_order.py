@@ -1,0 +1,320 @@
+"""Loops written in another way that run the same statements, on the same elements, in the same order: seen from
+the text alone, with hardly any isl.
+
+`alike` holds two pieces of tree against each other. Every rule of `_Match._scope` is one way to enumerate the range
+of a scope, 0 <= i < E for all bounds E, from below:
+
+- as it is: by a scope of the same extent, or of one that is shown to be equal;
+- in blocks of f (`split`): i = f*o + r for 0 <= r < f. Lexicographic order of (o, r) is order of i. The blocks o
+  end with the one that holds E - 1, and where E is no multiple of f, r < E - f*o ends the last one;
+- in two ranges (`cut`): first 0 <= i < min(E, at), then i = at + j for 0 <= j < E - at, with at >= 0;
+- the first iteration by itself (`peel`): i = 0, then i = 1 + j for 0 <= j < E - 1, with E >= 1;
+- later (`shift`): i = j - by for by <= j < E + by, with by >= 0, or back;
+- in a window (`skew`): i = j - by for those j of a range that holds them all with by <= j < E + by, by >= 0;
+- by its body alone, if it runs once (`once`): i = 0;
+- a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
+
+A statement may also become a fused accumulation, or cease to be one, and a product that is added an `fma`, where
+rounding is free.
+
+Two trees that match run one sequence of statement instances, so that all that the checker asks holds of the one
+if it holds of the other, marks aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import (
+    Condition,
+    Extent,
+    Guard,
+    Node,
+    Replace,
+    Scope,
+    Statement,
+    substitute,
+    substitute_condition,
+    substitute_extent,
+    substitute_iterators,
+)
+from dojoir.ir.rewrite import map_indices
+from dojoir.proof.certificate import Origin
+from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators
+from dojoir.sets.ranges import without_divisions
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import charge
+from dojoir.types.fma import fuse_alike, may_fuse
+
+STEPS = 32
+"""The steps that holding one node against another is charged as."""
+
+ZERO = Affine.constant(0)
+ONE = Affine.constant(1)
+
+
+def alike(
+    sets: KernelSets, around: tuple[Scope | Guard, ...], old: Sequence[Node], new: Sequence[Node], first: int
+) -> list[Origin] | None:
+    """What each statement of `new` stands for, if `new` runs as `old` does, both inside `around`; else None.
+
+    `sets` are those of the kernel, for its facts, and `first` is the number of the first statement of `old`.
+    """
+    depth = sum(isinstance(node, Scope) for node in around)
+    match = _Match(sets, [])
+    place = _Place(around, tuple(map(Affine.iterator, range(depth))))
+    return match.origins if match.nodes(tuple(old), tuple(new), first, place) else None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a piece of the new tree stands: what is around it, and what each iterator around the piece of the old
+    tree is in terms of its iterators."""
+
+    around: tuple[Scope | Guard, ...]
+    values: tuple[Affine, ...]
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        return tuple(node for node in self.around if isinstance(node, Scope))
+
+    @property
+    def depth(self) -> int:
+        return len(self.scopes)
+
+    @property
+    def own(self) -> Affine:
+        """The iterator of a scope that stands here."""
+        return Affine.iterator(self.depth)
+
+    @cached_property
+    def replace(self) -> Replace:
+        return substitute_iterators(dict(enumerate(self.values)))
+
+    def inside(self, *new: Scope | Guard, value: Affine | None = None) -> _Place:
+        values = self.values if value is None else (*self.values, value)
+        return _Place((*self.around, *new), values)
+
+
+@dataclass
+class _Match:
+    sets: KernelSets
+    origins: list[Origin]
+
+    # -- lists of nodes ----------------------------------------------------------------------------------
+    def nodes(self, old: tuple[Node, ...], new: tuple[Node, ...], first: int, place: _Place) -> bool:
+        """Whether the nodes of `new` run what those of `old` do. The statements of `old` are numbered from
+        `first`; what those of `new` stand for is added to `origins`."""
+        if not old or not new:
+            return not old and not new
+        head, rest = old[0], old[1:]
+        for taken in self._ways(head, new, first, place):
+            if self.nodes(rest, new[taken:], first + count_statements(head), place):
+                return True
+        return False
+
+    def _ways(self, old: Node, new: tuple[Node, ...], first: int, place: _Place) -> Sequence[int]:
+        """In how many nodes at the head of `new` the node `old` is found: one number, or none."""
+        charge(STEPS)
+        kept = len(self.origins)
+        match old:
+            case Statement():
+                if self._same_statement(substitute(old, place.replace), new[0], place):
+                    self.origins.append(Origin(first, place.values))
+                    return (1,)
+            case Guard(conditions, body):
+                moved = tuple(substitute_condition(c, place.replace) for c in conditions)
+                head = new[0]
+                if isinstance(head, Guard) and head.conditions == moved:
+                    return (1,) if self.nodes(body, head.body, first, place.inside(head)) else ()
+            case Scope():
+                bounds = substitute_extent(old.extent, place.replace).bounds
+                for rule in (self._same, self._blocks, self._ranges, self._peeled, self._shifted,
+                             self._windowed, self._collapsed, self._once, self._equal):  # fmt: skip
+                    taken = rule(old, bounds, new, first, place)
+                    if taken:
+                        return (taken,)
+                    del self.origins[kept:]
+        return ()
+
+    # -- ways to run a scope: each gives the number of nodes that it takes, 0 if it is not the one ------------
+    def _same(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[0]:
+            case Scope(extent, body) if extent.bounds == bounds:
+                return int(self.nodes(old.body, body, first, place.inside(new[0], value=place.own)))
+        return 0
+
+    def _blocks(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[0]:
+            case Scope(outer, (Scope(inner, body) as child,)) if inner.bounds[0].is_constant:
+                factor = inner.bounds[0].offset
+                if factor < 1 or len(outer.bounds) != len(bounds):
+                    return 0
+                ends = set(inner.bounds[1:])
+                for bound, blocks in zip(bounds, outer.bounds, strict=True):
+                    end = bound - place.own * factor
+                    if end in inner.bounds[1:]:
+                        ends.discard(end)
+                        if blocks != (bound + (factor - 1)) // factor:
+                            return 0
+                    elif blocks != bound // factor or not self._divides(bound, factor):
+                        return 0
+                value = place.own * factor + Affine.iterator(place.depth + 1)
+                return int(not ends and self.nodes(old.body, body, first, place.inside(new[0], child, value=value)))
+        return 0
+
+    def _ranges(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[:2]:
+            case (Scope(low, body), Scope(high, rest)) if len(high.bounds) == len(bounds):
+                at = bounds[0] - high.bounds[0]
+                if high.bounds != tuple(bound - at for bound in bounds) or not self._nonnegative(at, place):
+                    return 0
+                inside = low.bounds == (at,) and all(self._nonnegative(bound - at, place) for bound in bounds)
+                if not inside and low.bounds != (*bounds, at):
+                    return 0
+                halves = (body, place.own, new[0]), (rest, place.own + at, new[1])
+                return 2 * all(
+                    self.nodes(old.body, part, first, place.inside(scope, value=value))
+                    for part, value, scope in halves
+                    if isinstance(scope, Scope)
+                )
+        return 0
+
+    def _peeled(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        count = len(old.body)
+        rest = new[count] if len(new) > count else None
+        if not isinstance(rest, Scope) or rest.extent.bounds != tuple(bound - 1 for bound in bounds):
+            return 0
+        runs = all(self._nonnegative(bound - 1, place) for bound in bounds)
+        alone = runs and self.nodes(old.body, new[:count], first, replace(place, values=(*place.values, ZERO)))
+        later = alone and self.nodes(old.body, rest.body, first, place.inside(rest, value=place.own + 1))
+        return count + 1 if later else 0
+
+    def _shifted(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        scope = new[0]
+        if not isinstance(scope, Scope) or len(scope.extent.bounds) != len(bounds):
+            return 0
+        by = scope.extent.bounds[0] - bounds[0]
+        if scope.extent.bounds != tuple(bound + by for bound in bounds):
+            return 0
+        inside = place.inside(scope, value=place.own - by)
+        match scope.body:
+            case (Guard((guard,), body) as node,) if guard == Condition(place.own, ">=", by):
+                return int(self._nonnegative(by, place) and self.nodes(old.body, body, first, inside.inside(node)))
+        match old.body:
+            case (Guard((guard,), body),):
+                before = replace(inside, values=(*place.values, place.own)).replace
+                if substitute_condition(guard, before) == Condition(place.own, ">=", -by):
+                    return int(self._nonnegative(-by, place) and self.nodes(body, scope.body, first, inside))
+        return 0
+
+    def _windowed(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[0]:
+            case Scope(extent, (Guard((begin, *ends), body) as node,)) as scope:
+                by = begin.right
+                window = [Condition(place.own, "<", bound + by) for bound in bounds]
+                if begin != Condition(place.own, ">=", by) or ends != window:
+                    return 0
+                if any(place.depth in condition.right.iterators for condition in node.conditions):
+                    return 0
+                reached = self._nonnegative(by, place) and all(
+                    any(self._nonnegative(end - bound - by, place) for bound in bounds) for end in extent.bounds
+                )
+                inside = place.inside(scope, node, value=place.own - by)
+                return int(reached and self.nodes(old.body, body, first, inside))
+        return 0
+
+    def _collapsed(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match old.body, new[0]:
+            case (Scope() as child,), Scope(extent, body):
+                inner = child.extent.constant
+                if inner is None or inner < 1 or extent.bounds != tuple(bound * inner for bound in bounds):
+                    return 0
+                values = (*place.values, place.own // inner, place.own % inner)
+                inside = _Place((*place.around, new[0]), values)
+                return int(self.nodes(child.body, body, first, inside))
+        return 0
+
+    def _once(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        count = len(old.body)
+        if bounds != (ONE,) or len(new) < count:
+            return 0
+        alone = replace(place, values=(*place.values, ZERO))
+        return count if self.nodes(old.body, new[:count], first, alone) else 0
+
+    def _equal(
+        self, old: Scope, bounds: tuple[Affine, ...], new: tuple[Node, ...], first: int, place: _Place
+    ) -> int:
+        match new[0]:
+            case Scope(extent, body) if extent.bounds != bounds:
+                if self.nodes(old.body, body, first, place.inside(new[0], value=place.own)):
+                    return int(self._same_range(Extent(bounds), extent, place))
+        return 0
+
+    # -- what is asked of statements and affine expressions ------------------------------------------------
+    def _same_statement(self, old: Node, new: Node, place: _Place) -> bool:
+        """Whether two statements are the same, but for divisions that the scopes around decide."""
+
+        def plain(affine: Affine) -> Affine:
+            return without_divisions(affine, place.scopes)
+
+        if old == new:
+            return True
+        if not isinstance(old, Statement) or not isinstance(new, Statement):
+            return False
+        one, other = map_indices(old, plain), map_indices(new, plain)
+        return one == other or self._differ_in_rounding(one, other)
+
+    def _differ_in_rounding(self, old: Node, new: Node) -> bool:
+        """Whether two statements do the same but for products that one of them adds without rounding them first,
+        and that is free here."""
+        if self.sets.kernel.fp == "strict" or not isinstance(old, Statement) or not isinstance(new, Statement):
+            return False
+        buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
+        if (old.target, old.accumulation) != (new.target, new.accumulation):
+            return False
+        if old.fused != new.fused:
+            return old.term == new.term and may_fuse(old, buffers)
+        return fuse_alike(old.term, new.term, buffers)
+
+    def _divides(self, bound: Affine, factor: int) -> bool:
+        rest = bound % factor
+        return rest == ZERO or (not rest.iterators and self.sets.always(Condition(rest, "==", ZERO)))
+
+    def _nonnegative(self, affine: Affine, place: _Place) -> bool:
+        """Whether an expression in the iterators around a place is at least 0 whenever something there runs."""
+        return self.sets.implies(place.around, Condition(affine, ">=", ZERO))
+
+    def _same_range(self, left: Extent, right: Extent, place: _Place) -> bool:
+        """Whether two extents end at the same iteration whenever a scope at a place runs, or both at none."""
+        where, depth = self.sets.constraints(place.around), place.depth
+        one, other = (isl_extent(extent, depth) for extent in (left, right))
+        dims = iterators(depth + 1)
+        return all(
+            self.sets.is_empty(f"[{dims}] -> [] : {where} and {a} and not ({b})")
+            for a, b in ((one, other), (other, one))
+        )
+
+
+def count_statements(node: Node) -> int:
+    """How many statements a tree has."""
+    return 1 if isinstance(node, Statement) else sum(map(count_statements, node.body))

@@ -1,0 +1,88 @@
+"""A temporary one dimension of which became two: seen from the text to hold the same elements in other places.
+
+Element i of the dimension is then at (i // f, i % f), for the constant extent f of the second dimension, and the
+first has as many blocks of f as hold the dimension. That is one to one: two accesses touch one element as before,
+and no value goes another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Kernel, Node, Scope
+from dojoir.ir.rewrite import map_accesses
+from dojoir.proof.certificate import InstanceMap, identity
+from dojoir.proof.core.bounds import prove_bounds
+from dojoir.sets.kernel_sets import KernelSets, sets_of
+from dojoir.sets.ranges import is_nonnegative, without_divisions
+
+ZERO = Affine.constant(0)
+
+
+def is_renumbered(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
+    """Whether a dimension of a temporary surely became two, and nothing else changed.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    if instances != identity(before) or len(before.buffers) != len(after.buffers):
+        return False
+    pairs = [(b, c) for b, c in zip(before.buffers, after.buffers, strict=True) if b != c]
+    if len(pairs) != 1 or len(before.sites) != len(after.sites):
+        return False
+    old, new = pairs[0]
+    dim = _split_dim(sets_of(before), old, new)
+    if dim is None or _blank(before.body, old.name) != _blank(after.body, old.name):
+        return False
+    factor = new.dims[dim + 1].extent.offset
+    users = []
+    for number, (was, now) in enumerate(zip(before.sites, after.sites, strict=True)):
+        touched, touches = was.statement.accesses, now.statement.accesses
+        mine = [pair for pair in zip(touched, touches, strict=False) if pair[0].buffer == old.name]
+        if len(touched) != len(touches) or not all(
+            _is_same_element(*pair, dim, factor, now.scopes) for pair in mine
+        ):
+            return False
+        users += [number] * bool(mine)
+    return prove_bounds(before, users) is None
+
+
+def _split_dim(sets: KernelSets, old: Buffer, new: Buffer) -> int | None:
+    """The dimension of a temporary that became two, if that is all that changed of what it holds."""
+    if (old.role, new.role) != ("tmp", "tmp") or (old.name, old.dtype) != (new.name, new.dtype):
+        return None
+    for dim, declared in enumerate(old.dims):
+        match new.dims[dim : dim + 2]:
+            case (blocks, inner) if inner.extent.is_constant and inner.extent.offset >= 1:
+                rest = (*new.dims[:dim], declared, *new.dims[dim + 2 :])
+                stored = not (declared.collapsed or blocks.collapsed or inner.collapsed)
+                if rest == old.dims and stored and _holds(sets, declared, blocks, inner.extent.offset):
+                    return dim
+    return None
+
+
+def _holds(sets: KernelSets, whole: Dim, blocks: Dim, factor: int) -> bool:
+    """Whether there are as many blocks as it takes."""
+    divides = Condition(whole.extent % factor, "==", ZERO)
+    if blocks.extent == whole.extent // factor and sets.always(divides):
+        return True
+    return blocks.extent == (whole.extent + factor - 1) // factor
+
+
+def _blank(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
+    """The tree without the indices of one buffer."""
+    return tuple(map_accesses(node, lambda a: Access(a.buffer, ()) if a.buffer == buffer else a) for node in nodes)
+
+
+def _is_same_element(old: Access, new: Access, dim: int, factor: int, scopes: Sequence[Scope]) -> bool:
+    """Whether an access touches the element that it did, in its new place."""
+    index, parts = old.indices[dim], new.indices[dim : dim + 2]
+    rest = (*new.indices[:dim], index, *new.indices[dim + 2 :])
+    match index, parts:
+        case Affine(), (Affine() as block, Affine() as inner) if rest == old.indices:
+            wanted = (without_divisions(part, scopes) for part in (index // factor, index % factor))
+            if tuple(wanted) == (without_divisions(block, scopes), without_divisions(inner, scopes)):
+                return True
+            inside = is_nonnegative(inner, scopes) and is_nonnegative(factor - 1 - inner, scopes)
+            return inside and block * factor + inner == index
+    return False

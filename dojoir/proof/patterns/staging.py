@@ -1,0 +1,258 @@
+"""A node that works on a copy of a part of an array: seen from the text to do what it does on the array itself.
+
+Before, a node touches elements base + l of `array`. After, it touches `copy[l]`, a new temporary, and around it
+stand nests that copy the box of all l with 0 <= l < F, into the copy before it and back after it, or one of them.
+In each iteration of the scopes around these:
+
+- nothing but the node touches the copy, and the node nothing of the array: base + l and l name the elements one to
+  one, so that what the node reads of its own writing, it reads as before;
+- all that it touches lies in the box. Filled before, an element of the copy begins with what that of the array has;
+  not filled, it is assigned before it is read or copied back;
+- what is copied back is what the node left there, or the value that was there before.
+
+Elements of the array that share storage are not both in the box: where a dimension has no storage, it has one
+index there. Then what is copied into it must be what the node reads there, which the storage holds, as the kernel
+before is well-formed; so what is copied back goes to elements that it held.
+
+Copies are of the type of the array, so that they only pass values on. What they touch must lie in the array, and
+what the first one reads must have been written. Whether iterations of marked scopes are still independent is
+another question: the copies touch elements that the node does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.rewrite import map_accesses
+from dojoir.proof.certificate import InstanceMap, Origin, identity
+from dojoir.proof.core.bounds import prove_bounds
+from dojoir.proof.core.written import comes_and_goes
+from dojoir.proof.difference import Change
+from dojoir.proof.facts.spanning import counts_to
+from dojoir.proof.patterns.refilled import reads_no_more
+from dojoir.proof.patterns.written_before import is_written
+from dojoir.sets.kernel_sets import KernelSets, sets_of
+from dojoir.sets.ranges import is_nonnegative
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import ObjectMemo
+
+ZERO = Affine.constant(0)
+ONE = Affine.constant(1)
+
+
+def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether the change surely is a node that now works on a copy, and nothing else.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    found = _form(before, after, instances, change)
+    return (
+        found is not None
+        and _stays_inside(after, change, found)
+        and _has_values(before, after, instances, change, found)
+    )
+
+
+def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, buffer: str) -> bool:
+    """Whether all that the new kernel reads of a buffer within the change was surely read there before, and not
+    first assigned there: then it has been written, if the kernel before is well-formed.
+
+    Raises isl.Error where the step limit of the context is reached.
+    """
+    found = _form(before, after, instances, change)
+    if found is not None and found.filled and found.array.name == buffer and _reads_the_box(after, change, found):
+        return True
+    return reads_no_more(before, after, change, buffer)
+
+
+def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
+    """The copies around a node that works on one, as the text shows them; None where there are none. The last ones
+    are kept."""
+    rewrite = before, after, instances, change
+    kept = _forms.get(*rewrite)
+    return (kept if kept is not None else _forms.put((_form_of(*rewrite),), *rewrite))[0]
+
+
+def _form_of(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
+    for filled, drained in ((True, True), (True, False), (False, True)):
+        if len(change.new) == 1 + filled + drained:
+            found = _staging(before, after, change, filled, drained)
+            if found is not None and _fits(after, found) and _stands_for_itself(before, instances, change, found):
+                return found
+    return None
+
+
+def _stands_for_itself(before: Kernel, instances: InstanceMap, change: Change, found: _Staging) -> bool:
+    same = identity(before).origins[change.were.start : change.were.stop]
+    fill: tuple[Origin | None, ...] = (None,) * found.filled
+    return instances.origins[change.are.start : change.are.stop] == (*fill, *same, *(None,) * found.drained)
+
+
+@dataclass(frozen=True)
+class _Staging:
+    """The copy, the array, where the part of it begins, and how far the copies go in each dimension."""
+
+    copy: Buffer
+    array: Buffer
+    bases: tuple[Affine, ...]
+    extents: tuple[Extent, ...]
+    filled: bool
+    drained: bool
+
+
+_forms: ObjectMemo[tuple[_Staging | None]] = ObjectMemo(16)
+
+
+def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, drained: bool) -> _Staging | None:
+    """What the form of the change says, or None where it is another."""
+    *kept, copy = after.buffers
+    if tuple(kept) != before.buffers or copy.role != "tmp" or len(change.old) != 1:
+        return None
+    into = _copying(change.new[0], copy, change.depth, back=False) if filled else None
+    back = _copying(change.new[-1], copy, change.depth, back=True) if drained else None
+    box = into or back
+    if box is None or (filled and drained and into != back):
+        return None
+    node = change.new[filled]
+    name, bases, extents = box
+    if name not in {buffer.name for buffer in kept} or any(buffer.name == copy.name for buffer in kept):
+        return None
+
+    def original(access: Access) -> Access:
+        if access.buffer != copy.name:
+            return access
+        indices = (base + i for base, i in zip(bases, access.indices, strict=True) if isinstance(i, Affine))
+        return Access(name, tuple(indices))
+
+    touched = {access for k in change.are for access in after.sites[k].statement.accesses}
+    gathered = any(a.buffer == copy.name and any(isinstance(i, Access) for i in a.indices) for a in touched)
+    mine = change.are[filled : len(change.are) - drained]
+    shared = any(a.buffer == name for k in mine for a in after.sites[k].statement.accesses)
+    if gathered or shared or map_accesses(node, original) != change.old[0]:
+        return None
+    return _Staging(copy, before.buffer(name), bases, extents, filled, drained)
+
+
+def _copying(
+    node: Node, copy: Buffer, depth: int, back: bool
+) -> tuple[str, tuple[Affine, ...], tuple[Extent, ...]] | None:
+    """The array that a nest copies into the copy, or `back` to which it copies it; where the part begins, and the
+    extents of the scopes. None where it does something else."""
+    extents: list[Extent] = []
+    while isinstance(node, Scope) and len(node.body) == 1:
+        extents.append(node.extent)
+        node = node.body[0]
+    match node:
+        case Statement(target, "=", Access() as value):
+            inside, outside = (value, target) if back else (target, value)
+        case _:
+            return None
+    own = tuple(Affine.iterator(depth + d) for d in range(len(copy.dims)))
+    if inside.buffer != copy.name or inside.indices != own or {len(outside.indices), len(extents)} != {len(own)}:
+        return None
+    bases = tuple(i - mine for i, mine in zip(outside.indices, own, strict=True) if isinstance(i, Affine))
+    inner = (d for affine in (*bases, *(b for e in extents for b in e.bounds)) for d in affine.iterators)
+    if len(bases) != len(own) or any(d >= depth for d in inner):
+        return None
+    return outside.buffer, bases, tuple(extents)
+
+
+def _fits(after: Kernel, found: _Staging) -> bool:
+    """Whether the copy can hold what the array does, one element for one."""
+    sets = sets_of(after)
+    return (
+        found.copy.dtype == found.array.dtype
+        and len(found.copy.dims) == len(found.array.dims)
+        and all(
+            extent.bounds == (ONE,) or not (mine.collapsed or its.collapsed)
+            for extent, mine, its in zip(found.extents, found.copy.dims, found.array.dims, strict=True)
+        )
+        and all(sets.implies((), Condition(dim.extent - 1, ">=", ZERO)) for dim in found.copy.dims)
+    )
+
+
+def _stays_inside(after: Kernel, change: Change, found: _Staging) -> bool:
+    """Whether all accesses of the node to the copy lie in the box, and the box in the copy and in the array."""
+    sets = sets_of(after)
+    copies = [change.are[0]] * found.filled + [change.are[-1]] * found.drained
+    if prove_bounds(after, copies) is not None:
+        return False
+    return all(
+        _in_box(sets, k, access, found)
+        for k in change.are
+        if k not in copies
+        for access in after.sites[k].statement.accesses
+        if access.buffer == found.copy.name
+    )
+
+
+def _in_box(sets: KernelSets, number: int, access: Access, found: _Staging) -> bool:
+    around = sets.kernel.sites[number].ancestors
+    return all(
+        isinstance(index, Affine)
+        and sets.implies(around, Condition(index, ">=", ZERO))
+        and all(sets.implies(around, Condition(bound - 1 - index, ">=", ZERO)) for bound in extent.bounds)
+        for index, extent in zip(access.indices, found.extents, strict=True)
+    )
+
+
+def _has_values(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, found: _Staging) -> bool:
+    """Whether all that is read, of the array by the first copy and of the copy, has been written."""
+    if not found.filled:
+        return comes_and_goes(after, found.copy)
+    if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):
+        return False
+    if was_read(before, after, instances, change, found.array.name):
+        return True
+    return not any(dim.collapsed for dim in found.array.dims) and is_written(after, found.array)
+
+
+def _reads_the_box(after: Kernel, change: Change, found: _Staging) -> bool:
+    """Whether it is seen from the text that the node reads all of the box in each iteration around it, and assigns
+    none of it. Then all that the first copy reads was read before, in a kernel that is well-formed."""
+    inside = [after.sites[k] for k in change.are[found.filled : len(change.are) - found.drained]]
+    if any(s.statement.target.buffer == found.copy.name and s.statement.accumulation is None for s in inside):
+        return False
+    for site in inside:
+        around, scopes = site.scopes[: change.depth], site.scopes[change.depth :]
+        extents = {d: scope.extent.bounds[0] for d, scope in enumerate(scopes, change.depth)}
+        single = all(len(scope.extent.bounds) == 1 for scope in scopes) and not any(
+            d >= change.depth for extent in extents.values() for d in extent.iterators
+        )
+        guarded = any(isinstance(node, Guard) for node in site.ancestors[len(change.around) :])
+        if guarded or not single or not all(is_nonnegative(extent - 1, around) for extent in extents.values()):
+            continue
+        reads = [a for a in site.statement.term_reads if a.buffer == found.copy.name]
+        if site.statement.target.buffer == found.copy.name:
+            reads.append(site.statement.target)
+        if any(_spans(read, found.extents, extents, around) for read in reads):
+            return True
+    return False
+
+
+def _spans(read: Access, box: Sequence[Extent], extents: Mapping[int, Affine], around: Sequence[Scope]) -> bool:
+    """Whether the indices of a read take all values in a box, whatever runs `around`: each counts through its
+    dimension, with iterators that are in no other. `extents` has those of the scopes inside, by depth."""
+    free = dict(extents)
+    for index, extent in zip(read.indices, box, strict=True):
+        if not isinstance(index, Affine):
+            return False
+        reached = counts_to(index, free, around)
+        if reached is None or not any(is_nonnegative(reached - bound, around) for bound in extent.bounds):
+            return False
+        for depth in index.iterators:
+            del free[depth]
+    return True
+
+
+def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:
+    """Whether the change surely is a node that now works on a copy, filled from elements that have no value."""
+    for filled, drained in ((True, True), (True, False)):
+        if len(change.new) == 1 + filled + drained:
+            found = _staging(before, after, change, filled, drained)
+            if found is not None and prove_bounds(after, [change.are[0]]) is None:
+                written = reads_no_more(before, after, change, found.array.name) or is_written(after, found.array)
+                return not written
+    return False

@@ -1,0 +1,244 @@
+"""The patterns: shapes that moves leave, each with the theorem that a claim of that shape holds.
+
+They are there for speed alone. None is part of what "legal" means: each says yes only where the core, without a
+budget, does, which the tests hold each one to by itself, on moves and on mutants of them. No is no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import islpy as isl
+
+from dojoir.ir.nodes import Kernel
+from dojoir.proof.certificate import InstanceMap, identity, same_statement, stand_for
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.written import keeps_elements_apart
+from dojoir.proof.difference import Change, change_of
+from dojoir.proof.patterns.inlining import is_inlined
+from dojoir.proof.patterns.partial_sums import has_partial_results
+from dojoir.proof.patterns.recomputed import computes_again
+from dojoir.proof.patterns.reordered import keeps_conflicts
+from dojoir.proof.patterns.same_order import alike
+from dojoir.proof.patterns.sharing import takes_the_storage
+from dojoir.proof.patterns.split_dim import is_renumbered
+from dojoir.proof.patterns.staging import works_on_copy
+from dojoir.sets.flow import dependences, flow_of
+from dojoir.sets.kernel_sets import KernelSets, sets_of
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import ObjectMemo
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A shape of a claim. `holds` says whether a claim, whose certificate fits its kernels, has it; `theorem` says
+    what follows from it. What follows always is that the kernel after means what the one before means, and is
+    well-formed if that is; marks are another question. With `converse`, the kernel before is also well-formed if
+    the one after is."""
+
+    name: str
+    holds: Callable[[Claim], bool]
+    theorem: str
+    converse: bool = True
+
+
+def is_plain(claim: Claim) -> bool:
+    """Whether one of the patterns that are seen from the text holds. Of marks that says nothing."""
+    return any(pattern.holds(claim) for pattern in TEXTUAL)
+
+
+def is_plain_both_ways(claim: Claim) -> bool:
+    """The same, so that the kernel before is well-formed if the one after is."""
+    return any(pattern.holds(claim) for pattern in TEXTUAL if pattern.converse)
+
+
+def keeps_order(claim: Claim) -> bool:
+    """Whether the pattern holds that asks isl for all that depends on order."""
+    return ORDER.holds(claim)
+
+
+# -- when each is asked --------------------------------------------------------------------------------------
+_InChange = Callable[[Kernel, Kernel, InstanceMap, Change], bool]
+
+
+def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], bool]:
+    """What is asked of the change, of claims that replace no read by an expression and that declare a new buffer,
+    or the same ones."""
+
+    def asked(claim: Claim) -> bool:
+        before, after, instances = claim.parts
+        if instances.inlined or instances.extracted or len(before.buffers) + declares != len(after.buffers):
+            return False
+        if not declares and before.buffers != after.buffers:
+            return False
+        change = change_of(before, after, instances)
+        if change is None or (declares and _order_may_tell(claim, change)):
+            return False
+        return holds(before, after, instances, change)
+
+    return asked
+
+
+def _order_may_tell(claim: Claim, change: Change) -> bool:
+    """Whether a statement within the change accumulates into an array that another operator accumulates into too.
+    There the order counts; where it does with a buffer of its own in place of the array, it need not."""
+    mixed, origins = claim.old.mixed, (claim.certificate.origins[k] for k in change.are)
+    statements = (claim.before.sites[origin.site].statement for origin in origins if origin is not None)
+    return bool(mixed) and any(s.accumulation is not None and s.target.buffer in mixed for s in statements)
+
+
+def _is_inlined(claim: Claim) -> bool:
+    return bool(claim.certificate.inlined) and not claim.certificate.extracted and is_inlined(*claim.parts)
+
+
+def _is_renumbered(claim: Claim) -> bool:
+    same = claim.before.buffers == claim.after.buffers
+    return not (same or claim.certificate.inlined or claim.certificate.extracted) and is_renumbered(*claim.parts)
+
+
+def _computes_again(before: Kernel, after: Kernel, instances: InstanceMap, _: Change) -> bool:
+    return computes_again(before, after, instances)
+
+
+def _keeps_order(claim: Claim) -> bool:
+    before, after, instances = claim.parts
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    if {o.site for o in instances.origins if o is not None} != set(range(len(before.sites))):
+        return False
+    for origin, site in zip(instances.origins, after.sites, strict=True):
+        if origin is None or not same_statement(before.sites[origin.site].statement, origin, site.statement):
+            return False
+    change = change_of(before, after, instances)
+    old, new = claim.old, claim.new
+    were, are = (change.were, change.are) if change is not None else (old.numbers, new.numbers)
+    stands_for = stand_for(after, instances, are)
+    if not stands_for.range().is_equal(old.domains_of(were)) or not stands_for.is_injective():
+        return False
+    order = _between(dependences(old), old, were)
+    if order.is_empty():
+        return True
+    when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
+    moved = isl.Map.from_union_map(order.apply_domain(when).apply_range(when))
+    return moved.is_subset(isl.Map.lex_lt(moved.get_space().domain()))
+
+
+def _keeps_values(claim: Claim) -> bool:
+    before, after, instances = claim.parts
+    if before.body != after.body or instances != identity(before) or not same_but_storage(before, after):
+        return False
+    return all(
+        flow_of(claim.old, name, claim.strict).is_same(flow_of(claim.new, name, claim.strict))
+        for name in mixed_up(before, after)
+    )
+
+
+def same_but_storage(before: Kernel, after: Kernel) -> bool:
+    """Whether the kernels declare buffers of the same names, roles, types and extents."""
+    declared = [
+        [(b.name, b.role, b.dtype, [d.extent for d in b.dims]) for b in kernel.buffers]
+        for kernel in (before, after)
+    ]
+    return declared[0] == declared[1]
+
+
+def mixed_up(before: Kernel, after: Kernel) -> list[str]:
+    """The buffers stored in another way of which it is not seen that each read gets what was written to its
+    element."""
+    changed = (b for a, b in zip(before.buffers, after.buffers, strict=True) if a.dims != b.dims)
+    return [buffer.name for buffer in changed if not keeps_elements_apart(after, buffer)]
+
+
+def runs_alike(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether all that changed is how the same statement instances are run in the same order, as the instance map
+    says. That follows from the nodes that changed, what is around them and the sizes. The last ones are kept."""
+    if before.buffers != after.buffers or instances.inlined or instances.extracted:
+        return False
+    rewrite = before, after, instances
+    kept = _alike.get(*rewrite)
+    return kept if kept is not None else _alike.put(_runs_alike(before, instances, change), *rewrite)
+
+
+_alike: ObjectMemo[bool] = ObjectMemo(16)
+
+
+def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
+    found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
+    return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
+
+
+def _between(order: isl.UnionMap, sets: KernelSets, numbers: range) -> isl.UnionMap:
+    """The pairs of a dependence both ends of which are among the given statements."""
+    if len(numbers) == len(sets.numbers):
+        return order
+    ends = sets.domains_of(numbers)
+    return order.intersect_domain(ends).intersect_range(ends)
+
+
+TEXTUAL = (
+    Pattern(
+        "inlining",
+        _is_inlined,
+        "A read of a temporary that one plain assignment alone gave, in the same iteration, may be replaced by the "
+        "expression that was assigned, if nothing between the two writes what that reads.",
+        converse=False,  # what the read that is gone touched is not in the kernel after
+    ),
+    Pattern(
+        "split_dim",
+        _is_renumbered,
+        "i -> (i // f, i % f) is one to one: a temporary whose elements are renumbered so holds the same values.",
+    ),
+    Pattern(
+        "same_order",
+        _where_it_changed(runs_alike, declares=False),
+        "Trees that enumerate the same statement instances in the same order do the same.",
+    ),
+    Pattern(
+        "reordered",
+        _where_it_changed(keeps_conflicts, declares=False),
+        "The same instances in another order do the same if each two that conflict stay in order.",
+    ),
+    Pattern(
+        "staging",
+        _where_it_changed(works_on_copy, declares=True),
+        "A node may work on a copy of a box of an array that holds all it touches: filled before it, or assigned "
+        "before it is read, and copied back after it.",
+    ),
+    Pattern(
+        "partial_sums",
+        _where_it_changed(has_partial_results, declares=True),
+        "Accumulations whose order is free may go to partial results, which begin neutral and are accumulated at "
+        "the end.",
+    ),
+    Pattern(
+        "recomputed",
+        _where_it_changed(_computes_again, declares=True),
+        "A node may read what is computed again before it, by the same statements from what has not changed since.",
+    ),
+    Pattern(
+        "sharing",
+        takes_the_storage,
+        "Two temporaries of one form may have one storage, where the one is used in children of the kernel before "
+        "all those in which the other is.",
+        converse=False,  # what the other one left in the storage might be read
+    ),
+)
+"""The patterns that are seen from the text, with hardly any isl, in the order in which they are tried."""
+
+ORDER = Pattern(
+    "order",
+    _keeps_order,
+    "The same statements on the same elements of the same buffers do the same if all that depends on order, as "
+    "the flow of the kernel has it, stays in order.",
+)
+"""What isl is asked where the text does not show it."""
+
+STORAGE = Pattern(
+    "storage",
+    _keeps_values,
+    "Where only the storage of temporaries changed, the kernels do the same if each read still gets the value "
+    "that it got.",
+)
+"""Asked where the trees are the same."""
+
+PATTERNS = (*TEXTUAL, ORDER, STORAGE)

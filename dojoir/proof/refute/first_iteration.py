@@ -1,0 +1,224 @@
+"""Refusals that one iteration at small sizes shows: no isl.
+
+Sizes are tried that are all equal, and the first iteration of the scopes around. What is said to go wrong there
+does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Extent, Guard, Kernel, Node, Scope, Site, Statement, holds
+from dojoir.proof.certificate import InstanceMap, identity
+from dojoir.proof.core.written import comes_and_goes
+from dojoir.proof.difference import Change
+from dojoir.sets.kernel_sets import sets_of
+
+Sizes = Mapping[str, int]
+
+
+def runs_otherwise(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether a scope that got another extent, and nothing else, runs another number of iterations somewhere."""
+    match change.old, change.new:
+        case (Scope() as old,), (Scope() as new,) if old.body == new.body and instances == identity(before):
+            sites = [before.sites[k] for k in change.were]
+            return any(_differs(old, new, change, sites, sizes) for sizes in sets_of(before).some_sizes)
+    return False
+
+
+def _differs(old: Scope, new: Scope, change: Change, sites: Sequence[Site], sizes: Sizes) -> bool:
+    at = (0,) * change.depth
+    if not _run(change.around, sizes, at):
+        return False
+    counts = _count(old.extent, sizes, at), _count(new.extent, sizes, at)
+    inside = len(change.around) + 1
+    return counts[0] != counts[1] and any(_run(site.ancestors, sizes, (*at, min(counts)), inside) for site in sites)
+
+
+def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether the first or the last iteration of a statement surely stands for one that did not run; or, where it
+    has the iterators that it had and no other stands for it, it no longer runs in the one in which it did."""
+    same = identity(before).origins
+    counts = Counter(origin.site for origin in instances.origins if origin is not None)
+    for sizes in sets_of(before).some_sizes[-2:]:
+        for number in change.are:
+            origin, new = instances.origins[number], after.sites[number]
+            if origin is None:
+                continue
+            old = before.sites[origin.site]
+            for at in (_corner(new, sizes, last) for last in (False, True)):
+                if at is not None and not runs_at(old, sizes, _evaluated(origin.iterators, sizes, at)):
+                    return True
+            alone = counts[origin.site] == 1 and len(new.scopes) == len(old.scopes)
+            if alone and origin == same[origin.site]:
+                for at in (_corner(old, sizes, last) for last in (False, True)):
+                    if at is not None and not runs_at(new, sizes, at):
+                        return True
+    return False
+
+
+def _evaluated(values: Sequence[Affine], sizes: Sizes, at: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(value.evaluate(sizes, at) for value in values)
+
+
+def _corner(site: Site, sizes: Sizes, last: bool) -> tuple[int, ...] | None:
+    """The first iteration of a statement, or the last one in each scope; None where that does not run."""
+    at: tuple[int, ...] = ()
+    for node in site.ancestors:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, at) for condition in node.conditions):
+                return None
+        else:
+            count = _count(node.extent, sizes, at)
+            if count == 0:
+                return None
+            at = (*at, count - 1 if last else 0)
+    return at
+
+
+def runs_at(site: Site, sizes: Sizes, at: tuple[int, ...]) -> bool:
+    """Whether a statement runs in an iteration."""
+    depth = 0
+    for node in site.ancestors:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, at) for condition in node.conditions):
+                return False
+        else:
+            if not 0 <= at[depth] < _count(node.extent, sizes, at):
+                return False
+            depth += 1
+    return True
+
+
+def loses_its_value(before: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether a scope was distributed, and the first of its iterations would read what the second one wrote: an
+    element of a buffer without the iterator of the scope, written in the first part alone."""
+    match change.old, change.new:
+        case (Scope() as old,), (Scope() as first, Scope() as second):
+            if first.body + second.body != old.body or {first.extent, second.extent} != {old.extent}:
+                return False
+        case _:
+            return False
+    if instances != identity(before):
+        return False
+    level = len(change.around)
+    early = [k for k in change.were if before.sites[k].path[level + 1] < len(first.body)]
+    late = [k for k in change.were if k not in early]
+    return any(
+        _is_overwritten(before, change, before.sites[w], before.sites[r], read.access)
+        for w in early
+        for r in late
+        for read in sets_of(before).reads[r]
+        if read.access.buffer == before.sites[w].statement.target.buffer
+    )
+
+
+def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, read: Access) -> bool:
+    """Whether the first iteration reads what the writer, the only one, wrote in it; which the second one's
+    overwrites."""
+    name, depth, level = read.buffer, change.depth, len(change.around) + 1
+    writers = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == name]
+    extents = [node.extent for node in writer.ancestors[level:] if isinstance(node, Scope)]
+    varies = any(depth in _iterators(a) for a in (read, writer.statement.target)) or any(
+        depth in bound.iterators for extent in extents for bound in extent.bounds
+    )
+    plain = writer.statement.accumulation is None and len(writers) == 1
+    if varies or not plain or any(isinstance(node, Guard) for node in writer.ancestors[level:]):
+        return False
+    return comes_and_goes(kernel, kernel.buffer(name)) and any(
+        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        and _count(reader.scopes[depth].extent, sizes, (0,) * depth) > 1
+        for sizes in sets_of(kernel).some_sizes
+    )
+
+
+def reads_first(after: Kernel, change: Change) -> bool:
+    """Whether something that the change writes is surely read, or added to, before anything assigns it: the first
+    statement that touches it in the text does, and its first iteration runs."""
+    for name in {after.sites[k].statement.target.buffer for k in change.are}:
+        if after.buffer(name).role in {"tmp", "out"}:
+            first = next(site for site in after.sites if name in _touched(site.statement))
+            assigns = first.statement.accumulation is None and name not in first.statement.buffers_read
+            at = (0,) * len(first.scopes)
+            if not assigns and any(runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
+                return True
+    return False
+
+
+def _touched(statement: Statement) -> set[str]:
+    return {statement.target.buffer, *statement.buffers_read}
+
+
+def shares_too_much(before: Kernel, after: Kernel) -> bool:
+    """Whether a dimension that got collapsed is written from end to end before its first element is read: by the
+    only writer, in scopes of its own."""
+    for old, new in zip(before.buffers, after.buffers, strict=True):
+        writers = [site for site in before.sites if site.statement.target.buffer == old.name]
+        same = (old.name, len(old.dims)) == (new.name, len(new.dims))
+        if not same or old.dims == new.dims or len(writers) != 1 or not comes_and_goes(before, old):
+            continue
+        for dim in range(len(old.dims)):
+            if new.dims[dim].collapsed and not old.dims[dim].collapsed:
+                reads = ((before.sites[k], r.access) for k, own in enumerate(sets_of(before).reads) for r in own)
+                mine = [(site, access) for site, access in reads if access.buffer == old.name]
+                if any(_reads_too_late(before, dim, writers[0], *read) for read in mine):
+                    return True
+    return False
+
+
+def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: Access) -> bool:
+    """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one.
+
+    It covers what is read, in scopes of its own, by indices that grow with their iterators: of the iterations with
+    the same other indices, the last one has the largest index."""
+    level = next(n for n, pair in enumerate(zip(writer.path, reader.path, strict=False)) if len(set(pair)) > 1)
+    mine = writer.ancestors[level:]
+    depth = sum(isinstance(node, Scope) for node in writer.ancestors[:level])
+    index, wanted = writer.statement.target.indices[dim], read.indices[dim]
+    assert isinstance(index, Affine)
+    own = bool(index.iterators) and min(index.iterators) >= depth
+    square = not any(
+        d >= depth for scope in writer.scopes[depth:] for b in scope.extent.bounds for d in b.iterators
+    )
+    if not own or not square or any(isinstance(node, Guard) for node in mine) or isinstance(wanted, Access):
+        return False
+
+    def last(sizes: Sizes) -> tuple[int, ...]:
+        first = (0,) * depth
+        return (*first, *(_count(scope.extent, sizes, first) - 1 for scope in writer.scopes[depth:]))
+
+    return any(
+        _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
+        and wanted.evaluate(sizes, (0,) * len(reader.scopes)) == 0
+        and index.evaluate(sizes, last(sizes)) > 0
+        for sizes in sets_of(kernel).some_sizes
+    )
+
+
+def _iterators(access: Access) -> set[int]:
+    found: set[int] = set()
+    for index in access.indices:
+        found |= _iterators(index) if isinstance(index, Access) else index.iterators
+    return found
+
+
+def _count(extent: Extent, sizes: Sizes, at: tuple[int, ...]) -> int:
+    return max(0, min(bound.evaluate(sizes, at) for bound in extent.bounds))
+
+
+def _run(around: Sequence[Node], sizes: Sizes, at: tuple[int, ...], start: int = 0) -> bool:
+    """Whether the iteration `at` of some scopes runs, the rest of its iterators being 0; those before `start` are
+    known to."""
+    depth = sum(isinstance(node, Scope) for node in around[:start])
+    iteration = at + (0,) * sum(isinstance(node, Scope) for node in around)
+    for node in around[start:]:
+        if isinstance(node, Guard):
+            if not all(holds(condition, sizes, iteration) for condition in node.conditions):
+                return False
+        elif isinstance(node, Scope):
+            if _count(node.extent, sizes, iteration) <= iteration[depth]:
+                return False
+            depth += 1
+    return True

@@ -1,0 +1,64 @@
+"""Whether a kernel is well-formed, and its marked scopes independent: as the core says, sooner where it is seen.
+
+`prove` is what everyone asks of a kernel that comes from outside; `dojoir.proof.core.wellformed` says what it
+means.
+"""
+
+from __future__ import annotations
+
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.nodes import Kernel, Path, given_kernel
+from dojoir.ir.where import place
+from dojoir.proof.core import independence
+from dojoir.proof.core.independence import Conflict
+from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.patterns.independent import seen_apart
+from dojoir.proof.refute.one_element import write_one_element
+from dojoir.proof.way import CORE_FACTOR, uses_core
+from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.support.memo import Memo
+from dojoir.support.public import public
+
+STEP_LIMIT = 5_000_000
+"""How many isl operations a proof may take before the answer is `undecided`."""
+
+
+@public
+def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
+    """Proves that a kernel is well-formed for all sizes that it allows.
+
+    Raises KernelError, which names the line and, where one exists, sizes and an iteration at which it fails. Its
+    code is `undecided` where no proof was found within `step_limit` isl operations.
+    """
+    kernel = given_kernel(kernel)
+    alone = uses_core()
+    steps = step_limit * CORE_FACTOR if alone else step_limit
+    if _proved.get((kernel, steps, alone)):
+        return
+    try:
+        found = Budget(steps).ask(lambda: complaint(kernel, find_conflict))
+    except StepLimitReached:
+        message = f"no proof that {kernel.name} is well-formed was found within {steps} steps"
+        source, span = place(kernel, ())
+        raise KernelError(Diagnostic("undecided", message, span, source)) from None
+    if found is not None:
+        raise KernelError(found)
+    _proved.put((kernel, steps, alone), True)
+
+
+_proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)
+"""The kernels that are well-formed, by the steps that were enough and whether the core alone said so. What is
+raised is not kept: it shows the text at hand."""
+
+
+def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
+    """Two iterations of the scope at `path` that may not run side by side under `mark`, or None."""
+    seen = frozenset() if uses_core() else seen_apart(kernel, path, mark)
+    return independence.find_conflict(kernel, path, mark, seen)
+
+
+def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
+    """Whether `find_conflict` would find none."""
+    if mark == "p" and not uses_core() and write_one_element(kernel, path, mark):
+        return False
+    return find_conflict(kernel, path, mark) is None

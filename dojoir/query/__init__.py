@@ -1,0 +1,1 @@
+"""Queries: conditions on nodes, and the search for the places that meet them."""

@@ -1,0 +1,58 @@
+"""What was tried and how fast it was: a database of kernels, states, builds, verifications and measurements.
+
+It stands on SQLAlchemy (`pip install 'dojoir[agents]'`), on a file of SQLite or on a PostgreSQL by its URL
+(`pip install 'dojoir[db]'`). A search writes it state by state and reads from it what need not be done again;
+`dojoir.optimize(..., db=database)` takes the fastest verified trace that it has for a kernel, a machine and sizes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dojoir.records.contexts import Context
+    from dojoir.records.database import VARIABLE, Database
+    from dojoir.records.exchange import export_lines, import_lines, merge
+    from dojoir.records.result import Known, Ranked, Result
+    from dojoir.records.upkeep import check, prune
+
+_HOME = {
+    "Context": "contexts",
+    "Database": "database",
+    "Known": "result",
+    "Ranked": "result",
+    "Result": "result",
+    "VARIABLE": "database",
+    "check": "upkeep",
+    "export_lines": "exchange",
+    "import_lines": "exchange",
+    "merge": "exchange",
+    "prune": "upkeep",
+}
+
+__all__ = [
+    "VARIABLE",
+    "Context",
+    "Database",
+    "Known",
+    "Ranked",
+    "Result",
+    "check",
+    "export_lines",
+    "import_lines",
+    "merge",
+    "prune",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dojoir.records' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dojoir.records.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,478 @@
+"""`Database`: writes what was tried, state by state, and gives back what need not be done again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import dojoir
+from dojoir.records.contexts import Context, Sizes, here
+from dojoir.records.engine import opened, sql, told, url_of
+from dojoir.records.path import path_of
+from dojoir.records.result import Known, Ranked, Result
+from dojoir.records.schema import (
+    builds,
+    contexts,
+    kernels,
+    machines,
+    measurements,
+    prepare,
+    runs,
+    states,
+    verifications,
+)
+
+VARIABLE = "DOJOIR_DB"
+"""The URL of the database where none is named."""
+
+PROTOCOL = "measure"
+"""What times are taken by where nothing else is said."""
+
+STATIC = "static"
+"""The protocol of what was ranked by its text alone: no times."""
+
+_KEPT = 100_000
+"""How many numbers of rows are kept in memory."""
+
+
+class Database:
+    """A database of states and their times, at a URL: `sqlite:///FILE`, the path of a file, or
+    `postgresql://USER@HOST/NAME`; by default what the variable DOJOIR_DB says.
+
+    What a method has written is there when it returns, whatever becomes of the process. Several processes may
+    write. Raises ArgumentError for a URL that is none (`bad-database`), no URL at all (`no-database`) or a
+    database of a newer version (`newer-database`), ToolchainError where a package is missing, and RunError,
+    `database-lost`, wherever the database cannot be reached, read or written."""
+
+    @dojoir.public
+    def __init__(self, url: str | os.PathLike[str] | None = None) -> None:
+        given = url if url is not None else os.environ.get(VARIABLE, "")
+        if not os.fspath(given):
+            raise dojoir.ArgumentError(
+                f"no database is named: give its URL, such as sqlite:///tuned.db, or set {VARIABLE}", "no-database"
+            )
+        self.url = url_of(given)
+        self.name = self.url.render_as_string(hide_password=True)
+        self._engine = opened(self.url)
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        with self.writing() as connection:
+            prepare(connection, self.name)
+
+    def __repr__(self) -> str:
+        return f"<database {self.name}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets the connections go. What was written stays."""
+        self._engine.dispose()
+
+    def forget(self) -> None:
+        """Forgets the numbers of rows, where some may have gone."""
+        self._numbers.clear()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sql.Connection]:
+        """A transaction that writes: all of it or nothing."""
+        with (
+            told(self.name),
+            self._engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            try:
+                yield connection
+            except BaseException:
+                self.forget()  # what was numbered in it is not there
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sql.Connection]:
+        """A transaction that reads, and sees what was there at its beginning."""
+        with told(self.name), self._engine.connect() as connection, connection.begin():
+            yield connection
+
+    # -- writing -----------------------------------------------------------------------------------------
+    @dojoir.public
+    def record(
+        self,
+        trace: dojoir.Trace,
+        result: Result,
+        target: str = "llvm",
+        *,
+        sizes: Sizes | None = None,
+        threads: int | None = None,
+        protocol: str = PROTOCOL,
+        run: str | None = None,
+        context: Context | None = None,
+    ) -> int:
+        """Writes what came out of evaluating the last kernel of a trace, with every state on the way there, and
+        gives the number of its row. `context` says where it was timed, if not here. Raises ArgumentError,
+        `unsafe-trace`, for moves that no checker saw, and `stale-trace` where the result is of another kernel."""
+        if not trace.is_safe:
+            raise dojoir.ArgumentError(f"an unsafe trace is not recorded: {trace.unchecked}", "unsafe-trace")
+        if result.hash != trace.kernel.hash:
+            raise dojoir.ArgumentError("the result is that of another kernel than the trace ends at", "stale-trace")
+        at = here(target, sizes, threads, protocol, trace.start) if context is None else context
+        chain = path_of(trace)
+        for retry in (True, False):
+            try:
+                with self.writing() as connection:
+                    kernel = self.kernel_row(connection, trace.start)
+                    state = self.chain_rows(connection, kernel, chain)
+                    number = self.context_row(connection, kernel, trace.start.hash, at)
+                    run_row = self._run_row(connection, run) if run is not None else None
+                    return self.result_rows(connection, state, number, result, run_row, time.time())
+            except dojoir.RunError:
+                if not (retry and self._is_there()):
+                    raise
+        raise AssertionError
+
+    def _is_there(self) -> bool:
+        """Whether the database answers: then another process may have pruned a row that was numbered here."""
+        try:
+            with self.reading() as connection:
+                return connection.execute(sql.select(sql.literal(1))).scalar() == 1
+        except dojoir.RunError:
+            return False
+
+    def kernel_row(self, connection: sql.Connection, kernel: dojoir.Kernel) -> int:
+        """The number of a kernel, which is written if it is new."""
+        values = {"name": kernel.name, "text": dojoir.to_text(kernel)}
+        return self.numbered(connection, kernels, {"hash": kernel.hash}, values)
+
+    def chain_rows(self, connection: sql.Connection, kernel: int, chain: list[tuple[str, str | None]]) -> int:
+        """The number of the last of a chain of states: the hash of each, and the move to it."""
+        parent: int | None = None
+        for length, (state, move) in enumerate(chain):
+            values = {"parent": parent, "move": move, "length": length}
+            parent = self.numbered(connection, states, {"kernel": kernel, "hash": state}, values)
+        assert parent is not None
+        return parent
+
+    def context_row(self, connection: sql.Connection, kernel: int, hash: str, at: Context) -> int:
+        """The number of a context for a kernel."""
+        facts = {"name": at.machine, "facts": at.facts}
+        machine = self.numbered(connection, machines, {"digest": at.machine_digest}, facts)
+        values = {
+            "kernel": kernel, "machine": machine, "target": at.target, "sizes": at.sizes,
+            "threads": at.threads, "protocol": at.protocol, "versions": at.versions,
+        }  # fmt: skip
+        return self.numbered(connection, contexts, {"digest": at.digest_for(hash)}, values)
+
+    def result_rows(
+        self, connection: sql.Connection, state: int, context: int, result: Result, run: int | None, made: float
+    ) -> int:
+        """Writes a result, and gives the number of its build."""
+        about = {
+            "state": state, "context": context, "digest": result.digest or "", "status": result.status,
+            "reason": result.reason, "stages": json.dumps(dict(result.stages)), "run": run, "made": made,
+        }  # fmt: skip
+        build = _inserted(connection, builds, about)
+        if result.cases and result.status in ("ok", "cut"):
+            connection.execute(verifications.insert().values(build=build, cases=result.cases))
+        if result.status == "ok" and result.seconds is not None:
+            low, high = result.interval or (result.seconds, result.seconds)
+            values = {
+                "build": build, "state": state, "context": context, "seconds": result.seconds, "low": low,
+                "high": high, "samples": json.dumps(list(result.samples)),
+            }  # fmt: skip
+            connection.execute(measurements.insert().values(**values))
+        return build
+
+    def numbered(
+        self, connection: sql.Connection, table: sql.Table, key: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> int:
+        """The number of the row with a key, written with `values` if there is none. Another process may do the same
+        at the same time."""
+        name = (table.name, *key.values())
+        if name in self._numbers:
+            return self._numbers[name]
+        wanted = sql.and_(*(table.c[column] == value for column, value in key.items()))
+        found = connection.execute(sql.select(table.c.id).where(wanted)).scalar()
+        if found is None:
+            _insert_if_new(connection, table, {**key, **values})
+            found = connection.execute(sql.select(table.c.id).where(wanted)).scalar_one()
+        if len(self._numbers) >= _KEPT:
+            self._numbers.clear()
+        self._numbers[name] = int(found)
+        return int(found)
+
+    # -- runs --------------------------------------------------------------------------------------------
+    @dojoir.public
+    def begin(self, kernel: dojoir.Kernel, settings: Mapping[str, Any], name: str | None = None) -> str:
+        """Begins a run, with the settings that it is resumed by, and gives its name; a run of this name that is
+        there goes on. Raises ArgumentError, `another-run`, where that is of another kernel."""
+        name = name or uuid.uuid4().hex
+        with self.writing() as connection:
+            row = self.kernel_row(connection, kernel)
+            found = connection.execute(sql.select(runs.c.kernel).where(runs.c.name == name)).scalar()
+            if found is None:
+                values = {"name": name, "kernel": row, "settings": json.dumps(dict(settings), sort_keys=True)}
+                connection.execute(runs.insert().values(**values, begun=time.time()))
+            elif found != row:
+                raise dojoir.ArgumentError(f"the run {name} is of another kernel than {kernel.name}", "another-run")
+        return name
+
+    @dojoir.public
+    def end(self, run: str, stopped: str, best: dojoir.Trace | None = None) -> None:
+        """Writes why a run has stopped, and what came out of it."""
+        with self.writing() as connection:
+            row = self._run_row(connection, run)
+            state = None
+            if best is not None:
+                state = self.chain_rows(connection, self.kernel_row(connection, best.start), path_of(best))
+            values = {"ended": time.time(), "stopped": stopped, "best": state}
+            connection.execute(runs.update().where(runs.c.id == row).values(**values))
+
+    @dojoir.public
+    def settings(self, run: str) -> dict[str, Any]:
+        """The settings of a run. Raises ArgumentError, `unknown-run`."""
+        with self.reading() as connection:
+            found = connection.execute(sql.select(runs.c.settings).where(runs.c.name == run)).scalar()
+        if found is None:
+            raise dojoir.ArgumentError(f"the database has no run {run}", "unknown-run")
+        given: dict[str, Any] = json.loads(found)
+        return given
+
+    @dojoir.public
+    def results(self, run: str) -> list[Known]:
+        """What a run has written, in the order in which it did. Raises ArgumentError, `unknown-run`."""
+        with self.reading() as connection:
+            row = self._run_row(connection, run)
+            chosen = _known().where(builds.c.run == row).order_by(builds.c.id)
+            return [_as_known(found) for found in connection.execute(chosen)]
+
+    def _run_row(self, connection: sql.Connection, run: str) -> int:
+        found = connection.execute(sql.select(runs.c.id).where(runs.c.name == run)).scalar()
+        if found is None:
+            raise dojoir.ArgumentError(f"the database has no run {run}", "unknown-run")
+        return int(found)
+
+    # -- reading -----------------------------------------------------------------------------------------
+    @dojoir.public
+    def known(
+        self,
+        kernel: dojoir.Kernel,
+        hash: str,
+        target: str = "llvm",
+        *,
+        sizes: Sizes | None = None,
+        threads: int | None = None,
+        protocol: str = PROTOCOL,
+        digest: str | None = None,
+    ) -> Known | None:
+        """What came out of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
+        time; with `digest`, only of the same machine code. None where nothing of it is known."""
+        at = here(target, sizes, threads, protocol, kernel)
+        chosen = (
+            _known().join(contexts, contexts.c.id == builds.c.context)
+            .join(kernels, kernels.c.id == states.c.kernel)
+            .where(kernels.c.hash == kernel.hash, states.c.hash == hash)
+            .where(contexts.c.digest == at.digest_for(kernel.hash))
+        )  # fmt: skip
+        if digest is not None:
+            chosen = chosen.where(builds.c.digest == digest)
+        with self.reading() as connection:
+            found = connection.execute(chosen.order_by(builds.c.id.desc()).limit(1)).first()
+        return None if found is None else _as_known(found)
+
+    @dojoir.public
+    def best(
+        self,
+        kernel: dojoir.Kernel,
+        target: str = "llvm",
+        sizes: Mapping[str, int] | None = None,
+        threads: int | None = None,
+        *,
+        protocol: str | None = None,
+    ) -> dojoir.Trace | None:
+        """The fastest verified trace of a kernel on this machine, target and number of threads, at these sizes,
+        each move of it checked again; None where there is none. Times of several protocols are not compared: the
+        one that was first used last is taken, unless one is named; what was only estimated does not count."""
+        rows = self._ranked(kernel, target, sizes, threads, protocol)
+        for row in rows:
+            with contextlib.suppress(dojoir.DojoError):  # a move that this version no longer makes
+                trace = self.trace(row)
+                if trace.start == kernel:
+                    return trace
+        return None
+
+    def _ranked(
+        self,
+        kernel: dojoir.Kernel,
+        target: str,
+        sizes: Mapping[str, int] | None,
+        threads: int | None,
+        protocol: str | None,
+    ) -> list[int]:
+        """The fastest states in the context that is asked for."""
+        if any(name not in (sizes or {}) for name in kernel.runtime_sizes):
+            return []
+        with self.reading() as connection:
+            row = connection.execute(sql.select(kernels.c.id).where(kernels.c.hash == kernel.hash)).scalar()
+            if row is None:
+                return []
+            protocols = connection.execute(
+                sql.select(contexts.c.protocol).where(contexts.c.kernel == row).distinct()
+            ).scalars()
+            wanted = [protocol] if protocol is not None else [one for one in protocols if one != STATIC]
+            digests = [here(target, sizes, threads, one, kernel).digest_for(kernel.hash) for one in wanted]
+            numbers = list(
+                connection.execute(sql.select(contexts.c.id).where(contexts.c.digest.in_(digests))).scalars()
+            )
+            if not numbers:
+                return []
+            chosen = (
+                sql.select(measurements.c.state)
+                .join(verifications, verifications.c.build == measurements.c.build)
+                .where(measurements.c.context == max(numbers))
+                .order_by(measurements.c.seconds)
+                .limit(20)
+            )
+            return list(dict.fromkeys(connection.execute(chosen).scalars()))
+
+    @dojoir.public
+    def hints(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:
+        """Traces of a kernel that were the fastest anywhere, at any sizes: where to start, and no results. Moves
+        that are not legal any more, and what comes after them, are left out."""
+        found: list[dojoir.Trace] = []
+        for row in self.top(kernel.hash, count=count, target=target):
+            with contextlib.suppress(dojoir.DojoError):
+                trace = self.trace(row.state)
+                if trace.start == kernel and all(trace.kernel != other.kernel for other in found):
+                    found.append(trace)
+        return found[:count]
+
+    @dojoir.public
+    def trace(self, state: int) -> dojoir.Trace:
+        """The trace that leads to a state, each move checked again. Raises ArgumentError, `unknown-state`, and what
+        `Trace.apply` raises where a move is no longer legal."""
+        with self.reading() as connection:
+            moves: list[str] = []
+            text = None
+            at: int | None = state
+            while at is not None:
+                row = connection.execute(
+                    sql.select(states.c.parent, states.c.move, states.c.kernel, states.c.hash).where(
+                        states.c.id == at
+                    )
+                ).first()
+                if row is None:
+                    raise dojoir.ArgumentError(f"the database has no state {at}", "unknown-state")
+                if row.move is not None:
+                    moves.append(row.move)
+                if at == state:
+                    wanted = row.hash
+                    text = connection.execute(
+                        sql.select(kernels.c.text).where(kernels.c.id == row.kernel)
+                    ).scalar_one()
+                at = row.parent
+        assert text is not None
+        trace = dojoir.Trace(dojoir.parse(text))
+        for move in reversed(moves):
+            trace.apply(move)
+        if trace.kernel.hash != wanted:
+            raise dojoir.ArgumentError("the moves of this state now give another kernel", "stale-trace")
+        return trace
+
+    @dojoir.public
+    def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
+        """The fastest states of a kernel, by its name or hash (of all kernels by default): the first `count` of
+        each context, contexts in the order of their best, so that only what may be compared stands together."""
+        chosen = (
+            sql.select(contexts, kernels.c.name.label("of"), machines.c.name.label("on"))
+            .join(kernels, kernels.c.id == contexts.c.kernel)
+            .join(machines, machines.c.id == contexts.c.machine)
+        )
+        if kernel is not None:
+            chosen = chosen.where(sql.or_(kernels.c.name == kernel, kernels.c.hash == kernel))
+        if target is not None:
+            chosen = chosen.where(contexts.c.target == target)
+        groups: list[list[Ranked]] = []
+        with self.reading() as connection:
+            for at in connection.execute(chosen).all():
+                fastest = (
+                    sql.select(
+                        measurements.c.seconds, measurements.c.low, measurements.c.high,
+                        states.c.id, states.c.hash, states.c.length,
+                    )
+                    .join(states, states.c.id == measurements.c.state)
+                    .join(verifications, verifications.c.build == measurements.c.build)
+                    .where(measurements.c.context == at.id)
+                    .order_by(measurements.c.seconds)
+                    .limit(count)
+                )  # fmt: skip
+                group = [
+                    Ranked(
+                        at.of, row.hash, row.length, row.seconds, row.low, row.high, at.on, at.target, at.sizes,
+                        at.threads, at.protocol, at.versions, row.id,
+                    )
+                    for row in connection.execute(fastest)
+                ]  # fmt: skip
+                if group:
+                    groups.append(group)
+        groups.sort(key=lambda group: group[0].seconds)
+        return [row for group in groups for row in group]
+
+    @dojoir.public
+    def stats(self) -> dict[str, int]:
+        """How many rows each table has."""
+        tables = (machines, kernels, states, contexts, runs, builds, verifications, measurements)
+        with self.reading() as connection:
+            return {
+                table.name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()
+                for table in tables
+            }
+
+
+def _known() -> sql.Select[Any]:
+    """The columns of a result."""
+    return (
+        sql.select(
+            states.c.hash, builds.c.status, builds.c.digest, builds.c.reason, builds.c.stages,
+            verifications.c.cases, measurements.c.seconds, measurements.c.low, measurements.c.high,
+            measurements.c.samples,
+        )
+        .join(states, states.c.id == builds.c.state)
+        .outerjoin(verifications, verifications.c.build == builds.c.id)
+        .outerjoin(measurements, measurements.c.build == builds.c.id)
+    )  # fmt: skip
+
+
+def _as_known(row: Any) -> Known:
+    interval = None if row.seconds is None else (float(row.low), float(row.high))
+    samples = () if row.samples is None else tuple(map(float, json.loads(row.samples)))
+    stages = json.loads(row.stages)
+    return Known(
+        row.hash, row.status, row.seconds, interval, samples, row.cases or 0, row.digest, stages, row.reason
+    )  # fmt: skip
+
+
+def _inserted(connection: sql.Connection, table: sql.Table, values: Mapping[str, Any]) -> int:
+    key = connection.execute(table.insert().values(**values)).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def _insert_if_new(connection: sql.Connection, table: sql.Table, values: Mapping[str, Any]) -> None:
+    """Inserts a row unless one with its key is there, or is just being written by another process."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as of_sqlite
+
+        connection.execute(of_sqlite(table).values(**values).on_conflict_do_nothing())
+    else:
+        from sqlalchemy.dialects.postgresql import insert as of_postgresql
+
+        connection.execute(of_postgresql(table).values(**values).on_conflict_do_nothing())

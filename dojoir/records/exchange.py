@@ -1,0 +1,249 @@
+"""A database as lines of JSON, and back: what is read in is proved again.
+
+The first line says what the file is. A kernel, a state and a result are a line each; a state names its parent by
+its hash and stands after it, a result names its state and its context, whole. Reading in parses each kernel, makes
+each move again through the checker and compares the hash: what is not legal, or leads elsewhere, is refused with
+its line, and so is whatever hangs on it. Times are taken over as what they say they are: of their machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dojoir
+from dojoir.records.contexts import Context, sizes_text
+from dojoir.records.database import Database
+from dojoir.records.engine import sql
+from dojoir.records.result import Known
+from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
+
+FORMAT = "dojoir-records"
+FORMAT_VERSION = 1
+
+BATCH = 200
+"""How many lines are written in one transaction."""
+
+_OPEN = 20_000
+"""How many kernels are kept to make further moves on."""
+
+
+@dataclass
+class Imported:
+    """What came of reading in: how many kernels, states and results were taken, and why others were not."""
+
+    kernels: int = 0
+    states: int = 0
+    results: int = 0
+    refused: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        refused = f", {len(self.refused)} lines refused" if self.refused else ""
+        return f"{self.kernels} kernels, {self.states} states proved, {self.results} results{refused}"
+
+
+def export_lines(database: Database) -> Iterator[str]:
+    """Everything that a database has but the names of its runs, as lines of JSON without their ends. Raises
+    RunError where it fails."""
+    yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION})
+    with database.reading() as connection:
+        names: dict[int, str] = {}
+        for row in connection.execute(sql.select(kernels).order_by(kernels.c.id)):
+            names[row.id] = row.hash
+            yield json.dumps({"kernel": row.hash, "text": row.text})
+        hashes = sql.select(states.c.id, states.c.hash).subquery()
+        chosen = (
+            sql.select(states, hashes.c.hash.label("from_hash"))
+            .outerjoin(hashes, hashes.c.id == states.c.parent)
+            .order_by(states.c.id)  # a parent was written before its children
+        )
+        for row in connection.execute(chosen):
+            line = {"state": row.hash, "of": names[row.kernel], "parent": row.from_hash, "move": row.move}
+            yield json.dumps(line)
+        for row in connection.execute(_results()):
+            yield json.dumps(_result_line(row, names))
+
+
+def _results() -> sql.Select[Any]:
+    return (
+        sql.select(
+            builds, states.c.hash.label("hash"), states.c.kernel, machines.c.name.label("machine"),
+            machines.c.facts, contexts.c.target, contexts.c.sizes, contexts.c.threads, contexts.c.protocol,
+            contexts.c.versions, verifications.c.cases, measurements.c.seconds, measurements.c.low,
+            measurements.c.high, measurements.c.samples,
+        )
+        .join(states, states.c.id == builds.c.state)
+        .join(contexts, contexts.c.id == builds.c.context)
+        .join(machines, machines.c.id == contexts.c.machine)
+        .outerjoin(verifications, verifications.c.build == builds.c.id)
+        .outerjoin(measurements, measurements.c.build == builds.c.id)
+        .order_by(builds.c.id)
+    )  # fmt: skip
+
+
+def _result_line(row: Any, names: dict[int, str]) -> dict[str, Any]:
+    return {
+        "result": row.hash,
+        "of": names[row.kernel],
+        "status": row.status,
+        "seconds": row.seconds,
+        "interval": None if row.seconds is None else [row.low, row.high],
+        "samples": [] if row.samples is None else json.loads(row.samples),
+        "cases": row.cases or 0,
+        "digest": row.digest,
+        "stages": json.loads(row.stages),
+        "reason": row.reason,
+        "made": row.made,
+        "context": {
+            "machine": row.machine, "facts": row.facts, "target": row.target, "sizes": json.loads(row.sizes),
+            "threads": row.threads, "protocol": row.protocol, "versions": row.versions,
+        },
+    }  # fmt: skip
+
+
+class _Reader:
+    """Reads lines into a database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.done = Imported()
+        self.roots: dict[str, tuple[int, dojoir.Kernel]] = {}
+        self.known: dict[tuple[str, str], int] = {}
+        self.open: OrderedDict[tuple[str, str], dojoir.Kernel] = OrderedDict()
+
+    def take(self, connection: sql.Connection, line: str) -> None:
+        """One line. Raises DojoError for one that is refused."""
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            raise dojoir.ArgumentError("it is not JSON", "bad-record") from None
+        match data:
+            case {"kernel": str(hash), "text": str(text)}:
+                self._kernel(connection, hash, text)
+            case {"state": str(hash), "of": str(kernel), "parent": parent, "move": move}:
+                self._state(connection, hash, kernel, parent, move)
+            case {"result": str(hash), "of": str(kernel), "context": dict(context)}:
+                self._result(connection, hash, kernel, context, data)
+            case _:
+                raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
+
+    def _kernel(self, connection: sql.Connection, hash: str, text: str) -> None:
+        kernel = dojoir.parse(text)
+        dojoir.prove(kernel)
+        if kernel.hash != hash:
+            raise dojoir.ArgumentError("the text of the kernel has another hash", "stale-record")
+        self.roots[hash] = self.database.kernel_row(connection, kernel), kernel
+        self.open[hash, hash] = kernel
+        self.done.kernels += 1
+
+    def _state(self, connection: sql.Connection, hash: str, kernel: str, parent: object, move: object) -> None:
+        if kernel not in self.roots:
+            raise dojoir.ArgumentError("its kernel was not taken", "stale-record")
+        number, root = self.roots[kernel]
+        if parent is None and move is None:
+            if hash != kernel:
+                raise dojoir.ArgumentError("a state without a parent is the kernel itself", "stale-record")
+            after, row, length = root, None, 0
+        elif isinstance(parent, str) and isinstance(move, str) and (kernel, parent) in self.known:
+            row = self.known[kernel, parent]
+            after = dojoir.apply(self._kernel_of(kernel, parent, row), move)
+            length = 1 + connection.execute(sql.select(states.c.length).where(states.c.id == row)).scalar_one()
+        else:
+            raise dojoir.ArgumentError("the state before it was not taken", "stale-record")
+        if after.hash != hash:
+            raise dojoir.ArgumentError("the move leads to another kernel", "stale-record")
+        values = {"parent": row, "move": move, "length": length}
+        key = {"kernel": number, "hash": hash}
+        self.known[kernel, hash] = self.database.numbered(connection, states, key, values)
+        self.open[kernel, hash] = after
+        while len(self.open) > _OPEN:
+            self.open.popitem(last=False)
+        self.done.states += 1
+
+    def _kernel_of(self, kernel: str, hash: str, state: int) -> dojoir.Kernel:
+        """The kernel of a state that was taken."""
+        found = self.open.get((kernel, hash))
+        return self.database.trace(state).kernel if found is None else found
+
+    def _result(
+        self, connection: sql.Connection, hash: str, kernel: str, context: dict[str, Any], data: dict[str, Any]
+    ) -> None:
+        if (kernel, hash) not in self.known:
+            raise dojoir.ArgumentError("its state was not taken", "stale-record")
+        try:
+            sizes = context["sizes"]
+            if not all(isinstance(one, dict) for one in (sizes if isinstance(sizes, list) else [sizes])):
+                raise TypeError
+            at = Context(
+                str(context["machine"]), str(context["facts"]), str(context["target"]),
+                sizes_text(self.roots[kernel][1], sizes),
+                int(context["threads"]), str(context["protocol"]), str(context["versions"]),
+            )  # fmt: skip
+            seconds = None if data["seconds"] is None else float(data["seconds"])
+            interval = (
+                None if data["interval"] is None else (float(data["interval"][0]), float(data["interval"][1]))
+            )
+            result = Known(
+                hash, str(data["status"]), seconds, interval, tuple(map(float, data["samples"])),
+                int(data["cases"]), str(data["digest"]), dict(data["stages"]), str(data["reason"]),
+            )  # fmt: skip
+            made = float(data["made"])
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            raise dojoir.ArgumentError("a result has fields that are none", "bad-record") from None
+        if seconds is not None and not 0 < seconds < float("inf"):
+            raise dojoir.ArgumentError("a time is a number of seconds above 0", "bad-record")
+        row = self.known[kernel, hash]
+        number = self.database.context_row(connection, self.roots[kernel][0], kernel, at)
+        if not _is_there(connection, row, number, result, made):
+            self.database.result_rows(connection, row, number, result, None, made)
+            self.done.results += 1
+
+
+def _is_there(connection: sql.Connection, state: int, context: int, result: Known, made: float) -> bool:
+    same = (builds.c.state == state, builds.c.context == context, builds.c.digest == result.digest)
+    chosen = sql.select(builds.c.id).where(*same, builds.c.made == made, builds.c.status == result.status)
+    return connection.execute(chosen.limit(1)).first() is not None
+
+
+def import_lines(
+    database: Database, lines: Iterable[str], progress: Callable[[Imported], None] | None = None
+) -> Imported:
+    """Reads lines that `export_lines` gave into a database, proving each state again. What is there already is not
+    written twice; a line that is wrong is refused and told in `refused`, and the others are taken. Raises
+    ArgumentError, `bad-record`, where the first line says that it is something else."""
+    given = iter(lines)
+    try:
+        first = json.loads(next(given, ""))
+    except (ValueError, RecursionError):
+        first = None
+    match first:
+        case {"format": "dojoir-records", "version": 1}:
+            pass
+        case {"format": "dojoir-records", "version": version}:
+            raise dojoir.ArgumentError(
+                f"these records are of version {version}; this dojoir reads version {FORMAT_VERSION}", "bad-record"
+            )
+        case _:
+            raise dojoir.ArgumentError("these are no records of dojoir: export writes such", "bad-record")
+    reader = _Reader(database)
+    number = 1
+    while batch := [line for line, _ in zip(given, range(BATCH), strict=False)]:
+        with database.writing() as connection:
+            for line in batch:
+                number += 1
+                try:
+                    reader.take(connection, line)
+                except (dojoir.ArgumentError, dojoir.KernelError, dojoir.ParseError, dojoir.IllegalMove) as error:
+                    message = f"line {number}: {error.diagnostic.message}"
+                    reader.done.refused = (*reader.done.refused, message)
+        if progress is not None:
+            progress(reader.done)
+    return reader.done
+
+
+def merge(database: Database, other: Database) -> Imported:
+    """Takes over what another database has, as `import_lines` does."""
+    return import_lines(database, export_lines(other))

@@ -1,0 +1,157 @@
+"""The tables, and how a database of an older version becomes one of this.
+
+`meta` holds the version. A migration is a step from one version to the next, made in one transaction, so that a
+process that is killed leaves the old version or the new one. A database of a version that is newer than this code
+is refused: it may hold what this code would read wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import dojoir
+from dojoir.records.engine import sql
+
+VERSION = 1
+"""The version of the tables below. A change of them raises it and adds a step to MIGRATIONS."""
+
+TABLES = sql.MetaData()
+
+meta = sql.Table(
+    "meta",
+    TABLES,
+    sql.Column("name", sql.String(40), primary_key=True),
+    sql.Column("value", sql.Text, nullable=False),
+)
+
+machines = sql.Table(
+    "machines",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("digest", sql.String(32), nullable=False, unique=True),
+    sql.Column("name", sql.Text, nullable=False),
+    sql.Column("facts", sql.Text, nullable=False),
+)
+
+kernels = sql.Table(
+    "kernels",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("hash", sql.String(64), nullable=False, unique=True),
+    sql.Column("name", sql.String(200), nullable=False, index=True),
+    sql.Column("text", sql.Text, nullable=False),
+)
+
+states = sql.Table(
+    "states",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False),
+    sql.Column("hash", sql.String(64), nullable=False),
+    sql.Column("parent", sql.ForeignKey("states.id"), nullable=True, index=True),
+    sql.Column("move", sql.Text, nullable=True),
+    sql.Column("length", sql.Integer, nullable=False),
+    sql.UniqueConstraint("kernel", "hash"),
+)
+"""A state is a kernel with moves: its parent, and the move from there; the kernel itself has neither."""
+
+contexts = sql.Table(
+    "contexts",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("digest", sql.String(32), nullable=False, unique=True),
+    sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False, index=True),
+    sql.Column("machine", sql.ForeignKey("machines.id"), nullable=False),
+    sql.Column("target", sql.String(100), nullable=False),
+    sql.Column("sizes", sql.Text, nullable=False),
+    sql.Column("threads", sql.Integer, nullable=False),
+    sql.Column("protocol", sql.Text, nullable=False),
+    sql.Column("versions", sql.Text, nullable=False),
+)
+"""What must agree before two times may be compared."""
+
+runs = sql.Table(
+    "runs",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("name", sql.String(64), nullable=False, unique=True),
+    sql.Column("kernel", sql.ForeignKey("kernels.id"), nullable=False),
+    sql.Column("settings", sql.Text, nullable=False),
+    sql.Column("begun", sql.Float, nullable=False),
+    sql.Column("ended", sql.Float, nullable=True),
+    sql.Column("stopped", sql.Text, nullable=True),
+    sql.Column("best", sql.ForeignKey("states.id"), nullable=True),
+)
+
+builds = sql.Table(
+    "builds",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("state", sql.ForeignKey("states.id"), nullable=False),
+    sql.Column("context", sql.ForeignKey("contexts.id"), nullable=False),
+    sql.Column("digest", sql.String(128), nullable=False),
+    sql.Column("status", sql.String(20), nullable=False),
+    sql.Column("reason", sql.Text, nullable=False),
+    sql.Column("stages", sql.Text, nullable=False),
+    sql.Column("run", sql.ForeignKey("runs.id"), nullable=True),
+    sql.Column("made", sql.Float, nullable=False),
+    sql.Index("builds_of_a_state", "state", "context"),
+    sql.Index("builds_of_a_run", "run", "id"),
+)
+"""Every evaluation has one row here, in the order in which they were written."""
+
+verifications = sql.Table(
+    "verifications",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("build", sql.ForeignKey("builds.id"), nullable=False, unique=True),
+    sql.Column("cases", sql.Integer, nullable=False),
+)
+"""That what was built gave the right results in so many cases: without a row here nothing is ever reused."""
+
+measurements = sql.Table(
+    "measurements",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("build", sql.ForeignKey("builds.id"), nullable=False, unique=True),
+    sql.Column("state", sql.ForeignKey("states.id"), nullable=False, index=True),
+    sql.Column("context", sql.ForeignKey("contexts.id"), nullable=False),
+    sql.Column("seconds", sql.Float, nullable=False),
+    sql.Column("low", sql.Float, nullable=False),
+    sql.Column("high", sql.Float, nullable=False),
+    sql.Column("samples", sql.Text, nullable=False),
+    sql.Index("measurements_by_speed", "context", "seconds"),
+)
+"""The time of a build that was verified, timed to its end."""
+
+Step = Callable[[sql.Connection], None]
+
+MIGRATIONS: Mapping[int, Step] = {}
+"""From a version to the next one."""
+
+
+def prepare(connection: sql.Connection, name: str) -> None:
+    """Makes the tables where there are none, or those of an older version those of this one. Raises ArgumentError,
+    `newer-database`, for a version that this code does not know, `bad-database` for one that is none."""
+    if not sql.inspect(connection).has_table(meta.name):
+        if sql.inspect(connection).get_table_names():
+            raise dojoir.ArgumentError(
+                f"{name} is a database of something else: name one of dojoir's, or a new one", "bad-database"
+            )
+        TABLES.create_all(connection)
+        connection.execute(meta.insert().values(name="version", value=str(VERSION)))
+        return
+    found = connection.execute(sql.select(meta.c.value).where(meta.c.name == "version")).scalar()
+    if found is None or not str(found).isdigit():
+        raise dojoir.ArgumentError(f"{name} does not say its version: it is no database of dojoir", "bad-database")
+    version = int(found)
+    if version > VERSION:
+        raise dojoir.ArgumentError(
+            f"{name} is of version {version}; this dojoir knows up to {VERSION}: update dojoir, or name another "
+            f"database",
+            "newer-database",
+        )
+    while version < VERSION:
+        MIGRATIONS[version](connection)
+        version += 1
+    connection.execute(meta.update().where(meta.c.name == "version").values(value=str(version)))

@@ -1,0 +1,134 @@
+"""`optimize`: the stored schedule that fits a kernel and a machine best, else the default one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import dojoir
+from dojoir.schedules.file import Schedule, given_schedules, own_schedules
+
+SMALL = 1 << 17
+"""A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
+
+
+class HasBest(Protocol):
+    """What knows traces that were verified and timed, as `dojoir.records.Database` does."""
+
+    def best(
+        self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int] | None, threads: int | None
+    ) -> dojoir.Trace | None:
+        """The fastest of a kernel on this machine, or None."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `optimize` chose: the moves, for which machine, and the stored schedule that they are from (None: the
+    default). `found` says that they are from a database."""
+
+    trace: dojoir.Trace
+    machine: dojoir.Machine
+    schedule: Schedule | None
+    found: bool = False
+
+    def __str__(self) -> str:
+        name = f"schedule {self.schedule.path}" if self.schedule is not None else "default_schedule"
+        name = "the fastest of the database" if self.found else name
+        return f"{self.trace.start.name}: {name}, {len(self.trace.moves)} moves, for {self.machine}"
+
+
+@dojoir.public
+def optimize(
+    kernel: dojoir.Kernel,
+    target: str = "llvm",
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    folders: Sequence[str | os.PathLike[str]] = (),
+    cpu: str | None = None,
+    db: HasBest | None = None,
+) -> dojoir.Trace:
+    """The kernel with the stored schedule that fits it and the machine best, or with `default_schedule` for the
+    machine where none does.
+
+    `sizes` are the runtime sizes that it will mostly run at, as far as they are known: what is stored for some
+    sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
+    second thread needs to begin, the kernel stays on one core, and what comes with dojoir is passed over.
+    `threads` is how many it will run on; by default as many as `compile` takes. `cpu` is the processor that `llvm`
+    and `c` are for, by LLVM's name, if not this one. `db` is a database of what was tuned
+    (`dojoir.records.Database`, or any object with `best(kernel, target, sizes, threads)`): the fastest verified
+    trace that it has for this kernel, machine, sizes and number of threads goes before all else. `folders` are
+    searched first, then those of the variable DOJOIR_SCHEDULES, then what comes with dojoir; what was tuned on
+    such a processor goes before what was not, and what was tuned on others comes last. Where sizes are fixed so
+    that the moves of one that comes with dojoir do not fit, the next is taken. Raises KernelError for an ill-
+    formed kernel, ArgumentError for an unknown target or processor, a number of threads that there cannot be or a
+    stored schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that
+    it names.
+    """
+    choice = choose(kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db)
+    trace = choice.trace.copy()
+    trace.machine = choice.machine
+    return trace
+
+
+@dojoir.public
+def choose(
+    kernel: dojoir.Kernel,
+    target: str = "llvm",
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    folders: Sequence[str | os.PathLike[str]] = (),
+    cpu: str | None = None,
+    db: HasBest | None = None,
+) -> Choice:
+    """What `optimize` gives, with what it was chosen by. Raises as that does."""
+    machine = dojoir.machine_for(target, cpu)
+    if db is not None and cpu is None:
+        best = db.best(kernel, target, sizes, threads)
+        if best is not None and best.start == kernel and best.is_safe:
+            return Choice(best, machine, None, found=True)
+    target = target.partition("@")[0]
+    fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
+    known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
+    if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
+        return Choice(given[0].on(kernel), machine, given[0])
+    default = dojoir.PASSES["default_schedule"].for_machine(machine)
+    if machine.kind == "cpu" and is_small(kernel, known):
+        trace = default.on(kernel)
+        while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes
+            trace.undo()
+        return Choice(trace, machine, None)
+    stored = own_schedules(kernel.name)
+    if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
+        stored = [one for one in stored if "gpu" in one.needs]
+    for own in _fitting(stored, kernel, target, known, machine):
+        with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
+            return Choice(own.on(kernel), machine, own)
+    return Choice(default.on(kernel), machine, None)
+
+
+def _fitting(
+    found: Iterable[Schedule],
+    kernel: dojoir.Kernel,
+    target: str,
+    sizes: Mapping[str, int],
+    machine: dojoir.Machine,
+) -> list[Schedule]:
+    """Those that fit: first what was tuned on such a processor, last what was on others."""
+
+    def rank(schedule: Schedule) -> int:
+        return 0 if schedule.is_tuned(target, machine) else 2 if schedule.tuned else 1
+
+    return sorted((one for one in found if one.fits(kernel, target, sizes, machine)), key=rank)
+
+
+@dojoir.public
+def is_small(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> bool:
+    """Whether all sizes are known, and other threads are of no use at them."""
+    if not all(name in sizes for name in kernel.runtime_sizes):
+        return False
+    return dojoir.cost(kernel).instances(sizes) < SMALL

@@ -1,0 +1,92 @@
+"""Passes as actions: what takes many moves in a row, drawn with its parameters as a move is, recorded as its moves.
+
+A product with a tile in registers is some twenty moves away from its text, each of which gains nothing by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+import dojoir
+
+Space = Callable[[dojoir.Machine, int], Iterator[str]]
+"""The texts of a pipeline for every choice of parameters on a machine with so many threads."""
+
+
+def _tiles(machine: dojoir.Machine) -> Iterator[tuple[int, int]]:
+    """Rows and columns whose tile leaves registers for two operands."""
+    lanes = max(1, machine.vector_bytes // 4)
+    for vectors in (1, 2, 3, 4):
+        for rows in range(1, machine.registers // vectors + 1):
+            if rows * vectors + vectors + 1 <= machine.registers:
+                yield rows, vectors * lanes
+
+
+def _register_tile(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    yield "register_tile"
+    yield from (f"register_tile({rows}, {columns})" for rows, columns in _tiles(machine) if rows > 1)
+
+
+def _blocks(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    """Blocks of whole tiles: of a, within the second cache, of a column of b, within the first."""
+    for rows, columns in _tiles(machine):
+        if rows < 4:
+            continue
+        for sums in (64, 128, 256, 512):
+            for down in (4, 8, 16):
+                for across in (4, 16, 32):
+                    yield f"block_products({rows}, {columns}, {down * rows}, {across * columns}, {sums})"
+
+
+def _lanes(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    yield "each(<innermost>, try(vectorize(it)))"
+    lanes = max(1, machine.vector_bytes // 4)
+    for count in (1, 2, 4, 8):
+        yield f"each(<innermost>, try(split(it, {lanes * count}))); each(<innermost>, try(vectorize(it)))"
+
+
+def _rows(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    """The first scope shared out over the cores, an iteration or several at a time."""
+    if threads > 1:
+        yield "try(parallelize(0))"
+        yield from (f"try(split(0, {count}), parallelize(0))" for count in (2, 4, 8, 16, 32, 64))
+
+
+def _simple(machine: dojoir.Machine, threads: int) -> Iterator[str]:
+    yield from ("simplify", "join_all", "default_schedule")
+
+
+ACTIONS: Mapping[str, Space] = {
+    "register_tile": _register_tile,
+    "blocks": _blocks,
+    "lanes": _lanes,
+    "rows": _rows,
+    "simple": _simple,
+}
+"""The families of actions by name."""
+
+
+def drawn(
+    trace: dojoir.Trace, rng: random.Random, target: str, threads: int, tries: int = 3
+) -> dojoir.Trace | None:
+    """The trace after an action that was drawn, first the family, then its parameters; None where no try changes
+    the kernel."""
+    machine = dojoir.machine_for(target)
+    for _ in range(tries):
+        family = rng.choice([*ACTIONS])
+        texts = [*ACTIONS[family](machine, threads)]
+        if not texts:
+            continue
+        longer = trace.copy()
+        try:
+            for element in dojoir.parse_pipeline(rng.choice(texts), machine=machine):
+                if isinstance(element, dojoir.Pass):
+                    element(longer)
+                else:
+                    longer.apply(element)
+        except dojoir.DojoError:
+            continue
+        if longer.kernel != trace.kernel:
+            return longer
+    return None

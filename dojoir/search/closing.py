@@ -1,0 +1,131 @@
+"""The end of a search: the answer without the moves that do not matter, verified, certified and timed."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dojoir
+from dojoir.search.play import Play
+from dojoir.search.tuned import Gain, Tuned
+from dojoir.search.variation import prefix
+
+SECONDS = 30.0
+"""How long the answer is made smaller at most."""
+
+BUDGET = 1.0
+"""The seconds for the last timing, at each size."""
+
+
+def close(
+    play: Play,
+    evaluator: Any,
+    states: Sequence[dojoir.Evaluation],
+    traces: Mapping[str, dojoir.Trace],
+    stopped: str,
+    timer: str,
+    store: str | None,
+) -> Tuned:
+    """The answer of a search: the fastest that stands up to a last check; at worst the start."""
+    ledger = play.ledger
+    spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
+    notes = []
+    digests = {one.hash: one.digest for one in states}
+    ranked = sorted(traces.values(), key=play.speed, reverse=True)
+    for trace in [play.best, *(t for t in ranked if 0 < play.speed(t) <= play.speed(play.best))]:
+        answer = smaller(play, evaluator, trace, digests) if states else trace
+        if len(answer.moves) < len(trace.moves):
+            notes.append(f"{len(trace.moves) - len(answer.moves)} moves that did not matter are left out")
+        wrong = _wrong(play, answer, timer if states else "static")
+        if wrong is None:
+            break
+        notes.append(f"a faster state did not stand up to the last check: {wrong}")
+    else:
+        answer = play.starts[0]
+    ratio = to_optimize = None
+    if timer == "measure" and states:
+        ratio, to_optimize = compared(play, answer)
+    if store is not None:
+        path = dojoir.schedules.store(answer, play.target.partition("@")[0], store)
+        notes.append(f"stored as {path}")
+    return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
+
+
+def smaller(play: Play, evaluator: Any, trace: dojoir.Trace, digests: dict[str, str]) -> dojoir.Trace:
+    """The trace without the moves that turn out not to matter, from the last one to the first: what is left out is
+    proved legal without, and not slower."""
+    end = time.monotonic() + SECONDS
+    at = len(trace.moves) - 1
+    while at >= 0 and time.monotonic() < end:
+        shorter = prefix(trace, at)
+        with contextlib.suppress(dojoir.DojoError):
+            for move in trace.moves[at + 1 :]:
+                shorter.apply(move)
+            if shorter.kernel == trace.kernel or _is_as_fast(play, evaluator, shorter, trace, digests):
+                trace = shorter
+        at -= 1
+    return trace
+
+
+def _is_as_fast(
+    play: Play, evaluator: Any, shorter: dojoir.Trace, trace: dojoir.Trace, digests: dict[str, str]
+) -> bool:
+    for found in evaluator.evaluate([shorter.kernel], trace.kernel):
+        digests[found.hash] = found.digest
+        if found.status == "ok" and found.ratio is None:  # it is not raced against its own machine code
+            return bool(found.digest) and found.digest == digests.get(trace.kernel.hash)
+        if found.status == "ok" and found.ratio is not None:
+            return bool(found.ratio > 1 - play.noise / 4 and min(found.ratios) > 1 - play.noise)
+    return False
+
+
+def _wrong(play: Play, trace: dojoir.Trace, timer: str) -> str | None:
+    """What a last check says against a trace: the core of the checker, and runs on seeds that the search did not
+    use."""
+    verdict = dojoir.certify(trace)
+    if not verdict:
+        return verdict.reason
+    if timer != "measure":
+        return None
+    seeds = [play.rng.randrange(1 << 31, 1 << 32) for _ in range(3)]
+    try:
+        report = dojoir.verify(trace.kernel, play.kernel, target=play.target, threads=play.threads, seeds=seeds)
+    except dojoir.DojoError as error:
+        return error.diagnostic.message
+    return report.reason
+
+
+def compared(play: Play, answer: dojoir.Trace) -> tuple[Gain | None, Gain | None]:
+    """How many times as fast the answer is as the start, and as what `optimize` gives: timed in turn in one run,
+    the geometric mean over the sizes. None where one of them does not come to its end."""
+    gains: list[list[Gain]] = [[], []]
+    for sizes in play.sizes:
+        known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
+        for number, other in enumerate((play.starts[0], known)):
+            try:
+                together = dojoir.measure_together(
+                    [answer.kernel, other.kernel],
+                    play.target,
+                    threads=play.threads,
+                    sizes=sizes,
+                    with_ceilings=False,
+                    budget=BUDGET,
+                )
+            except dojoir.DojoError:
+                continue
+            found = together.ratios[1]
+            gains[number].append(Gain(found.median, found.low, found.high))
+    first, second = (_mean(each) if len(each) == len(play.sizes) else None for each in gains)
+    return first, second
+
+
+def _mean(gains: Sequence[Gain]) -> Gain:
+    """The geometric means of medians and of both ends."""
+
+    def mean(values: Sequence[float]) -> float:
+        return math.exp(sum(math.log(value) for value in values) / len(values))
+
+    return Gain(mean([g.median for g in gains]), mean([g.low for g in gains]), mean([g.high for g in gains]))

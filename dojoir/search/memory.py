@@ -1,0 +1,137 @@
+"""An evaluator with a memory: what a database knows of a state is not done again, and what is new is written there.
+
+A run that is resumed asks for the same states in the same order, gets them from the database, and goes on where it
+was stopped. A database that fails ends no search: it is not asked any more, and `lost` says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import dojoir
+
+MOST_HINTS = 3
+"""How many traces of the database are among the starts."""
+
+
+class Remembering:
+    """Stands before an evaluator. `db` is a `dojoir.records.Database`, or has its methods `known`, `record`,
+    `begin` and `end`; `about` is what must agree, `run` the name of the run that is written or resumed."""
+
+    def __init__(
+        self,
+        evaluator: Any,
+        db: Any,
+        kernel: dojoir.Kernel,
+        target: str,
+        sizes: Sequence[Mapping[str, int]],
+        threads: int,
+        protocol: str,
+        run: str | None,
+        settings: Mapping[str, object],
+    ) -> None:
+        self.evaluator, self.db, self.kernel, self.target = evaluator, db, kernel, target
+        self.about = {"sizes": [dict(one) for one in sizes], "threads": threads, "protocol": protocol}
+        self.lost = ""
+        self.from_memory: set[str] = set()
+        self.run: str = db.begin(kernel, settings, run)
+
+    def __enter__(self) -> Remembering:
+        self.evaluator.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.evaluator.__exit__(*error)
+
+    def noise(self, kernel: dojoir.Kernel) -> float:
+        """That of the evaluator."""
+        found: float = self.evaluator.noise(kernel)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.evaluator, name)
+
+    def evaluate(
+        self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
+    ) -> Iterator[dojoir.Evaluation]:
+        """What the evaluator gives, and what is known without it."""
+        ready: list[dojoir.Evaluation] = []
+
+        def unknown() -> Iterator[dojoir.Kernel]:
+            for kernel in kernels:
+                found = self._known(kernel.hash)
+                if found is None:
+                    yield kernel
+                else:
+                    ready.append(found)
+
+        for evaluation in self.evaluator.evaluate(unknown(), best):
+            while ready:
+                yield ready.pop(0)
+            yield evaluation
+        yield from ready
+
+    def _known(self, hash: str) -> dojoir.Evaluation | None:
+        if self.lost:
+            return None
+        try:
+            found = self.db.known(self.kernel, hash, self.target, **self.about)
+        except dojoir.RunError as error:
+            self.lost = error.diagnostic.message
+            return None
+        if found is None:
+            return None
+        self.from_memory.add(hash)
+        return dojoir.Evaluation(
+            found.hash, found.status, found.seconds, found.interval, found.samples, found.cases, found.digest,
+            found.stages, found.reason,
+        )  # fmt: skip
+
+    def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation) -> None:
+        """Writes what was found out of a state, unless it came from the database."""
+        if not self.lost and evaluation.hash not in self.from_memory:
+            self._write(lambda: self.db.record(trace, evaluation, self.target, **self.about, run=self.run))
+
+    def end(self, stopped: str, best: dojoir.Trace) -> tuple[str, ...]:
+        """Writes how a run ended; gives what there is to tell of the database."""
+        if not self.lost:
+            self._write(lambda: self.db.end(self.run, stopped, best))
+        if self.lost:
+            return (f"not all was written: {self.lost}",)
+        known = f", {len(self.from_memory)} states were known" if self.from_memory else ""
+        return (f"run {self.run}{known}",)
+
+    def _write(self, write: Any) -> None:
+        try:
+            write()
+        except dojoir.RunError as error:
+            self.lost = error.diagnostic.message
+
+
+def hints(
+    db: Any, kernel: dojoir.Kernel, target: str, starts: Sequence[dojoir.Trace], run: str | None
+) -> list[dojoir.Trace]:
+    """The fastest traces of the kernel that a database has, from any machine, beside the starts: where to begin,
+    and no results. A run that goes on begins with those that it began with before."""
+    if not callable(getattr(db, "hints", None)):
+        return []
+    with contextlib.suppress(dojoir.RunError):
+        kept = None
+        if run is not None:
+            with contextlib.suppress(dojoir.ArgumentError):  # it is a new one
+                kept = db.settings(run).get("hints")
+        if kept is None:
+            known = {trace.kernel.hash for trace in starts}
+            found: list[dojoir.Trace] = db.hints(kernel, target, MOST_HINTS)
+            return [trace for trace in found if trace.kernel.hash not in known]
+        return [_made(kernel, moves) for moves in kept]
+    return []
+
+
+def _made(kernel: dojoir.Kernel, moves: Sequence[str]) -> dojoir.Trace:
+    trace = dojoir.Trace(kernel)
+    for move in moves:
+        trace.apply(move)
+    return trace

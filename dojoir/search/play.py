@@ -1,0 +1,97 @@
+"""What a strategy is given: the kernel, where to start, legal steps from a state, and how fast each state was."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import dojoir
+from dojoir.search.actions import drawn
+from dojoir.search.budget import Ledger
+from dojoir.search.model import AHEAD, Trees
+from dojoir.search.variation import crossed, mutated
+
+WEIGHTS: Mapping[str, float] = {
+    "split": 3, "tile": 3, "swap_scopes": 3, "join_scopes": 3, "split_scopes": 2, "vectorize": 5, "unroll": 3,
+    "unmark": 1, "parallelize": 1, "reuse_dims": 3, "materialize_dims": 0.5, "place": 3, "stage": 2,
+    "split_reduction": 2, "to_fma": 2, "inline": 2, "extract": 0.5, "prefetch": 1, "stream": 1, "collapse": 1,
+    "reorder_dims": 1, "use_rule": 2, "sink_scope": 1, "delete_temporary": 1, "cut": 0.5,
+}  # fmt: skip
+"""How often each family of moves is drawn: those that change speed by themselves, or make way for one that does."""
+
+
+ACTIONS = 0.08
+"""The share of steps that are passes with parameters, and not single moves."""
+
+
+class Play:
+    """The game as a strategy sees it. `kernel` is what is tuned, `starts` are traces to begin with, the first of
+    them the start that speeds are counted from; `noise` is by how much the time of the same kernel differs. All
+    randomness should come from `rng`, so that a seed gives the same search."""
+
+    def __init__(
+        self,
+        kernel: dojoir.Kernel,
+        target: str,
+        sizes: Sequence[Mapping[str, int]],
+        rng: random.Random,
+        ledger: Ledger,
+        threads: int = 1,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
+        self.kernel, self.target, self.sizes, self.rng, self.threads = kernel, target, tuple(sizes), rng, threads
+        self.ledger = ledger
+        own = {name: weight for name, weight in WEIGHTS.items() if threads > 1 or name != "parallelize"}
+        self.weights: Mapping[str, float] = own if weights is None else weights
+        self.starts: list[dojoir.Trace] = []
+        self.noise = 0.02
+        self.actions = ACTIONS
+        self.model: Trees | None = None
+        self.speeds: dict[str, float] = {}
+        self.best: dojoir.Trace = dojoir.Trace(kernel)
+
+    def children(self, trace: dojoir.Trace, count: int) -> list[dojoir.Trace]:
+        """Up to `count` traces that are one legal move longer, drawn at random; none where the budget is spent, or
+        nothing is legal."""
+        count = self.ledger.moves_left(count)
+        if count <= 0 or self.ledger.spent() is not None:
+            return []
+        acted = [self.acted(trace) for _ in range(count) if self.rng.random() < self.actions]
+        found = [longer for longer in acted if longer is not None]
+        ahead = AHEAD if self.model is not None and self.model.ready else 1
+        wanted = self.ledger.moves_left((count - len(found)) * ahead)
+        moves = dojoir.draw(trace.kernel, self.rng, wanted, self.target, self.weights)
+        self.ledger.moves += len(moves)
+        found += [trace.then(move) for move in moves]
+        return found if self.model is None else self.model.chosen(found, count, self.rng)
+
+    def acted(self, trace: dojoir.Trace) -> dojoir.Trace | None:
+        """A trace with a pass made on it, with parameters that are drawn; None where none changes anything. It
+        counts as one move, and stands in the trace as the moves that it makes."""
+        found = drawn(trace, self.rng, self.target, self.threads)
+        self.ledger.moves += found is not None
+        return found
+
+    def mutated(self, trace: dojoir.Trace) -> dojoir.Trace | None:
+        """A trace with one parameter changed somewhere in it, and the rest replayed; None where there is none, or
+        the budget is spent. It counts as one move."""
+        if self.ledger.spent() is not None:
+            return None
+        found = mutated(trace, self.rng, self.target)
+        self.ledger.moves += found is not None
+        return found
+
+    def crossed(self, one: dojoir.Trace, other: dojoir.Trace) -> dojoir.Trace | None:
+        """The moves of one trace replayed on another, illegal ones left out; None where that adds nothing. It
+        counts as one move."""
+        if self.ledger.spent() is not None:
+            return None
+        found = crossed(one, other)
+        self.ledger.moves += found is not None
+        return found
+
+    def speed(self, state: dojoir.Trace | dojoir.Evaluation | str) -> float:
+        """How many times as fast as the start a state is; 0 where it failed, was not timed, or was not tried."""
+        if isinstance(state, str):
+            return self.speeds.get(state, 0.0)
+        return self.speeds.get(state.hash if isinstance(state, dojoir.Evaluation) else state.kernel.hash, 0.0)

@@ -1,0 +1,90 @@
+"""The strategies by name, and how one of the user's own is found."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import dojoir
+from dojoir.search.play import Play
+
+
+class Strategy(Protocol):
+    """What `tune` asks for traces to try."""
+
+    def ask(self, n: int) -> Sequence[dojoir.Trace]:
+        """Up to `n` traces from the kernel that is tuned; none ends the search."""
+
+    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+        """What became of the traces that were asked for, in their order: fewer where the budget ended."""
+
+
+class MakesStrategy(Protocol):
+    """A class of strategies, or a function that makes one."""
+
+    def __call__(self, play: Play, **options: object) -> Strategy: ...
+
+
+STRATEGIES: Mapping[str, str] = {
+    "random": "dojoir.search.random_walk:RandomWalk",
+    "greedy": "dojoir.search.greedy:Greedy",
+    "anneal": "dojoir.search.anneal:Anneal",
+    "mcts": "dojoir.search.mcts:Mcts",
+    "evolve": "dojoir.search.evolve:Evolve",
+    "beam": "dojoir.search.beam:Beam",
+}
+"""Those that come with dojoir, `module:class`."""
+
+
+FROM_FILES: Mapping[str, str] = {"maxq": "dojoir.game.strategy:from_file"}
+"""Those that are made from a file, `name:PATH`: what makes the strategy of a path."""
+
+
+def made(makes: MakesStrategy, play: Play, options: Mapping[str, object]) -> Strategy:
+    """A strategy with its options. Raises ArgumentError where it does not take them, or is none."""
+    try:
+        inspect.signature(makes).bind(play, **options)
+    except (TypeError, ValueError) as error:
+        name = getattr(makes, "__name__", "the strategy")
+        message = f"{name} cannot be made with a Play and the options {', '.join(options) or '(none)'}: {error}"
+        raise dojoir.ArgumentError(message, "bad-arguments") from None
+    strategy = makes(play, **options)
+    if not (callable(getattr(strategy, "ask", None)) and callable(getattr(strategy, "tell", None))):
+        message = f"a strategy has ask(n) and tell(evaluations): {type(strategy).__name__} has not"
+        raise dojoir.ArgumentError(message, "bad-arguments")
+    return strategy
+
+
+def strategy_named(name: str) -> MakesStrategy:
+    """The class of a strategy by its name, by `module:class` or `file.py:class`. Raises ArgumentError for one that
+    there is not."""
+    kind, colon, path = name.partition(":")
+    if colon and kind in FROM_FILES:
+        module, _, what = FROM_FILES[kind].partition(":")
+        of_file: MakesStrategy = getattr(importlib.import_module(module), what)(path)
+        return of_file
+    home = STRATEGIES.get(name, name if ":" in name else "")
+    if not home:
+        known = ", ".join(STRATEGIES)
+        raise dojoir.ArgumentError(f"there is no strategy '{name}'; they are {known}", "unknown-strategy")
+    module, _, what = home.partition(":")
+    try:
+        found: MakesStrategy = getattr(_module(module), what)
+    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
+        raise dojoir.ArgumentError(f"there is no strategy {home}: {error}", "unknown-strategy") from None
+    return found
+
+
+def _module(name: str) -> object:
+    """A module by its name, or a file of Python by its path."""
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    spec = importlib.util.spec_from_file_location(f"dojoir_strategy_{abs(hash(name))}", name)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{name} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,47 @@
+"""What a search came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import dojoir
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How many times as fast one kernel is as another, with the interval of 95% confidence."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search came to. `trace` leads to the fastest kernel that it found: proved, verified on seeds that the
+    search did not use, and certified. `ratio` is how many times as fast it is as the start, `ratio_to_optimize` as
+    what `optimize` gives, timed in turn in one run (None where nothing was timed to the end). `stopped` says why
+    the search ended, `states` has every evaluation in order, `spent` what went into it, `notes` what was left out
+    and why."""
+
+    trace: dojoir.Trace
+    ratio: Gain | None
+    ratio_to_optimize: Gain | None
+    stopped: str
+    states: tuple[dojoir.Evaluation, ...]
+    spent: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.trace.start.name}: {len(self.trace.moves)} moves, {len(self.states)} states, {self.stopped}"
+        ]
+        if self.ratio is not None:
+            lines.append(f"  {self.ratio} as fast as the start")
+        if self.ratio_to_optimize is not None:
+            lines.append(f"  {self.ratio_to_optimize} as fast as optimize")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])

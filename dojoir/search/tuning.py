@@ -1,0 +1,249 @@
+"""`tune`: asks a strategy for traces, evaluates them, and gives back the fastest, proved and verified once more."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dojoir
+from dojoir.search.budget import Budget, Ledger
+from dojoir.search.closing import close
+from dojoir.search.memory import Remembering, hints
+from dojoir.search.model import Trees
+from dojoir.search.play import Play
+from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
+from dojoir.search.static import Static
+from dojoir.search.tuned import Tuned
+
+BATCH = 8
+"""How many traces are asked for at a time."""
+
+A_MINUTE = Budget(seconds=60)
+
+IDLE = 40
+"""After how many batches without a state that is new a search has nothing more to find."""
+
+Sizes = Mapping[str, int] | Sequence[Mapping[str, int]]
+Progress = Callable[[dojoir.Evaluation, dojoir.Trace, float], object]
+"""Is called with each evaluation, its trace, and the speed of the best so far."""
+
+
+@dojoir.public
+def tune(
+    kernel: dojoir.Kernel,
+    target: str = "llvm",
+    *,
+    sizes: Sizes,
+    strategy: str | Callable[..., object] = "beam",
+    budget: Budget = A_MINUTE,
+    seed: int = 0,
+    threads: int = 1,
+    start: dojoir.Trace | Sequence[dojoir.Trace] | None = None,
+    db: object = None,
+    run: str | None = None,
+    cluster: str | None = None,
+    workers: int = 1,
+    timer: str = "measure",
+    cost_model: str | None = None,
+    options: Mapping[str, object] | None = None,
+    store: str | None = None,
+    progress: Callable[..., object] | None = None,
+) -> Tuned:
+    """Searches for the fastest schedule of a kernel at some sizes.
+
+    `strategy` is a name of `dojoir.search.STRATEGIES`, `module:class`, `file.py:class`, or a class of one's own,
+    which is made with a `Play` and the `options`. `start` are traces of the kernel to begin with, the first of
+    which speeds are counted from; by default its text as it is, and `default_schedule`. With several `sizes` the
+    score is the geometric mean of the ratios, and what is slower at one of them is no improvement.
+    `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
+    and chooses by a model of the speeds so far (scikit-learn). `cluster` must be None: this version searches on
+    one machine.
+
+    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the fastest
+    traces that it has of the kernel are among the starts, and what it has of the run named `run` is not measured
+    again. `progress` is called with each evaluation, its trace and the speed of the best so far. `store` is a
+    folder that the answer is written to as a schedule. Control-C ends the search with the best so far.
+
+    Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
+    even the start can be timed.
+    """
+    given = [dict(sizes)] if isinstance(sizes, Mapping) else [dict(one) for one in sizes]
+    if timer not in ("measure", "static"):
+        raise dojoir.ArgumentError(f"timer is 'measure' or 'static', not '{timer}'", "bad-arguments")
+    if cluster is not None:
+        message = (
+            "cluster: this version searches on one machine; leave it out, and take workers= for more processes"
+        )
+        raise dojoir.ArgumentError(message, "bad-arguments")
+    makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy
+    ledger = Ledger(budget)
+    play = Play(kernel, target, given, random.Random(seed), ledger, threads)
+    play.starts = _starts(kernel, target, start)
+    evaluator: Any
+    if timer == "static":
+        evaluator = Static(target, given, threads)
+    else:
+        evaluator = dojoir.Evaluator(kernel, target, given, threads=threads, workers=workers, seed=seed)
+    if cost_model is not None:
+        if cost_model != "trees":
+            raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
+        play.model = Trees(given, seed)
+    if db is not None:
+        if isinstance(db, str):
+            db = importlib.import_module("dojoir.records").Database(db)
+        if not all(callable(getattr(db, name, None)) for name in ("begin", "known", "record", "end")):
+            message = f"db is a dojoir.records.Database or its URL, not {type(db).__name__}"
+            raise dojoir.ArgumentError(message, "bad-arguments")
+        found = hints(db, kernel, target, play.starts, run)
+        play.starts += found
+        about = {"target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {})}
+        settings = about | {
+            "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
+            "hints": [[str(move) for move in trace.moves] for trace in found],
+        }
+        protocol = "static" if timer == "static" else "evaluator"
+        evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, settings)
+    elif run is not None:
+        raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
+    with evaluator:
+        search = _Search(play, evaluator, progress)
+        stopped = search.run(makes, dict(options or {}))
+        timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
+        tuned = close(play, timing, search.states, search.traces, stopped, timer, store)
+        if isinstance(evaluator, Remembering):
+            tuned = replace(tuned, notes=(*tuned.notes, *evaluator.end(stopped, tuned.trace)))
+    if play.model is not None:
+        known = play.model.correlation()
+        words = "too few states" if known is None else f"rank correlation {known:.2f} on states it had not seen"
+        tuned = replace(tuned, notes=(*tuned.notes, f"cost model: {words}"))
+    return tuned
+
+
+def _starts(
+    kernel: dojoir.Kernel, target: str, start: dojoir.Trace | Sequence[dojoir.Trace] | None
+) -> list[dojoir.Trace]:
+    if start is None:
+        default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for(target)).on(kernel)
+        return [dojoir.Trace(kernel), default]
+    starts = [start] if isinstance(start, dojoir.Trace) else [*start]
+    if not starts:
+        raise dojoir.ArgumentError("start is empty: leave it out, or give at least one trace", "bad-arguments")
+    for trace in starts:
+        if trace.start != kernel:
+            raise dojoir.ArgumentError(f"start is a trace of another kernel: {trace.start.name}", "bad-arguments")
+        if not trace.is_safe:
+            raise dojoir.ArgumentError(f"start cannot be taken: {trace.unchecked}", "unsafe-trace")
+    return starts
+
+
+class _Search:
+    """The loop between a strategy and an evaluator."""
+
+    def __init__(self, play: Play, evaluator: Any, progress: Progress | None) -> None:
+        self.play, self.evaluator, self.progress = play, evaluator, progress
+        self.traces: dict[str, dojoir.Trace] = {}
+        self.done = 0
+        self.states: list[dojoir.Evaluation] = []
+        self.known: dict[str, dojoir.Evaluation] = {}
+        self.by_code: dict[str, float] = {}
+        self.best: dojoir.Evaluation | None = None
+
+    def run(self, makes: MakesStrategy, options: dict[str, object]) -> str:
+        """Searches until something ends it, and says what."""
+        play = self.play
+        try:
+            self.evaluate(play.starts)
+            if self.best is None and play.ledger.spent() is None:
+                reason = self.states[0].reason if self.states else "nothing was tried"
+                raise dojoir.RunError(f"the start of the search could not be timed: {reason}", "no-start")
+            if self.best is not None:
+                play.noise = self.evaluator.noise(play.best.kernel)
+            return self._loop(made(makes, play, options))
+        except KeyboardInterrupt:
+            return "interrupted"
+
+    def _loop(self, strategy: Strategy) -> str:
+        ledger, idle = self.play.ledger, 0
+        while True:
+            spent = ledger.spent()
+            if spent is not None:
+                return f"the budget is spent: {spent}"
+            traces = [*strategy.ask(ledger.states_left(BATCH))]
+            if not traces:
+                spent = ledger.spent()
+                return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
+            before = len(self.states)
+            found = self.evaluate(traces)
+            strategy.tell(found)
+            idle = 0 if len(self.states) > before else idle + 1
+            if idle == IDLE:
+                return "no state that is new was found any more"
+
+    def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
+        """What becomes of some traces, in order; fewer where the budget ends before them."""
+        new: dict[str, dojoir.Trace] = {}
+        for trace in traces:
+            if trace.kernel.hash not in self.known:
+                new.setdefault(trace.kernel.hash, trace)
+        rival = None if self.best is None else self.play.best
+        coming = iter(new.values())
+
+        def kernels() -> Any:
+            """Those that there is budget for when they are asked for."""
+            for begun, trace in enumerate(coming):
+                if self.play.ledger.spent() is not None:
+                    return
+                if self.play.ledger.states_left(begun + 1 - self.done) + self.done <= begun:
+                    return
+                yield trace.kernel
+
+        self.done = 0
+        for evaluation in self.evaluator.evaluate(kernels(), None if rival is None else rival.kernel):
+            self.done += 1
+            self._note(new[evaluation.hash], evaluation, rival)
+        return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
+
+    def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:
+        play = self.play
+        play.ledger.note(evaluation)
+        self.states.append(evaluation)
+        self.known[evaluation.hash] = evaluation
+        self.traces[evaluation.hash] = trace
+        speed = self._speed(evaluation, rival)
+        play.speeds[evaluation.hash] = speed
+        if evaluation.digest and evaluation.ok:
+            self.by_code.setdefault(evaluation.digest, speed)
+        if evaluation.ok and self._improves(evaluation, speed):
+            self.best, play.best = evaluation, trace
+        if play.model is not None:
+            play.model.tell(trace.kernel, speed)
+        if isinstance(self.evaluator, Remembering):
+            self.evaluator.note(trace, evaluation)
+        if self.progress is not None:
+            self.progress(evaluation, trace, play.speed(play.best))
+
+    def _speed(self, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> float:
+        """How many times as fast as the start: through the kernel that it was raced against, if it was."""
+        if evaluation.status not in ("ok", "cut") or not evaluation.seconds:
+            return 0.0
+        known = self.by_code.get(evaluation.digest) if evaluation.digest else None
+        if known is not None:
+            return known
+        if rival is None:
+            first = next((one for one in self.states if one.ok and one.seconds), evaluation)
+            return (first.seconds or evaluation.seconds) / evaluation.seconds
+        ratio = evaluation.ratio
+        if ratio is None:
+            ratio = (self.known[rival.kernel.hash].seconds or 0.0) / evaluation.seconds
+        return self.play.speed(rival) * ratio
+
+    def _improves(self, evaluation: dojoir.Evaluation, speed: float) -> bool:
+        if self.best is None:
+            return True
+        against = evaluation.ratio_interval
+        sure = against is None or against[0] > 1 or self.play.noise == 0
+        loses = any(ratio < 1 - self.play.noise for ratio in evaluation.ratios)
+        return sure and not loses and speed > self.play.speed(self.play.best)

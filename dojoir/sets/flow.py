@@ -1,0 +1,271 @@
+"""Value-based flow: which writes each read of a kernel gets its value from.
+
+Source of the method: P. Feautrier, "Dataflow analysis of array and scalar references" (1991), as isl computes
+it. Accumulations are may-writes and plain assignments must-writes, so the sources of a read are the last
+assignment to its element and all accumulations since: a set, which is what the value depends on when the order
+of the accumulations is free. Where it is not, an accumulation reads its own element and then writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property, reduce
+
+import islpy as isl
+
+from dojoir.ir.nodes import Buffer, Kernel, Path
+from dojoir.sets.flow_check import Accesses, compute_flow
+from dojoir.sets.kernel_sets import KernelSets, Read
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import Memo, charge, spent
+
+STEPS = 64
+"""The steps that a statement is charged as, when the texts are made from which a flow is computed."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """`sources` relates each write to the reads that get a value from it; `initial` each read to the element
+    whose value at the start of the call it may get. What a call returns is read by `out_x[element]`."""
+
+    sources: isl.UnionMap
+    initial: isl.UnionMap
+
+    def is_same(self, other: Flow) -> bool:
+        """Whether each read gets its value from the same writes in the other flow."""
+        return self.sources.is_equal(other.sources) and self.initial.is_equal(other.initial)
+
+
+def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
+    """The flow of a kernel through one buffer; `strict` makes the order of float accumulations count.
+
+    Raises StepLimitReached where isl finds none that holds (`dojoir.sets.flow_check`)."""
+    known = sets.flows.get((buffer, strict))
+    if known is not None:
+        charge(known[1])
+        return known[0]
+    start = spent()
+    found = _compute(sets, buffer, strict)
+    sets.flows[buffer, strict] = found, spent() - start
+    return found
+
+
+def whole_flow(sets: KernelSets, strict: bool, without: Collection[str] = ()) -> Flow:
+    """The flow of a kernel through all its buffers but those `without`."""
+    flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers if buffer.name not in without]
+    nothing = sets.map()
+    return Flow(
+        reduce(isl.UnionMap.union, (flow.sources for flow in flows), nothing),
+        reduce(isl.UnionMap.union, (flow.initial for flow in flows), nothing),
+    )
+
+
+def users_of(sets: KernelSets, buffer: str) -> tuple[int, ...]:
+    """The numbers of the statements that touch a buffer."""
+    return sets.kernel.users.get(buffer, ())
+
+
+def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -> bool:
+    """Whether it is seen from the text that the flows of two kernels through a buffer are the same, but for the
+    numbers of the statements that touch it."""
+    if one.sizes != other.sizes:
+        return False
+    if _same_sites(one.kernel, other.kernel, buffer):
+        return True
+    return _Given.of(one, buffer, strict).texts == _Given.of(other, buffer, strict).texts
+
+
+def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
+    """Whether two kernels declare a buffer alike, and the same statements touch it, in the same places of the same
+    nodes: all that the texts of its flow are made from."""
+    were, are = one.users.get(buffer, ()), other.users.get(buffer, ())
+    alike = one.fp == other.fp and one.buffer(buffer) == other.buffer(buffer) and len(were) == len(are)
+    return alike and all(one.sites[k] == other.sites[n] for k, n in zip(were, are, strict=True))
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the flow through a buffer is computed from, as texts of maps: the sure writes, the others, the reads,
+    and when each runs. In them, statements have the numbers that `users` gives them."""
+
+    users: Users
+    must: tuple[str, ...]
+    may: tuple[str, ...]
+    reads: tuple[str, ...]
+    schedule: tuple[str, ...]
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        return self.must, self.may, self.reads, self.schedule
+
+    @staticmethod
+    def of(sets: KernelSets, buffer: str, strict: bool) -> _Given:
+        users = Users.of(sets, buffer)
+        charge(STEPS * len(users.numbers))
+        must: list[str] = []
+        may: list[str] = []
+        reads: list[str] = []
+        schedule: list[str] = []
+        for k in users.numbers:
+            site = sets.kernel.sites[k]
+            if site.statement.target.buffer == buffer:
+                ordered = sets.is_ordered(k, strict)
+                free = not ordered and site.statement.accumulation is not None
+                (may if free else must).append(users.named(sets.write_text(k)))
+                schedule.append(users.time(k))
+                if ordered:
+                    reads.append(users.named(sets.write_text(k, name="t")))
+                    schedule.append(users.time(k, "t"))
+            for read in sets.reads[k]:
+                if read.access.buffer == buffer:
+                    reads.append(users.named(sets.read_text(read)))
+                    schedule.append(users.time(k, read=read))
+        declared = sets.kernel.buffer(buffer)
+        if declared in sets.returned:
+            reads.append(sets.box_text(declared, f"out_{buffer}"))
+            schedule.append(users.final_time(declared))
+        return _Given(users, tuple(must), tuple(may), tuple(reads), tuple(schedule))
+
+
+def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
+    given = _Given.of(sets, buffer, strict)
+    users = given.users
+    if not given.must and not given.may:
+        return Flow(sets.map(), users.back(sets.map(*given.reads)))
+    key = (sets.sizes, given.texts)
+    found = _flows.get(key)
+    if found is None:
+        accesses = Accesses(*(sets.map(*texts) for texts in given.texts))
+        sites = (sets.kernel.sites[k] for k in users.numbers)
+        found = _flows.put(key, Flow(*compute_flow(accesses, sites)))
+    return Flow(users.back(found.sources), users.back(found.initial))
+
+
+_Texts = tuple[str, tuple[tuple[str, ...], ...]]
+
+_flows: Memo[_Texts, Flow] = Memo(2048)
+"""The flows through one buffer, by all that they follow from, the names of statements being those of `Users`."""
+
+_pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
+"""The dependences through one buffer, in the same way."""
+
+
+@dataclass(frozen=True)
+class Users:
+    """The statements of a kernel that touch a buffer, by `numbers`, as if there were no others: they are numbered
+    from 0, and so are the children that hold them. What changes elsewhere in the kernel does not show."""
+
+    sets: KernelSets
+    numbers: tuple[int, ...]
+    paths: tuple[Path, ...]
+
+    @staticmethod
+    def of(sets: KernelSets, buffer: str) -> Users:
+        return Users.among(sets, users_of(sets, buffer))
+
+    @staticmethod
+    def among(sets: KernelSets, numbers: tuple[int, ...]) -> Users:
+        """Some statements, by ascending numbers."""
+        sites = sets.kernel.sites
+        children: dict[Path, list[int]] = {}
+        for k in numbers:
+            for level, child in enumerate(sites[k].path):
+                used = children.setdefault(sites[k].path[:level], [])
+                if child not in used:
+                    used.append(child)
+        paths = tuple(
+            tuple(children[sites[k].path[:level]].index(child) for level, child in enumerate(sites[k].path))
+            for k in numbers
+        )
+        return Users(sets, numbers, paths)
+
+    @cached_property
+    def _dims(self) -> int:
+        return max((len(self.sets.kernel.sites[k].ancestors) * 2 + 1 for k in self.numbers), default=0) + 1
+
+    def named(self, text: str) -> str:
+        """The text of a map with the number of its statement, which comes first, made one of these."""
+        name, _, rest = text.partition("[")
+        number, part, read = name[1:].partition("r")
+        return f"{name[0]}{self.numbers.index(int(number))}{part}{read}[{rest}"
+
+    def time(self, number: int, name: str = "s", read: Read | None = None) -> str:
+        """When a statement, or one of its reads, runs."""
+        return self.timed(number, self.sets.schedule_text(number, read, name))
+
+    def timed(self, number: int, schedule: str) -> str:
+        """A text that says when a statement, or one of its reads, runs in the kernel, among these."""
+        text = self.named(schedule).partition(" -> ")[0]
+        site = self.sets.kernel.sites[number]
+        path = self.paths[self.numbers.index(number)]
+        return f"{text} -> [{', '.join(self.sets.time(site, path, self._dims))}]"
+
+    def final_time(self, buffer: Buffer) -> str:
+        """When the read of a returned buffer runs: after everything."""
+        text = self.sets.final_time(buffer).partition(" -> ")[0]
+        last = max((path[0] for path in self.paths), default=0) + 1
+        return f"{text} -> [{', '.join([str(last)] + ['0'] * (self._dims - 1))}]"
+
+    def back(self, found: isl.UnionMap) -> isl.UnionMap:
+        """A map between such statements and reads as one between those of the kernel."""
+        if self.numbers == tuple(range(len(self.numbers))):
+            return found
+        pieces: list[isl.Map] = []
+        found.foreach_map(pieces.append)
+        result = self.sets.map()
+        for piece in pieces:
+            for side in (isl.dim_type.in_, isl.dim_type.out):
+                name = piece.get_tuple_name(side) or ""
+                kind, (number, part, read) = name[:1], name[1:].partition("r")
+                if kind in {"s", "t"} and number.isdigit():
+                    piece = piece.set_tuple_name(side, f"{kind}{self.numbers[int(number)]}{part}{read}")
+            result = result.union(isl.UnionMap.from_map(piece))
+        return result
+
+
+def dependences(sets: KernelSets) -> isl.UnionMap:
+    """All pairs of statement instances, the first before the second, that touch one element of storage, one of
+    them writing it; accumulations that may change places are no pair. Any order that keeps every pair keeps the
+    flow. In the strict sense where the kernel is `fp strict`."""
+    if sets.order is not None:
+        charge(sets.order[1])
+        return sets.order[0]
+    start = spent()
+    parts = (_buffer_dependences(sets, buffer.name) for buffer in sets.kernel.buffers if buffer.role != "in")
+    found = reduce(isl.UnionMap.union, parts, sets.map())
+    sets.order = found, spent() - start
+    return found
+
+
+def _buffer_dependences(sets: KernelSets, buffer: str) -> isl.UnionMap:
+    users = Users.of(sets, buffer)
+    assigned: list[str] = []
+    accumulated: list[str] = []
+    read: list[str] = []
+    for k in users.numbers:
+        site = sets.kernel.sites[k]
+        if site.statement.target.buffer == buffer:
+            free = site.statement.accumulation is not None and not sets.is_ordered(k, sets.kernel.fp == "strict")
+            (accumulated if free else assigned).append(users.named(sets.write_text(k)))
+        read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
+    times = [users.time(k) for k in users.numbers]
+    key = (sets.sizes, tuple(map(tuple, (assigned, accumulated, read, times))))
+    found = _pairs.get(key)
+    if found is None:
+        found = _pairs.put(key, _in_order(sets, assigned, accumulated, read, times))
+    return users.back(found)
+
+
+def _in_order(
+    sets: KernelSets, assigned: list[str], accumulated: list[str], read: list[str], times: list[str]
+) -> isl.UnionMap:
+    time = sets.map(*times)
+
+    def pairs(first: list[str], second: list[str]) -> isl.UnionMap:
+        if not first or not second:
+            return sets.map()
+        info = isl.UnionAccessInfo.from_sink(sets.map(*second)).set_may_source(sets.map(*first))
+        return info.set_schedule_map(time).compute_flow().get_may_dependence()
+
+    writes = assigned + accumulated
+    return pairs(writes, assigned + read).union(pairs(assigned + read, accumulated)).union(pairs(read, assigned))

@@ -1,0 +1,390 @@
+"""A kernel as exact integer sets: domains, accesses and schedule, with the runtime sizes as parameters.
+
+Statement instance `s3[i0, i1]` is the fourth statement of the text at {0}=i0, {1}=i1. Its n-th read is
+`s3r0[i0, i1]`, with one more dimension for each index that is gathered, running over all values that a valid
+gather may take. `out_y[e0, e1]` is the read of what a call returns. Sizes are parameters `n_N`, elements of
+storage are `b_x[e0, e1]` with collapsed dimensions held at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache, reduce
+from typing import TYPE_CHECKING, ClassVar
+
+import islpy as isl
+
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Condition,
+    Extent,
+    Guard,
+    Kernel,
+    Path,
+    Scope,
+    Site,
+    holds,
+)
+from dojoir.ir.places import ancestors
+from dojoir.sets.ranges import is_nonnegative
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import Memo, charge, single, spent
+
+if TYPE_CHECKING:
+    from dojoir.sets.flow import Flow
+
+
+SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
+"""The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
+
+
+class Workspace:
+    """One isl context with what was parsed in it. isl is not thread-safe: each thread has its own."""
+
+    def __init__(self) -> None:
+        self.context = isl.Context()
+
+    def union_map(self, sizes: str, pieces: tuple[str, ...]) -> isl.UnionMap:
+        """The union of maps given as text, for the sizes in a set given as text. Each is parsed once."""
+        found = _maps.get((sizes, pieces))
+        if found is not None:
+            return found
+        if len(pieces) == 1:
+            found = isl.UnionMap.read_from_str(self.context, pieces[0]).intersect_params(self.sizes(sizes))
+        elif pieces:
+            found = reduce(isl.UnionMap.union, (self.union_map(sizes, (piece,)) for piece in pieces))
+        else:
+            found = isl.UnionMap.read_from_str(self.context, "{ }").intersect_params(self.sizes(sizes))
+        return _maps.put((sizes, pieces), found)
+
+    def set(self, text: str) -> isl.Set:
+        return isl.Set.read_from_str(self.context, text)
+
+    def sizes(self, text: str) -> isl.Set:
+        """The set of sizes that a text gives. Each is parsed once."""
+        found = _sizes.get(text)
+        return found if found is not None else _sizes.put(text, self.set(text))
+
+    def is_empty(self, sizes: str, piece: str) -> bool:
+        """Whether a map given as text is empty for all sizes in a set given as text. Each is asked once."""
+        found = _empty.get((sizes, piece))
+        if found is None:
+            found = _empty.put((sizes, piece), bool(self.union_map(sizes, (piece,)).is_empty()))
+        return found
+
+    def sets_of(self, kernel: Kernel) -> KernelSets:
+        """The sets of a kernel, computed once."""
+        found = _kernels.get(kernel)
+        return found if found is not None else _kernels.put(kernel, KernelSets(kernel, self))
+
+
+_maps: Memo[tuple[str, tuple[str, ...]], isl.UnionMap] = Memo(20_000)
+_empty: Memo[tuple[str, str], bool] = Memo(20_000)
+_sizes: Memo[str, isl.Set] = Memo(256)
+_kernels: Memo[Kernel, KernelSets] = Memo(256)
+
+
+def workspace() -> Workspace:
+    """This thread's workspace, as long as its tables."""
+    return single(Workspace, Workspace)
+
+
+def sets_of(kernel: Kernel) -> KernelSets:
+    """The sets of a kernel in this thread's workspace."""
+    return workspace().sets_of(kernel)
+
+
+# -- text for isl --------------------------------------------------------------------------------------------
+@lru_cache(maxsize=8192)
+def isl_affine(affine: Affine) -> str:
+    """An affine expression in isl's notation."""
+    parts = [str(affine.offset)] if affine.offset or not affine.terms else []
+    for atom, coefficient in affine.terms:
+        match atom:
+            case SizeVar(name):
+                text = f"n_{name}"
+            case Iter(depth):
+                text = f"i{depth}"
+            case FloorDiv(numerator, divisor):
+                text = f"floor(({isl_affine(numerator)})/{divisor})"
+            case Mod(numerator, divisor):
+                text = f"(({isl_affine(numerator)}) mod {divisor})"
+        parts.append(text if coefficient == 1 else f"{coefficient}*{text}")
+    return " + ".join(parts)
+
+
+def isl_condition(condition: Condition) -> str:
+    relation = "=" if condition.relation == "==" else condition.relation
+    return f"{isl_affine(condition.left)} {relation} {isl_affine(condition.right)}"
+
+
+@lru_cache(maxsize=4096)
+def isl_extent(extent: Extent, depth: int) -> str:
+    return f"0 <= i{depth} and {' and '.join(_below(depth, bound) for bound in extent.bounds)}"
+
+
+def _below(depth: int, bound: Affine) -> str:
+    """That an iterator is less than a bound. Of integers, i < n // d + r is d * (i + 1 - r) <= n, for d > 0: isl
+    reads, and works with, what has no quotients much faster."""
+    quotients = [atom for atom, _ in bound.terms if isinstance(atom, FloorDiv | Mod)]
+    match quotients:
+        case [FloorDiv(numerator, divisor) as quotient] if bound.coefficient(quotient) == 1:
+            rest = bound - Affine.atom(quotient)
+            return f"{isl_affine((Affine.iterator(depth) + 1 - rest) * divisor)} <= {isl_affine(numerator)}"
+    return f"i{depth} < {isl_affine(bound)}"
+
+
+def iterators(count: int) -> str:
+    return ", ".join(f"i{depth}" for depth in range(count))
+
+
+@dataclass(frozen=True)
+class Read:
+    """The n-th read of a statement. `name` is its isl name, `gathers` the dims of the buffer it gathers."""
+
+    site: int
+    ordinal: int
+    access: Access
+
+    @property
+    def name(self) -> str:
+        return f"s{self.site}r{self.ordinal}"
+
+    @cached_property
+    def gathers(self) -> tuple[int, ...]:
+        return tuple(d for d, index in enumerate(self.access.indices) if isinstance(index, Access))
+
+
+class KernelSets:
+    """The sets of one kernel. Everything is computed when first asked for."""
+
+    held_bytes: ClassVar[int] = 40_000
+
+    def __init__(self, kernel: Kernel, workspace: Workspace) -> None:
+        self.kernel = kernel
+        self.workspace = workspace
+        names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
+        self.prefix = f"[{names}] -> " if names else ""
+        self.flows: dict[tuple[str, bool], tuple[Flow, int]] = {}
+        """The flows that are known, and the steps that each one took."""
+        self.order: tuple[isl.UnionMap, int] | None = None
+        self._domains: tuple[isl.UnionSet, int] | None = None
+        self.inside: dict[int, int] = {}
+        """The statements all indices of which are known to be in bounds, and the steps that each one took."""
+
+    # -- parameters and domains --------------------------------------------------------------------------
+    @cached_property
+    def sizes(self) -> str:
+        """`parameters` as text."""
+        conditions = [f"n_{name} >= 1" for name in self.kernel.runtime_sizes]
+        conditions += [isl_condition(fact) for fact in self.kernel.facts]
+        return f"{self.prefix}{{ : {' and '.join(conditions) or 'true'} }}"
+
+    @cached_property
+    def parameters(self) -> isl.Set:
+        """The sizes that a call may have: each at least 1, and the facts of the kernel."""
+        return self.workspace.sizes(self.sizes)
+
+    def is_empty(self, piece: str) -> bool:
+        """Whether a map given as text without parameters is empty for all sizes that a call may have."""
+        return self.workspace.is_empty(self.sizes, f"{self.prefix}{{ {piece} }}")
+
+    def always(self, condition: Condition) -> bool:
+        """Whether a condition on the sizes holds for all sizes that a call may have."""
+        return self.implies((), condition)
+
+    def implies(self, around: Sequence[Scope | Guard], condition: Condition) -> bool:
+        """Whether a condition on the sizes and the iterators of `around` holds whenever something inside runs."""
+        slack = {">=": condition.left - condition.right, "<=": condition.right - condition.left}
+        if condition.relation in slack:
+            scopes = [node for node in around if isinstance(node, Scope)]
+            if is_nonnegative(slack[condition.relation], scopes):
+                return True
+        if any(self._fails(around, condition, sizes) for sizes in self.some_sizes):
+            return False
+        dims = f"[{iterators(sum(isinstance(node, Scope) for node in around))}]"
+        return self.is_empty(f"{dims} -> [] : {self.constraints(around)} and not ({isl_condition(condition)})")
+
+    @cached_property
+    def some_sizes(self) -> list[dict[str, int]]:
+        """Sizes that a call may have, all equal."""
+        found = [dict.fromkeys(self.kernel.runtime_sizes, value) for value in SOME_SIZES]
+        return [sizes for sizes in found if all(holds(fact, sizes, ()) for fact in self.kernel.facts)]
+
+    def _fails(self, around: Sequence[Scope | Guard], condition: Condition, sizes: Mapping[str, int]) -> bool:
+        """Whether the first iteration of everything in `around` runs, and the condition does not hold there."""
+        first = (0,) * sum(isinstance(node, Scope) for node in around)
+        return not holds(condition, sizes, first) and all(
+            all(holds(c, sizes, first) for c in node.conditions)
+            if isinstance(node, Guard)
+            else all(bound.evaluate(sizes, first) > 0 for bound in node.extent.bounds)
+            for node in around
+        )
+
+    def holds_around(self, path: Path, conditions: Sequence[Condition]) -> bool:
+        """Whether conditions on the sizes and the iterators around the node at `path` hold whenever it runs."""
+        around = ancestors(self.kernel, path)
+        return all(self.implies(around, condition) for condition in conditions)
+
+    def constraints(self, around: Iterable[Scope | Guard]) -> str:
+        """The conditions under which something inside `around` (outermost first) runs."""
+        conditions: list[str] = []
+        depth = 0
+        for node in around:
+            if isinstance(node, Scope):
+                conditions.append(isl_extent(node.extent, depth))
+                depth += 1
+            else:
+                conditions += [isl_condition(condition) for condition in node.conditions]
+        return " and ".join(conditions) or "true"
+
+    def map(self, *pieces: str) -> isl.UnionMap:
+        """The union of maps given as text without parameters, for the sizes that a call may have."""
+        return self.workspace.union_map(self.sizes, tuple(f"{self.prefix}{{ {piece} }}" for piece in pieces))
+
+    def domains_of(self, numbers: Iterable[int]) -> isl.UnionSet:
+        """The instances of some statements."""
+        sites = [(k, self.kernel.sites[k]) for k in numbers]
+        pieces = (f"s{k}[{iterators(len(s.scopes))}] -> [] : {self.constraints(s.ancestors)}" for k, s in sites)
+        return self.map(*pieces).domain()
+
+    @property
+    def domains(self) -> isl.UnionSet:
+        """Every statement instance."""
+        if self._domains is not None:
+            charge(self._domains[1])
+            return self._domains[0]
+        start = spent()
+        found = self.domains_of(self.numbers)
+        self._domains = found, spent() - start
+        return found
+
+    @property
+    def numbers(self) -> range:
+        return range(len(self.kernel.sites))
+
+    # -- accesses ----------------------------------------------------------------------------------------
+    @cached_property
+    def reads(self) -> tuple[tuple[Read, ...], ...]:
+        """The reads of each statement: those of its value in order of evaluation."""
+        return tuple(
+            tuple(Read(k, n, access) for n, access in enumerate(site.statement.term_reads))
+            for k, site in enumerate(self.kernel.sites)
+        )
+
+    def element(self, access: Access, gathered: Mapping[int, str], storage: bool) -> str:
+        """The element that is accessed, in isl's notation; its place in storage if `storage` is true."""
+        buffer = self.kernel.buffer(access.buffer)
+        indices = []
+        for d, index in enumerate(access.indices):
+            if storage and buffer.dims[d].collapsed:
+                indices.append("0")
+            else:
+                indices.append(gathered[d] if isinstance(index, Access) else isl_affine(index))
+        return f"b_{buffer.name}[{', '.join(indices)}]"
+
+    def read_text(self, read: Read, storage: bool = True) -> str:
+        site = self.kernel.sites[read.site]
+        gathered = {d: f"g{d}" for d in read.gathers}
+        domain = ", ".join(filter(None, [iterators(len(site.scopes)), *gathered.values()]))
+        conditions = [self.constraints(site.ancestors)]
+        conditions += self.gather_bounds(read)
+        element = self.element(read.access, gathered, storage)
+        return f"{read.name}[{domain}] -> {element} : {' and '.join(conditions)}"
+
+    def read_by_statement(self, read: Read) -> str:
+        """The access of a read, as one of its statement: gathered indices may be anything."""
+        site, dims = self.kernel.sites[read.site], self.kernel.buffer(read.access.buffer).dims
+        element = self.element(read.access, {d: f"g{d}" for d in read.gathers}, True)
+        where = [self.constraints(site.ancestors), *self.gather_bounds(read, [not dim.collapsed for dim in dims])]
+        return f"s{read.site}[{iterators(len(site.scopes))}] -> {element} : {' and '.join(where)}"
+
+    def gather_bounds(self, read: Read, of: Sequence[bool] | None = None) -> tuple[str, ...]:
+        """The bounds of the gathered indices of a read, or of those in the dims that `of` says: a valid gather
+        stays inside the buffer."""
+        dims = self.kernel.buffer(read.access.buffer).dims
+        gathers = [d for d in read.gathers if of is None or of[d]]
+        return tuple(f"0 <= g{d} < {isl_affine(dims[d].extent)}" for d in gathers)
+
+    def write_text(self, number: int, storage: bool = True, name: str = "s") -> str:
+        site = self.kernel.sites[number]
+        element = self.element(site.statement.target, {}, storage)
+        domain = f"{name}{number}[{iterators(len(site.scopes))}]"
+        return f"{domain} -> {element} : {self.constraints(site.ancestors)}"
+
+    def box_text(self, buffer: Buffer, name: str, storage: bool = True) -> str:
+        """`name[e0, …] -> b_x[e0, …]` for every element of a buffer."""
+        dims = [f"e{d}" for d in range(len(buffer.dims))]
+        inside = [f"0 <= e{d} < {isl_affine(dim.extent)}" for d, dim in enumerate(buffer.dims)]
+        stored = ["0" if storage and dim.collapsed else f"e{d}" for d, dim in enumerate(buffer.dims)]
+        where = " and ".join(inside) or "true"
+        return f"{name}[{', '.join(dims)}] -> b_{buffer.name}[{', '.join(stored)}] : {where}"
+
+    # -- schedule ----------------------------------------------------------------------------------------
+    @cached_property
+    def time_dims(self) -> int:
+        return max((len(s.path) + len(s.scopes) for s in self.kernel.sites), default=0) + 1
+
+    def time(self, site: Site, path: Path | None = None, dims: int | None = None) -> list[str]:
+        """When an instance runs: child indices and iterators from the outside in, padded with zeros. Another path
+        than its own stands for other child indices."""
+        result: list[str] = []
+        depth = 0
+        for child, node in zip(path or site.path, (*site.ancestors, None), strict=True):
+            result.append(str(child))
+            if isinstance(node, Scope):
+                result.append(f"i{depth}")
+                depth += 1
+        return result + ["0"] * ((dims or self.time_dims) - len(result))
+
+    def schedule_text(self, number: int, read: Read | None = None, name: str = "s") -> str:
+        """The schedule of a statement, or of one of its reads: both run when it does."""
+        site = self.kernel.sites[number]
+        own = iterators(len(site.scopes))
+        time = f"[{', '.join(self.time(site))}]"
+        if read is None:
+            return f"{name}{number}[{own}] -> {time}"
+        domain = ", ".join(filter(None, [own, *(f"g{d}" for d in read.gathers)]))
+        return f"{read.name}[{domain}] -> {time}"
+
+    def final_time(self, buffer: Buffer) -> str:
+        """The schedule of the read of a returned buffer: after everything."""
+        dims = ", ".join(f"e{d}" for d in range(len(buffer.dims)))
+        time = [str(len(self.kernel.body))] + ["0"] * (self.time_dims - 1)
+        return f"out_{buffer.name}[{dims}] -> [{', '.join(time)}]"
+
+    @property
+    def returned(self) -> tuple[Buffer, ...]:
+        return tuple(b for b in self.kernel.buffers if b.role in {"out", "inout"})
+
+    # -- accumulation ------------------------------------------------------------------------------------
+    @cached_property
+    def mixed(self) -> frozenset[str]:
+        """The buffers into which several operators accumulate: their accumulations are ordinary updates."""
+        operators: dict[str, set[str]] = {}
+        for site in self.kernel.sites:
+            if site.statement.accumulation is not None:
+                operators.setdefault(site.statement.target.buffer, set()).add(site.statement.accumulation)
+        return frozenset(name for name, used in operators.items() if len(used) > 1)
+
+    def may_swap(self, number: int) -> bool:
+        """Whether a statement accumulates in an order that is free under the fp mode of the kernel."""
+        is_accumulation = self.kernel.sites[number].statement.accumulation is not None
+        return is_accumulation and not self.is_ordered(number, self.kernel.fp == "strict")
+
+    def is_ordered(self, number: int, strict: bool) -> bool:
+        """Whether the order of this statement's accumulations into one element counts.
+
+        Accumulation with max, min, or in integers gives the same bits in any order. In floats, `+=` and `*=`
+        do not, which counts where `strict` is true.
+        """
+        statement = self.kernel.sites[number].statement
+        if statement.accumulation is None:
+            return False
+        exact = (
+            statement.accumulation in {"max=", "min="}
+            or not self.kernel.buffer(statement.target.buffer).dtype.is_float
+        )
+        return statement.target.buffer in self.mixed or (strict and not exact)

@@ -1,0 +1,83 @@
+"""What can be seen of an affine expression without isl: its atoms replaced by their extremes, one after another.
+
+This answers most questions about bounds in microseconds. "No" means only that it does not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.nodes import Scope
+from dojoir.support.memo import charge
+
+
+def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
+    """Whether `affine` is surely ≥ 0 wherever the body of the innermost of `scopes` runs.
+
+    An iterator is at least 0 and less than each bound of its scope; a size is at least 1; `a % c` lies in
+    0..c-1; `c * (a // c)` lies in a-c+1..a. Guards and facts are not used.
+    """
+    if not affine.terms:
+        return affine.offset >= 0
+    atom, coefficient = max(affine.terms, key=_turn)
+    rest = affine - Affine.atom(atom) * coefficient
+    match atom:
+        case Iter(depth) if coefficient < 0:
+            bounds = scopes[depth].extent.bounds
+            charge(len(bounds))  # of so many bounds each, in so many scopes, there is a question for each choice
+            return any(is_nonnegative(rest + (bound - 1) * coefficient, scopes) for bound in bounds)
+        case Iter():
+            return is_nonnegative(rest, scopes)
+        case FloorDiv(numerator, divisor) if coefficient % divisor == 0:
+            least = numerator - (divisor - 1 if coefficient > 0 else 0)
+            return is_nonnegative(rest + least * (coefficient // divisor), scopes)
+        case FloorDiv(numerator, _) if coefficient > 0 and is_nonnegative(numerator, scopes):
+            return is_nonnegative(rest, scopes)
+        case Mod(_, divisor):
+            return is_nonnegative(rest + min(0, coefficient * (divisor - 1)), scopes)
+        case SizeVar() if coefficient > 0:
+            return is_nonnegative(rest + coefficient, scopes)
+    return False
+
+
+def without_divisions(affine: Affine, scopes: Sequence[Scope]) -> Affine:
+    """The same value wherever the body of the innermost of `scopes` runs, without the divisions that its range is
+    seen to decide: of a multiple of g and a rest r, 0 <= r < g, divided by a multiple of g, r does not count."""
+    if not any(isinstance(atom, FloorDiv | Mod) for atom, _ in affine.terms):
+        return affine
+    result = Affine.constant(affine.offset)
+    for atom, coefficient in affine.terms:
+        value = Affine.atom(atom)
+        if isinstance(atom, FloorDiv | Mod):
+            numerator = without_divisions(atom.numerator, scopes)
+            rest = _rest(numerator, atom.divisor, scopes)
+            whole = numerator - rest
+            value = whole // atom.divisor if isinstance(atom, FloorDiv) else whole % atom.divisor + rest
+        result = result + value * coefficient
+    return result
+
+
+def _rest(numerator: Affine, divisor: int, scopes: Sequence[Scope]) -> Affine:
+    """A part of a numerator that is less than a number of which the divisor and the other part are multiples."""
+    for common in sorted({divisor, *(gcd(divisor, c) for _, c in numerator.terms)}, reverse=True):
+        terms = tuple(term for term in numerator.terms if term[1] % common)
+        rest = Affine(terms, numerator.offset % common)
+        if terms and is_nonnegative(rest, scopes) and is_nonnegative(common - 1 - rest, scopes):
+            return rest
+    return Affine.constant(0)
+
+
+def _turn(term: tuple[Atom, int]) -> tuple[int, int]:
+    """Iterators first, the innermost before the others: an extent is made of outer iterators and sizes. What it
+    brings in may cancel a division, so these come next, and sizes last."""
+    match term[0]:
+        case Iter(depth):
+            return (3, depth)
+        case FloorDiv():
+            return (2, 0)
+        case Mod():
+            return (1, 0)
+        case SizeVar():
+            return (0, 0)

@@ -1,0 +1,1 @@
+"""The types of expressions: elaboration, rounding, identities of accumulations, what an instruction does."""

@@ -1,0 +1,367 @@
+"""Types: each statement elaborated into a tree in which every value has a type and every conversion is explicit.
+
+Numbers, sizes and iterators are *weak*: an integer one takes any numeric type that its context asks for, a
+float one any float type. Weak operands alone stay weak; with no context they are i64 and f64. Floats mix (f64
+if one of them is, else f32: an operation never has a narrower type, only loads and casts do). Integers, floats
+and bools never mix without a cast. The interpreter and the lowering both work on what `elaborate` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, F32, F64, I64, DType
+from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
+from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.text import format_access, format_expr
+from dojoir.ir.where import place
+from dojoir.support.frozen import dataclass
+from dojoir.types.rounding import nearest
+
+
+# -- the typed tree ----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Number:
+    """A number, already a value of `dtype`: in range, or rounded to f32 or f64."""
+
+    dtype: DType
+    value: int | float
+
+
+@dataclass(frozen=True)
+class IndexValue:
+    """The value of an affine expression, as i64."""
+
+    affine: Affine
+
+    @property
+    def dtype(self) -> DType:
+        return I64
+
+
+@dataclass(frozen=True)
+class Load:
+    """The element that `access` reads, in the type in which the buffer holds it."""
+
+    dtype: DType
+    access: Access
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operation of OPERATIONS. `args` are of one type, which for all but comparisons is `dtype` (the first
+    argument of select is bool). No operation has a float type narrower than f32."""
+
+    dtype: DType
+    name: str
+    args: tuple[Typed, ...]
+
+
+@dataclass(frozen=True)
+class Convert:
+    """`arg` converted to `dtype`, which is another type. Rounds to nearest even; float to integer truncates,
+    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`."""
+
+    dtype: DType
+    arg: Typed
+
+
+Typed = Number | IndexValue | Load | Apply | Convert
+
+
+@dataclass(frozen=True)
+class TypedStatement:
+    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max or min).
+
+    `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
+    in the type of `value`. A `fused` one adds `value`, a product, without rounding it."""
+
+    target: Access
+    dtype: DType
+    op: str | None
+    value: Typed
+    fused: bool = False
+
+    @property
+    def result(self) -> Typed:
+        """What is stored, converted to `dtype`: with the read of its own element, where it accumulates."""
+        value = self.value
+        if self.op is not None:
+            own = _convert(value.dtype, Load(self.dtype, self.target))
+            value = (
+                Apply(value.dtype, "fma", (*self.factors, own))
+                if self.fused
+                else Apply(value.dtype, self.op, (own, value))
+            )
+        return _convert(self.dtype, value)
+
+    @property
+    def factors(self) -> tuple[Typed, ...]:
+        """The two operands of the product that a fused accumulation adds."""
+        assert self.fused
+        assert isinstance(self.value, Apply)
+        return self.value.args
+
+
+# -- elaboration -------------------------------------------------------------------------------------------
+def elaborate(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStatement:
+    """The statement with every type made explicit. Names and ranks must be right already.
+
+    Raises KernelError (`type-mismatch`, `type-operand`, `number-range`) with the place of the culprit.
+    """
+    try:
+        return _statement(statement, buffers)
+    except _Clash as clash:
+        raise KernelError(
+            Diagnostic(clash.code, clash.message, (clash.part and clash.part.loc) or statement.loc)
+        ) from None
+
+
+def check(kernel: Kernel) -> tuple[TypedStatement, ...]:
+    """The statements of the kernel, in the order of `kernel.sites`, with every type made explicit.
+
+    Raises KernelError, showing the line, for the first one whose types do not fit.
+    """
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    typed: list[TypedStatement] = []
+    for site in kernel.sites:
+        try:
+            typed.append(_statement(site.statement, buffers))
+        except _Clash as clash:
+            source, span = place(kernel, site.path, clash.part)
+            raise KernelError(Diagnostic(clash.code, clash.message, span, source)) from None
+    return tuple(typed)
+
+
+def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
+    """The type that an expression has whatever its context, or None for a weak one. It must be well typed."""
+    value = _elaborate(expr, buffers)
+    return None if isinstance(value, _Weak) else value.dtype
+
+
+class _Clash(Exception):
+    """Types that do not fit, at the expression `culprit`."""
+
+    def __init__(self, code: str, message: str, culprit: Expr) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+        self.part = culprit if isinstance(culprit, Access | Op | Cast) else None
+
+
+@dataclass(frozen=True)
+class _Weak:
+    """An expression of numbers, sizes and iterators that has no type yet. `args` are its elaborated operands:
+    weak ones, and for select a typed condition."""
+
+    expr: Const | Index | Op
+    floating: bool
+    args: tuple[Typed | _Weak, ...] = ()
+
+
+def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStatement:
+    target, expr = statement.target, statement.value
+    dtype = buffers[target.buffer].dtype
+    value = _elaborate(expr, buffers)
+    if statement.op == "=":
+        typed = _adapt(value, dtype.compute) if isinstance(value, _Weak) else value
+        if _family(typed.dtype) != _family(dtype):
+            _mismatch_store(target, dtype, expr, typed.dtype)
+        if statement.fused and isinstance(typed, Apply):
+            return TypedStatement(target, dtype, "add", Apply(typed.dtype, "mul", typed.args[:2]), fused=True)
+        return TypedStatement(target, dtype, None, typed)
+    op = ACCUMULATIONS[statement.op]
+    if not dtype.is_float and not dtype.is_integer:
+        name = format_access(target)
+        cure = f"accumulate into an integer, or write {name} = … with and, or, not"
+        raise _Clash("type-operand", f"'{statement.op}' needs a number, and {name} is {dtype}: {cure}", target)
+    if not isinstance(value, _Weak) and _family(value.dtype) != _family(dtype):
+        _mismatch_store(target, dtype, expr, value.dtype)
+    combined = _common([target, expr], [Load(dtype, target), value])
+    return TypedStatement(target, dtype, op, _adapt(value, combined))
+
+
+def _elaborate(expr: Expr, buffers: Mapping[str, Buffer]) -> Typed | _Weak:
+    match expr:
+        case Const(value):
+            return _Weak(expr, type(value) is float)
+        case Index():
+            return _Weak(expr, False)
+        case Access(buffer):
+            _check_gathers(expr, buffers)
+            return Load(buffers[buffer].dtype, expr)
+        case Cast(dtype, Const(value)) if type(value) is int and dtype.is_integer:
+            return Number(dtype, _wrap(value, dtype))
+        case Cast(dtype, arg):
+            return _convert(dtype, _settle(_elaborate(arg, buffers)))
+        case Op(name, args):
+            return _operation(expr, name, args, [_elaborate(arg, buffers) for arg in args])
+
+
+def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Weak]) -> Typed | _Weak:
+    kind = OPERATIONS[name].kind
+    match kind:
+        case Class.LOGICAL:
+            conditions = tuple(_condition(op, e, v) for e, v in zip(exprs, values, strict=True))
+            return Apply(BOOL, name, conditions)
+        case Class.SELECT:
+            first: tuple[Typed, ...] = (_condition(op, exprs[0], values[0]),)
+            exprs, values = exprs[1:], values[1:]
+        case _:
+            first = ()
+            for e, v in zip(exprs, values, strict=True):
+                _check_operand(op, kind, e, v)
+    weak = [v for v in values if isinstance(v, _Weak)]
+    if len(weak) == len(values):
+        floating = kind is Class.FLOAT or any(v.floating for v in weak)
+        if kind is not Class.COMPARISON:
+            return _Weak(op, floating, (*first, *weak))
+        common = F64 if floating else I64
+    else:
+        common = _common(exprs, values)
+    adapted = tuple(_adapt(v, common) for v in values)
+    return Apply(BOOL if kind is Class.COMPARISON else common, name, (*first, *adapted))
+
+
+def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> None:
+    """That a number, float or integer operand is one; a comparison of bools is for equality only."""
+    text = format_expr(expr)
+    spelled = f"'{OPERATIONS[op.name].symbol or op.name}'"
+    if kind is Class.INTEGER:
+        if expr is op.args[1] and not (isinstance(expr, Const) and type(expr.value) is int and expr.value > 0):
+            message = f"the right of {spelled} must be a positive integer constant, not {text}"
+            raise _Clash("type-operand", message, expr)
+        if isinstance(value, _Weak) and value.floating:
+            raise _Clash(
+                "type-operand", f"{spelled} needs an integer, and {text} is a float: write i64({text})", expr
+            )
+    if isinstance(value, _Weak):
+        return
+    dtype = value.dtype
+    match kind:
+        case Class.FLOAT if not dtype.is_float:
+            need, cure = "a float", f"{_float_for(dtype)}({text})"
+        case Class.INTEGER if not dtype.is_integer:
+            need, cure = "an integer", f"i64({text})"
+        case Class.ARITHMETIC if dtype == BOOL:
+            need, cure = "a number", f"i32({text})"
+        case Class.COMPARISON if dtype == BOOL and op.name not in ("eq", "ne"):
+            need, cure = "a number", f"i32({text})"
+        case _:
+            return
+    raise _Clash("type-operand", f"{spelled} needs {need}, and {text} is {dtype}: write {cure}", expr)
+
+
+def _condition(op: Op, expr: Expr, value: Typed | _Weak) -> Typed:
+    if isinstance(value, _Weak) or value.dtype != BOOL:
+        text = format_expr(expr, str, 5)
+        has = _describe(value)
+        spelled = f"'{op.name}'"
+        raise _Clash("type-operand", f"{spelled} needs a bool, and {text} is {has}: write {text} != 0", expr)
+    return value
+
+
+def _common(exprs: Sequence[Expr], values: Sequence[Typed | _Weak]) -> DType:
+    """The type in which an operation on `values`, at least one of which is not weak, is done."""
+    typed = [(e, v.dtype) for e, v in zip(exprs, values, strict=True) if not isinstance(v, _Weak)]
+    expr, dtype = typed[0]
+    for other, its in typed[1:]:
+        if _family(its) != _family(dtype):
+            _mismatch(expr, dtype, other, its)
+    for other, value in zip(exprs, values, strict=True):
+        if isinstance(value, _Weak) and (dtype == BOOL or (value.floating and not dtype.is_float)):
+            cast = "i32" if dtype == BOOL else _float_for(dtype)
+            message = f"{dtype} and {_describe(value)} do not mix: write {cast}({format_expr(expr)})"
+            raise _Clash("type-mismatch", message, expr if isinstance(expr, Access | Op | Cast) else other)
+    if not dtype.is_float:
+        return dtype
+    return F64 if any(its == F64 for _, its in typed) else F32
+
+
+def _adapt(value: Typed | _Weak, dtype: DType) -> Typed:
+    """The value in the type `dtype`: a weak one computed in it, any other converted."""
+    if not isinstance(value, _Weak):
+        return _convert(dtype, value)
+    match value.expr:
+        case _ if dtype == BOOL or (value.floating and dtype.is_integer):
+            text = format_expr(value.expr)
+            cure = f"{text} != 0" if dtype == BOOL else f"{dtype}({text})"
+            message = f"{text} is {_describe(value)}, where {dtype} is needed: write {cure}"
+            raise _Clash("type-mismatch", message, value.expr)
+        case Const(number):
+            if dtype.is_float:
+                return Number(dtype, nearest(number, dtype))
+            assert isinstance(number, int)
+            if _wrap(number, dtype) != number:
+                message = f"{number} does not fit in {dtype}: write {dtype}({number}) to wrap it"
+                raise _Clash("number-range", message, value.expr)
+            return Number(dtype, number)
+        case Index(affine):
+            return _convert(dtype, IndexValue(affine))
+        case Op(name):
+            # // and % are exact on integers only: they are done in i64, whatever the context.
+            inner = I64 if OPERATIONS[name].kind is Class.INTEGER else dtype
+            args = tuple(_adapt(a, inner) if isinstance(a, _Weak) else a for a in value.args)
+            return _convert(dtype, Apply(inner, name, args))
+
+
+def _settle(value: Typed | _Weak) -> Typed:
+    """The value where nothing around it asks for a type."""
+    return _adapt(value, F64 if value.floating else I64) if isinstance(value, _Weak) else value
+
+
+def _convert(dtype: DType, value: Typed) -> Typed:
+    return value if value.dtype == dtype else Convert(dtype, value)
+
+
+def _check_gathers(access: Access, buffers: Mapping[str, Buffer]) -> None:
+    for index in access.indices:
+        if isinstance(index, Access):
+            dtype = buffers[index.buffer].dtype
+            if not dtype.is_integer:
+                text = format_access(index)
+                raise _Clash("type-operand", f"an index must be an integer, and {text} is {dtype}", index)
+            _check_gathers(index, buffers)
+
+
+# -- words -------------------------------------------------------------------------------------------------
+def _family(dtype: DType) -> str:
+    """Types of one family go together without a cast: all floats, or one integer type, or bool."""
+    return "float" if dtype.is_float else dtype.name
+
+
+def _float_for(dtype: DType) -> DType:
+    """The float type to suggest for an integer or bool."""
+    return F64 if dtype.bits == 64 else F32
+
+
+def _describe(value: Typed | _Weak) -> str:
+    if isinstance(value, _Weak):
+        return "a float" if value.floating else "an integer"
+    return value.dtype.name
+
+
+def _mismatch(left: Expr, its: DType, right: Expr, other: DType) -> NoReturn:
+    """Suggests a cast of the operand that loses nothing: bool before integer before float, narrow before wide."""
+
+    def rank(dtype: DType) -> tuple[int, int]:
+        return ("biuf".index(dtype.kind) if dtype.kind != "u" else 1, dtype.bits)
+
+    culprit, to = (left, other) if rank(its) <= rank(other) else (right, its)
+    to = to.compute
+    message = f"{its} and {other} do not mix: write {to}({format_expr(culprit)})"
+    raise _Clash("type-mismatch", message, culprit)
+
+
+def _mismatch_store(target: Access, dtype: DType, expr: Expr, its: DType) -> NoReturn:
+    text = format_expr(expr)
+    cure = f"{format_expr(expr, str, 5)} != 0" if dtype == BOOL else f"{dtype}({text})"
+    raise _Clash("type-mismatch", f"{format_access(target)} is {dtype} and its value is {its}: write {cure}", expr)
+
+
+def _wrap(value: int, dtype: DType) -> int:
+    """The integer modulo 2**bits, in the range of `dtype`."""
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.kind == "i" and value >> (dtype.bits - 1) else value

@@ -1,0 +1,32 @@
+"""What an accumulation may begin with and end as if it had not: in which element types there is such a value."""
+
+from __future__ import annotations
+
+import math
+
+from dojoir.ir.dtypes import DType
+from dojoir.types.rounding import FORMATS
+
+
+def neutral(op: str, dtype: DType) -> int | float | None:
+    """The value of an element of type `dtype` that the accumulation `op` leaves alone, or None if there is none.
+
+    `max=` and `min=` begin with an infinity where the type has one (or rounds it to its largest number), and with
+    the largest finite number where an infinity is stored as NaN. An integer type has its least and its largest
+    number. A bool has none.
+    """
+    match op:
+        case "+=":
+            return 0
+        case "*=":
+            return 1
+    match dtype.kind:
+        case "i":
+            return -(1 << (dtype.bits - 1)) if op == "max=" else (1 << (dtype.bits - 1)) - 1
+        case "u":
+            return 0 if op == "max=" else (1 << dtype.bits) - 1
+        case "b":
+            return None
+    format_ = FORMATS[dtype.name]
+    largest = format_.largest if format_.overflow == "nan" else math.inf
+    return -largest if op == "max=" else largest

@@ -1,0 +1,320 @@
+"""Whether a scope does just what an instruction does, and on which elements.
+
+All that an instruction takes for granted is looked at: what the statements compute and in which types, how often
+the scopes run, how far apart in memory what they touch is, that what is written is nothing else that is used, that
+the elements are there after the scope. What is not plainly so is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import permutations
+
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.instruction import Instruction
+from dojoir.ir.nodes import FP_MODES, Access, Buffer, Kernel, Node, Path, Scope, Statement, accesses_in
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import ancestors
+from dojoir.ir.text import format_access, format_extent, format_statement
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, elaborate
+
+COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+FREE = frozenset({"v", "u"})
+"""The marks that a scope inside an instruction may have: they say how it would run otherwise."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The element of `buffer` that an operand begins with: `ahead` elements before that of `access`, in the
+    iterators around the scope."""
+
+    access: Access
+    ahead: int = 0
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The operands of an instruction, by name."""
+
+    operands: Mapping[str, Operand]
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Why a scope is not an instruction."""
+
+    reason: str
+
+
+class _No(Exception):
+    """What does not fit."""
+
+
+def recognise(kernel: Kernel, path: Path, instruction: Instruction) -> Fit | Misfit:
+    """The operands of the scope at `path` as an instruction, or why it is none."""
+    try:
+        return _Recognition(kernel, path, instruction).fit()
+    except _No as reason:
+        return Misfit(str(reason))
+
+
+@lru_cache(maxsize=64)
+def _typed(instruction: Instruction) -> tuple[TypedStatement, ...]:
+    return tuple(elaborate(site.statement, instruction.operands) for site in instruction.body.sites)
+
+
+class _Recognition:
+    def __init__(self, kernel: Kernel, path: Path, instruction: Instruction) -> None:
+        self.kernel, self.path, self.instruction = kernel, path, instruction
+        self.depth = kernel.depth_of(path)
+        self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
+
+    def fit(self) -> Fit:
+        scope = self.kernel.at(self.path)
+        assert isinstance(scope, Scope)
+        self._allowed(scope)
+        statements = list(self._pairs((scope,), (self.instruction.scope,)))
+        bound: dict[str, Operand] = {}
+        for own, typed in zip(statements, _typed(self.instruction), strict=True):
+            bound = self._statement(own, typed, bound)
+        self._distinct(bound)
+        self._aligned(bound)
+        return Fit(bound)
+
+    # -- the scope -------------------------------------------------------------------------------------------
+    def _allowed(self, scope: Scope) -> None:
+        wanted = self.instruction.body.fp
+        if FP_MODES.index(self.kernel.fp) < FP_MODES.index(wanted):
+            raise _No(f"it rounds as `fp {wanted}` allows, and the kernel is `fp {self.kernel.fp}`")
+        if any(isinstance(node, Scope) and "v" in node.marks for node in ancestors(self.kernel, self.path)):
+            raise _No("the scope is inside another one marked `v`, whose lanes would each need it")
+        inside = {access.buffer for access in accesses_in((scope,))}
+        outside = {
+            access.buffer
+            for site in self.kernel.sites
+            if not is_inside(site.path, self.path)
+            for access in accesses_in((site.statement,))
+        }
+        for name in sorted(inside - outside):
+            if self.buffers[name].role == "tmp":
+                raise _No(f"`{name}` is used in this scope only, and has no storage around it")
+
+    def _pairs(self, own: tuple[Node, ...], other: tuple[Node, ...]) -> Iterator[Statement]:
+        """The statements in the order of the text, if the two trees have one shape."""
+        if len(own) != len(other):
+            raise _No(f"a scope has {_many(len(own), 'child')}, and that of the instruction {len(other)}")
+        for mine, theirs in zip(own, other, strict=True):
+            match mine, theirs:
+                case Statement(), Statement():
+                    yield mine
+                case Scope(), Scope():
+                    if mine.extent.constant != theirs.extent.constant:
+                        extent = format_extent(mine.extent)
+                        raise _No(
+                            f"a scope runs {extent} times, and that of the instruction {theirs.extent.constant}"
+                        )
+                    if not set(mine.marks) <= FREE:
+                        raise _No(f"a scope of it is marked `{next(m for m in mine.marks if m not in FREE)}`")
+                    if mine.hints and other != (self.instruction.scope,):
+                        raise _No(f"a scope inside has the hint {mine.hints[0]}")
+                    yield from self._pairs(mine.body, theirs.body)
+                case _:
+                    kinds = [type(node).__name__.lower() for node in (mine, theirs)]
+                    raise _No(f"a child is a {kinds[0]}, and that of the instruction a {kinds[1]}")
+
+    # -- statements ------------------------------------------------------------------------------------------
+    def _statement(self, own: Statement, other: TypedStatement, bound: dict[str, Operand]) -> dict[str, Operand]:
+        typed = elaborate(own, self.buffers)
+        if (typed.op, typed.fused) != (other.op, other.fused):
+            raise _No(f"`{format_statement(own)}` is another operation than that of the instruction")
+        first: _No | None = None
+        for value in _orders(typed.value):
+            try:
+                return self._access(typed.target, other.target, self._value(value, other.value, bound))
+            except _No as reason:
+                first = first or reason
+        raise first or _No(f"`{format_statement(own)}` computes something else")
+
+    def _value(self, own: Typed, other: Typed, bound: dict[str, Operand]) -> dict[str, Operand]:
+        match own, other:
+            case Load(dtype, access), Load(wanted, place):
+                if dtype != wanted:
+                    raise _No(
+                        f"`{format_access(access)}` is {dtype}, and `{place.buffer}` of the instruction {wanted}"
+                    )
+                return self._access(access, place, bound)
+            case Apply(dtype, name, args), Apply(wanted, op, others) if (dtype, name) == (wanted, op):
+                for mine, theirs in zip(args, others, strict=True):
+                    bound = self._value(mine, theirs, bound)
+                return bound
+            case Convert(dtype, arg), Convert(wanted, value) if dtype == wanted:
+                return self._value(arg, value, bound)
+            case Convert(_, Load(dtype, access)), Load(wanted, place) if dtype != wanted:
+                raise _No(f"`{format_access(access)}` is {dtype}, and `{place.buffer}` of the instruction {wanted}")
+            case Number(), Number() if repr(own) == repr(other):
+                return bound
+            case ((Load(dtype) | Apply(dtype) | Convert(dtype) | Number(dtype) | IndexValue(dtype=dtype)), _):
+                if dtype != other.dtype:
+                    raise _No(f"a value of it is {dtype}, and that of the instruction {other.dtype}")
+        raise _No("its statements compute something else than the instruction")
+
+    # -- elements --------------------------------------------------------------------------------------------
+    def _access(self, own: Access, other: Access, bound: dict[str, Operand]) -> dict[str, Operand]:
+        """The operands, with that of the instruction's access bound to the element here."""
+        operand, buffer = self.instruction.operands[other.buffer], self.buffers[own.buffer]
+        text = format_access(own)
+        if buffer.dtype != operand.dtype:
+            raise _No(f"`{text}` is {buffer.dtype}, and `{operand.name}` of the instruction {operand.dtype}")
+        here, there = self._offset(own, buffer, text), _flat(other, operand)
+        for depth in sorted({*here.steps, *(self.depth + level for level in there.steps)}):
+            mine, theirs = here.steps.get(depth, 0), there.steps.get(depth - self.depth, 0)
+            if mine != theirs:
+                steps = f"`{text}` moves {_many(mine, 'element')} with {{{depth}}}"
+                raise _No(f"{steps}, and `{operand.name}` of the instruction {theirs}")
+        found = Operand(here.base, there.constant)
+        earlier = bound.get(operand.name)
+        if earlier is None:
+            return {**bound, operand.name: found}
+        if earlier.access.buffer != own.buffer or _apart(found, earlier, buffer) != found.ahead - earlier.ahead:
+            raise _No(f"`{text}` and `{format_access(earlier.access)}` cannot both be `{operand.name}`")
+        return bound
+
+    def _offset(self, access: Access, buffer: Buffer, text: str) -> _Offset:
+        """Where an access is in memory, in elements, by the iterators from the scope on."""
+        steps: dict[int, int] = {}
+        indices: list[Affine | Access] = []
+        for d, index in enumerate(access.indices):
+            if isinstance(index, Access):
+                raise _No(f"`{text}` is a gather")
+            rest = index
+            for depth in sorted(d for d in index.iterators if d >= self.depth):
+                step = index.coefficient(Iter(depth))
+                rest = rest - Affine.iterator(depth) * step
+                if depth in rest.iterators:
+                    raise _No(f"`{text}` does not grow by as much in each iteration at {{{depth}}}")
+                if buffer.dims[d].collapsed:
+                    continue
+                stride = _stride(buffer, d)
+                if not stride.is_constant:
+                    raise _No(f"`{text}` moves {stride} elements with {{{depth}}}, which is not constant")
+                steps[depth] = steps.get(depth, 0) + step * stride.offset
+            indices.append(rest)
+        return _Offset(Access(access.buffer, tuple(indices)), steps)
+
+    # -- operands --------------------------------------------------------------------------------------------
+    def _distinct(self, bound: dict[str, Operand]) -> None:
+        for written, other in permutations(bound, 2):
+            if self.instruction.operands[written].role != "in":
+                name = bound[written].access.buffer
+                if bound[other].access.buffer == name:
+                    raise _No(f"`{name}` would be both {written} and {other}, and the instruction writes {written}")
+
+    def _aligned(self, bound: dict[str, Operand]) -> None:
+        for name, operand in bound.items():
+            align, buffer = self.instruction.operands[name].align, self.buffers[operand.access.buffer]
+            if align > max(buffer.align, 64 if buffer.role == "tmp" else 0) or not _multiple(
+                operand, buffer, align
+            ):
+                raise _No(
+                    f"{name} must be aligned to {align} bytes, and `{format_access(operand.access)}` may not be"
+                )
+
+
+@dataclass(frozen=True)
+class _Offset:
+    """An access without its inner iterators, and how many elements it moves with each of those, by depth."""
+
+    base: Access
+    steps: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """A position in an operand: `constant` plus a step for each iterator."""
+
+    constant: int
+    steps: Mapping[int, int]
+
+
+def _flat(access: Access, operand: Buffer) -> _Flat:
+    """Where an access of an instruction's body is. Its extents are constant."""
+    total = Affine.constant(0)
+    for d, index in enumerate(access.indices):
+        assert isinstance(index, Affine)
+        total = total + index * _stride(operand, d).offset
+    return _Flat(total.offset, {atom.depth: c for atom, c in total.terms if isinstance(atom, Iter)})
+
+
+def _stride(buffer: Buffer, dim: int) -> Affine:
+    """How far apart neighbours along a dimension are: a constant, or an expression that is none."""
+    order = buffer.order or tuple(range(len(buffer.dims)))
+    pad = buffer.pad or (0,) * len(buffer.dims)
+    total = Affine.constant(1)
+    for d in reversed(order):
+        if d == dim:
+            break
+        if not buffer.dims[d].collapsed:
+            extent = buffer.dims[d].extent + pad[d]
+            if total.is_constant:
+                total = extent * total.offset
+            elif extent.is_constant:
+                total = total * extent.offset
+    return total
+
+
+def _apart(one: Operand, other: Operand, buffer: Buffer) -> int | None:
+    """How many elements are between what two operands name, if that is a number."""
+    total = 0
+    for d, (a, b) in enumerate(zip(one.access.indices, other.access.indices, strict=True)):
+        assert isinstance(a, Affine)
+        assert isinstance(b, Affine)
+        if buffer.dims[d].collapsed or a == b:
+            continue
+        stride = _stride(buffer, d)
+        if not ((a - b).is_constant and stride.is_constant):
+            return None
+        total += (a - b).offset * stride.offset
+    return total
+
+
+def _multiple(operand: Operand, buffer: Buffer, align: int) -> bool:
+    """Whether an operand is a multiple of `align` bytes from the beginning of its buffer, by its form."""
+    size, elements = buffer.dtype.itemsize, [operand.ahead]
+    for d, index in enumerate(operand.access.indices):
+        assert isinstance(index, Affine)
+        if not buffer.dims[d].collapsed:
+            stride = _stride(buffer, d)
+            factors = [c for _, c in stride.terms] + [stride.offset]
+            elements += [c * f for c in (*(c for _, c in index.terms), index.offset) for f in factors]
+    return all(element * size % align == 0 for element in elements) if align else True
+
+
+def _orders(value: Typed) -> Iterator[Typed]:
+    """A value with the operands of what commutes in either order."""
+    match value:
+        case Apply(dtype, name, args):
+            for operands in _products([list(_orders(arg)) for arg in args]):
+                yield Apply(dtype, name, operands)
+                if name in COMMUTATIVE or name == "fma":
+                    yield Apply(dtype, name, (operands[1], operands[0], *operands[2:]))
+        case Convert(dtype, arg):
+            for inner in _orders(arg):
+                yield Convert(dtype, inner)
+        case _:
+            yield value
+
+
+def _products(choices: list[list[Typed]]) -> Iterator[tuple[Typed, ...]]:
+    if not choices:
+        yield ()
+        return
+    for first in choices[0]:
+        for rest in _products(choices[1:]):
+            yield (first, *rest)
+
+
+def _many(count: int, thing: str) -> str:
+    plural = f"{thing}ren" if thing == "child" else f"{thing}s"
+    return f"{count} {thing if count == 1 else plural}"

@@ -1,0 +1,124 @@
+"""The float formats, and rounding a number to any of them: to nearest even, and always once.
+
+A finite value of a format with `precision` significant bits is `r * 2**q` with `|r| < 2**precision` and `q` no
+less than the format's smallest: subnormals are the values with the smallest `q`. So rounding is finding `q` from
+the exponent of the number and rounding `number / 2**q` to an integer, which is exact up to that one rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dojoir.ir.dtypes import DType
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary float format of `bits` bits: `precision` significant bits (the hidden one counts), `lowest` the
+    exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
+    inf, nan (there is no infinity) or max (neither is there a NaN)."""
+
+    bits: int
+    precision: int
+    lowest: int
+    largest: float
+    overflow: str
+
+    @property
+    def quantum(self) -> int:
+        """The exponent of the smallest subnormal number."""
+        return self.lowest - self.precision + 1
+
+    @property
+    def sign_bit(self) -> int:
+        return 1 << (self.bits - 1)
+
+    @property
+    def largest_bits(self) -> int:
+        """The encoding of the largest finite number."""
+        exponent = math.frexp(self.largest)[1] - self.precision
+        return ((exponent - self.quantum) << (self.precision - 1)) + int(math.ldexp(self.largest, -exponent))
+
+    @property
+    def overflow_bits(self) -> int:
+        """The encoding of what lies beyond the largest finite number."""
+        return self.largest_bits + (self.overflow != "max")
+
+    @property
+    def nan_bits(self) -> int:
+        """The encoding that NaN gets: the positive quiet one, or -0 (as in ml_dtypes) where there is none."""
+        return self.sign_bit if self.overflow == "max" else self.overflow_bits | 1 << (self.precision - 2)
+
+
+def _ieee(bits: int, precision: int) -> Format:
+    highest = 2 ** (bits - precision - 1) - 1
+    return Format(bits, precision, 1 - highest, math.ldexp(2 - 2.0 ** (1 - precision), highest), "inf")
+
+
+FORMATS: dict[str, Format] = {
+    "f64": _ieee(64, 53),
+    "f32": _ieee(32, 24),
+    "f16": _ieee(16, 11),
+    "bf16": _ieee(16, 8),
+    "f8e5m2": _ieee(8, 3),
+    "f8e4m3": Format(8, 4, -6, 448.0, "nan"),  # OCP e4m3fn
+    "f4e2m1": Format(4, 2, 0, 6.0, "max"),  # OCP e2m1
+}
+
+
+def rounder(dtype: DType) -> Callable[[float], float]:
+    """The function that rounds an f64 to the nearest value of the float type `dtype`, ties to even; beyond the
+    largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
+    is -0 (as in ml_dtypes)."""
+    format_ = FORMATS[dtype.name]
+    precision, lowest, largest, limit = format_.precision, format_.quantum, format_.largest, 2 * format_.largest
+    frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
+
+    def rounded(value: float) -> float:
+        if not -limit < value < limit:  # NaN, inf, or so large that ldexp could overflow
+            return _beyond(format_, value)
+        quantum = frexp(value)[1] - precision
+        if quantum < lowest:
+            quantum = lowest
+        result = copysign(ldexp(round(ldexp(value, -quantum)), quantum), value)
+        return result if -largest <= result <= largest else _beyond(format_, value)
+
+    return rounded
+
+
+def nearest(value: int | float, dtype: DType) -> float:
+    """The value of the float type `dtype` nearest to a number, as in `rounder`; an integer of any length is rounded
+    once."""
+    if isinstance(value, float):
+        return rounder(dtype)(value)
+    format_ = FORMATS[dtype.name]
+    quantum = max(value.bit_length() - format_.precision, 0)
+    try:
+        result = math.ldexp(_shift(value, quantum), quantum)
+    except OverflowError:
+        return _beyond(format_, value)
+    return result if -format_.largest <= result <= format_.largest else _beyond(format_, value)
+
+
+def _shift(value: int, places: int) -> int:
+    """`value / 2**places` as an integer, to nearest even."""
+    if places == 0:
+        return value
+    half = 1 << (places - 1)
+    odd = (value >> places) & 1
+    return (value + half - 1 + odd) >> places
+
+
+def _beyond(format_: Format, value: int | float) -> float:
+    """What a number larger than all finite ones becomes, by its sign; and what NaN becomes."""
+    if value != value:
+        return -0.0 if format_.overflow == "max" else math.nan
+    match format_.overflow:
+        case "nan":
+            return math.nan
+        case "max":
+            return format_.largest if value > 0 else -format_.largest
+        case _:
+            return math.inf if value > 0 else -math.inf

@@ -1,0 +1,94 @@
+"""`dojoir db`: what there is, the fastest, out and in, is it true, what may go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+import dojoir
+from dojoir.cli.chunks import read_input
+from dojoir.cli.output import write_result
+from dojoir.cli.streams import say
+from dojoir.verbs.given import database_of
+
+
+def _write(options: argparse.Namespace, data: Any, text: str) -> int:
+    write_result(json.dumps(data) + "\n" if options.json else text, None)
+    return 0
+
+
+def stats(options: argparse.Namespace) -> int:
+    """How many rows each table has."""
+    with database_of(options) as database:
+        found = database.stats()
+    width = max(map(len, found))
+    lines = [f"{name:<{width}}  {count:9}\n" for name, count in found.items()]
+    return _write(options, {"stats": found}, "".join(lines))
+
+
+def top(options: argparse.Namespace) -> int:
+    """The fastest states of a kernel, a line each; what may be compared stands together."""
+    name = options.kernel
+    with database_of(options) as database:
+        found = database.top(name.removeprefix("library:") if name else None, count=options.count)
+    lines = [f"{row.kernel}  {row}\n" if name is None else f"{row}\n" for row in found]
+    return _write(options, {"top": [row.to_json() for row in found]}, "".join(lines))
+
+
+def export(options: argparse.Namespace) -> int:
+    """All of it as lines of JSON."""
+    from dojoir.records import export_lines
+
+    with database_of(options) as database:
+        if options.output and options.output != "-":
+            dojoir.write_file(options.output, "".join(f"{line}\n" for line in export_lines(database)))
+        else:
+            for line in export_lines(database):
+                write_result(f"{line}\n", None)
+    return 0
+
+
+def import_(options: argparse.Namespace) -> int:
+    """Reads lines in, each state proved again; status 1 where a line was refused."""
+    from dojoir.records import import_lines
+
+    lines = read_input(options.file).splitlines()
+    with database_of(options) as database:
+        return _taken(options, import_lines(database, lines))
+
+
+def merge(options: argparse.Namespace) -> int:
+    """Takes over what another database has; status 1 where something was refused."""
+    from dojoir.records import Database
+    from dojoir.records import merge as merged
+
+    with database_of(options) as database, Database(options.other) as other:
+        return _taken(options, merged(database, other))
+
+
+def _taken(options: argparse.Namespace, done: Any) -> int:
+    for reason in done.refused:
+        say(json.dumps({"refused": reason}) if options.json else f"refused: {reason}")
+    _write(options, {"imported": dict(vars(done))}, f"{done}\n")
+    return 1 if done.refused else 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Holds the database to what it says; status 3 where something is wrong."""
+    from dojoir.records import check as checked
+
+    with database_of(options) as database:
+        found = checked(database)
+    _write(options, {"check": {"ok": found.ok, "states": found.states, "wrong": found.wrong}}, f"{found}\n")
+    return 0 if found.ok else 3
+
+
+def prune(options: argparse.Namespace) -> int:
+    """Leaves the fastest results of each context, and the way to them."""
+    from dojoir.records import prune as pruned
+
+    with database_of(options) as database:
+        gone = pruned(database, options.keep)
+    text = ", ".join(f"{count} {name}" for name, count in gone.items() if count) or "nothing"
+    return _write(options, {"pruned": gone}, f"taken out: {text}\n")

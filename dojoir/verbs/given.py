@@ -1,0 +1,43 @@
+"""What several verbs are given: a kernel, its sizes, a database."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+import dojoir
+from dojoir.cli.chunks import display_name, read_input
+
+
+def kernel_of(options: argparse.Namespace) -> dojoir.Kernel:
+    """The kernel that is named, proved. Raises DojoError."""
+    kernel = dojoir.parse(read_input(options.kernel), display_name(options.kernel))
+    dojoir.prove(kernel)
+    return kernel.with_fp(options.fp) if options.fp else kernel
+
+
+def sizes_of(options: argparse.Namespace, kernel: dojoir.Kernel) -> dict[str, int]:
+    """The runtime sizes. Raises ArgumentError, `size-missing`, where one is not given, `unknown-size` for
+    others."""
+    given = dict(options.sizes)
+    missing = [name for name in kernel.runtime_sizes if name not in given]
+    if missing:
+        words = " ".join(f"-s {name}=…" for name in missing)
+        raise dojoir.ArgumentError(f"{kernel.name} has runtime sizes: give {words}", "size-missing")
+    unknown = [name for name in given if name not in kernel.runtime_sizes]
+    if unknown:
+        known = ", ".join(kernel.runtime_sizes) or "none"
+        raise dojoir.ArgumentError(
+            f"{kernel.name} has no runtime size {unknown[0]}; its runtime sizes: {known}", "unknown-size"
+        )
+    return given
+
+
+def database_of(options: argparse.Namespace, needed: bool = True) -> Any:
+    """The database of --db or the variable; None where none is named and none is needed. Raises DojoError."""
+    if options.db is None and not needed and not os.environ.get("DOJOIR_DB"):
+        return None
+    from dojoir.records import Database
+
+    return Database(options.db)

@@ -1,0 +1,180 @@
+"""The verbs of `dojoir`, and the options of each."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NoReturn
+
+import dojoir
+
+EPILOG = """\
+exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
+4 a package, toolchain or device is missing; 5 time limit; 70 a bug in dojoir.
+
+examples:
+  dojoir tune library:softmax -s N=4096 -s M=4096 --seconds 300 --db tuned.db --store schedules
+  dojoir play library:softmax
+  dojoir learn agent --kernel softmax --kernel layernorm -o agent.safetensors
+  dojoir tune library:rmsnorm -s N=1024 -s M=1024 --strategy maxq:agent.safetensors
+  dojoir db top softmax --db tuned.db
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"dojoir: error[usage]: {message}\nsee {self.prog} --help\n")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What the command line asks for, with what does it as `run`; or the end of the process with status 2 (0 for
+    --help and --version)."""
+    return parser().parse_args(arguments)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What reads the command line."""
+    made = _Parser(
+        prog="dojoir",
+        description="Tunes kernels, and what goes with it. dojoir-opt reads, rewrites and checks them.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"dojoir {dojoir.__version__}")
+    verbs = made.add_subparsers(title="verbs", metavar="VERB", required=True)
+    _tune(verbs)
+    _play(verbs)
+    _learn(verbs)
+    _db(verbs)
+    return made
+
+
+def _verb(verbs: Any, name: str, about: str, run: str) -> argparse.ArgumentParser:
+    """A verb that `module:function` does, which is imported when it is."""
+    made: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about, allow_abbrev=False)
+    module, _, function = run.partition(":")
+    made.set_defaults(run=lambda options: _done(module, function)(options))
+    made.add_argument("--json", action="store_true", help="answers, progress and errors as lines of JSON")
+    return made
+
+
+def _done(module: str, function: str) -> Callable[[argparse.Namespace], int]:
+    found: Callable[[argparse.Namespace], int] = getattr(import_module(f"dojoir.verbs.{module}"), function)
+    return found
+
+
+def _kernel(made: argparse.ArgumentParser) -> None:
+    made.add_argument("kernel", metavar="KERNEL", help="a .dojo file, - for stdin, or library:NAME")
+    made.add_argument(
+        "-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
+        help="a runtime size; may be repeated",
+    )  # fmt: skip
+    made.add_argument("--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point")
+    made.add_argument("--target", default="llvm", metavar="TARGET", help="the target (llvm)")
+    made.add_argument("--threads", type=_positive, default=1, metavar="INT", help="cores (1)")
+    made.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+    made.add_argument(
+        "--timer", choices=("measure", "static"), default="measure",
+        help="measure on this machine, or estimate from the text alone (measure)",
+    )  # fmt: skip
+
+
+def _tune(verbs: Any) -> None:
+    made = _verb(verbs, "tune", "searches for the fastest schedule of a kernel", "tune:tune")
+    _kernel(made)
+    add = made.add_argument
+    add(
+        "--strategy", default="beam", metavar="NAME",
+        help="a strategy by name, MODULE:CLASS, or maxq:FILE for an agent that learned (beam)",
+    )  # fmt: skip
+    add("--load", metavar="FILE", help="take the strategy from a Python file, by the name of its class")
+    add("--seconds", type=_seconds, metavar="S", help="stop after this time (60 if nothing else is set)")
+    for name in ("moves", "states", "builds", "measurements"):
+        add(f"--{name}", type=_positive, metavar="INT", help=f"stop after so many {name}")
+    add("--workers", type=_positive, default=1, metavar="INT", help="processes that build and verify (1)")
+    add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
+    add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
+    add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
+    add("--save-trace", metavar="FILE", help="write the answer as a trace")
+    add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")
+
+
+def _play(verbs: Any) -> None:
+    made = _verb(verbs, "play", "a person plays: lists moves, makes them by number, takes them back", "play:play")
+    _kernel(made)
+    made.add_argument("--save-trace", metavar="FILE", help="write what was played as a trace at the end")
+
+
+def _learn(verbs: Any) -> None:
+    about = "trains an agent or an encoder"
+    made = verbs.add_parser("learn", help=about, description=about)
+    kinds = made.add_subparsers(title="what", metavar="WHAT", required=True)
+    agent = _verb(kinds, "agent", "trains a Max-Q agent on kernels of the library", "learn:agent")
+    add = agent.add_argument
+    add("--operator", choices=("max", "sum"), default="max", help="max, or sum for Q-learning (max)")
+    add("--encoder", default="hash", metavar="NAME", help="hash, or lm:PATH (hash)")
+    add("--timer", choices=("measure", "static"), default="static", help="(static)")
+    add("--length", type=_positive, default=20, metavar="INT", help="moves of an episode (20)")
+    add("--db", metavar="URL", help="the database of what is measured")
+    encoder = _verb(kinds, "encoder", "trains a small language model on walks over the library", "learn:encoder")
+    encoder.add_argument("--width", type=_positive, default=128, metavar="INT", help="length of its vectors (128)")
+    for one, steps in ((agent, 2000), (encoder, 300)):
+        one.add_argument(
+            "--kernel", dest="kernels", action="append", default=[], metavar="NAME",
+            help="a library kernel to learn from; may be repeated (all)",
+        )  # fmt: skip
+        one.add_argument("--steps", type=_positive, default=steps, metavar="INT", help=f"of training ({steps})")
+        one.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+        one.add_argument(
+            "-o", "--output", required=True, metavar="PATH",
+            help="where it is written; an agent that is there goes on learning",
+        )  # fmt: skip
+
+
+def _db(verbs: Any) -> None:
+    made = verbs.add_parser("db", help="looks after a database", description="looks after a database")
+    actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, about: str) -> argparse.ArgumentParser:
+        one = _verb(actions, name, about, "db:import_" if name == "import" else f"db:{name}")
+        one.add_argument("--db", metavar="URL", help="the URL of the database, or its file (DOJOIR_DB)")
+        return one
+
+    action("stats", "how many rows there are")
+    top = action("top", "the fastest states of a kernel")
+    top.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name or hash; all by default")
+    top.add_argument("--count", type=_positive, default=10, metavar="INT", help="how many of each context (10)")
+    export = action("export", "all of it as lines of JSON")
+    export.add_argument("-o", "--output", metavar="FILE", help="write there, whole or not at all")
+    read = action("import", "reads lines of JSON, and proves every state again")
+    read.add_argument("file", metavar="FILE", help="what export wrote; - for stdin")
+    merge = action("merge", "takes over what another database has, proved again")
+    merge.add_argument("other", metavar="URL", help="the other database")
+    action("check", "proves every state again, and holds the tables to what they say")
+    prune = action("prune", "leaves the fastest results and the way to them")
+    prune.add_argument("--keep", type=_positive, default=100, metavar="INT", help="of each context (100)")
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier() and value.isascii() and value.isdigit() and int(value) >= 1):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
+    return name, int(value)
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return value

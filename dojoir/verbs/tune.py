@@ -1,0 +1,111 @@
+"""`dojoir tune`: a search in one command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import runpy
+from typing import Any
+
+import dojoir
+from dojoir.cli.output import write_result
+from dojoir.cli.streams import say
+from dojoir.verbs.given import database_of, kernel_of, sizes_of
+
+LIMITS = ("moves", "states", "builds", "measurements", "seconds")
+
+
+def tune(options: argparse.Namespace) -> int:
+    """Searches, says on stderr what gets better, and writes what came out. Raises DojoError."""
+    kernel = kernel_of(options)
+    sizes = sizes_of(options, kernel)
+    database = database_of(options, needed=options.resume is not None)
+    strategy = _strategy(options)
+    tuned = dojoir.tune(
+        kernel,
+        options.target,
+        sizes=sizes,
+        strategy=strategy,
+        budget=_budget(options),
+        seed=options.seed,
+        threads=options.threads,
+        workers=options.workers,
+        timer=options.timer,
+        db=database,
+        run=options.resume,
+        store=options.store,
+        progress=_Progress(options.json),
+    )
+    if database is not None:
+        database.close()
+    if options.save_trace:
+        tuned.trace.save(options.save_trace)
+    if options.output:
+        dojoir.write_file(options.output, dojoir.to_text(tuned.trace.kernel))
+    write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
+    return 0
+
+
+def _budget(options: argparse.Namespace) -> dojoir.Budget:
+    given = {name: getattr(options, name) for name in LIMITS}
+    if all(value is None for value in given.values()):
+        given["seconds"] = 60.0
+    return dojoir.Budget(**given)
+
+
+def _strategy(options: argparse.Namespace) -> Any:
+    """What `dojoir.tune` takes: a name, or a class of a file of the user's or of an agent that learned."""
+    name: str = options.strategy
+    if options.load:
+        try:
+            names = runpy.run_path(options.load)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise dojoir.ArgumentError(f"cannot load {options.load}: {reason}", "cannot-read") from None
+        if name not in names:
+            raise dojoir.ArgumentError(
+                f"{options.load} has no class {name}: name it with --strategy", "unknown-strategy"
+            )
+        return names[name]
+    return name
+
+
+class _Progress:
+    """Says on stderr when something faster was found, and how many states there were."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json, self.count, self.best = as_json, 0, 0.0
+
+    def __call__(self, evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+        self.count += 1
+        if speed > self.best * 1.001:
+            self.best = speed
+            about = {"states": self.count, "speed": speed, "moves": len(trace.moves), "hash": evaluation.hash}
+            line = f"{self.count:6} states, {speed:.2f}x as fast as the start after {len(trace.moves)} moves"
+            say(json.dumps({"progress": about}) if self.as_json else line)
+
+
+def _told(tuned: dojoir.Tuned) -> str:
+    moves = "".join(f"{move}\n" for move in tuned.trace.moves)
+    head = "".join(f"# {line}\n" for line in str(tuned).splitlines())
+    return head + moves
+
+
+def _facts(tuned: dojoir.Tuned) -> dict[str, Any]:
+    def gain(one: Any) -> dict[str, float] | None:
+        return None if one is None else {"median": one.median, "low": one.low, "high": one.high}
+
+    return {
+        "kernel": tuned.trace.start.name,
+        "start": tuned.trace.start.hash,
+        "result": tuned.trace.kernel.hash,
+        "moves": [str(move) for move in tuned.trace.moves],
+        "ratio": gain(tuned.ratio),
+        "ratio_to_optimize": gain(tuned.ratio_to_optimize),
+        "stopped": tuned.stopped,
+        "states": len(tuned.states),
+        "statuses": {status: sum(one.status == status for one in tuned.states)
+                     for status in sorted({one.status for one in tuned.states})},
+        "spent": dict(tuned.spent),
+        "notes": list(tuned.notes),
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""What every move is made of."""

@@ -1,0 +1,1 @@
+"""Listing, checking, applying and tracing moves."""

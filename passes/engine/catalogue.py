@@ -1,0 +1,152 @@
+"""Every move by its name, and moves read from text."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import get_args, get_origin
+
+from dojoir.errors import ArgumentError, Diagnostic, ParseError
+from dojoir.grammar.pipeline import Call, parse_calls
+from dojoir.grammar.query import parse_query
+from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, Word
+from dojoir.passes.engine.other_names import meant_by
+from dojoir.passes.hardware import instructions, marks, prefetch, stream
+from dojoir.passes.loops import (
+    deletion,
+    extents,
+    guards,
+    labels,
+    once,
+    order,
+    peeling,
+    ranges,
+    reversal,
+    scopes,
+    sinking,
+    skewing,
+    tiling,
+)
+from dojoir.passes.storage import dead, dims, pad_dims, reorder_dims, reuse, sharing, staging
+from dojoir.passes.values import fma, inlining, recomputing, reductions, rule, subexpressions
+from dojoir.support.public import public
+
+
+def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
+    """What a file exports to the catalogue."""
+    found: tuple[type[Move], ...] = file.MOVES
+    return found
+
+
+_FILES = (
+    scopes,
+    order,
+    ranges,
+    tiling,
+    reversal,
+    sinking,
+    skewing,
+    peeling,
+    extents,
+    once,
+    guards,
+    deletion,
+    reuse,
+    reorder_dims,
+    pad_dims,
+    dims,
+    staging,
+    recomputing,
+    reductions,
+    inlining,
+    subexpressions,
+    fma,
+    rule,
+    dead,
+    sharing,
+    marks,
+    prefetch,
+    stream,
+    instructions,
+    labels,
+)
+"""The files of moves, in the order in which their families are listed. Each exports its moves as `MOVES`."""
+
+MOVES: tuple[type[Move], ...] = tuple(move for file in _FILES for move in _moves_of(file))
+
+
+_NAMES = {kind.name: kind for kind in MOVES}
+
+
+@public
+def parse_move(text: str) -> Move:
+    """The move that a text such as `split(@j, 16)` writes. Raises ArgumentError or ParseError."""
+    calls = parse_calls(text)
+    if len(calls) != 1:
+        raise ArgumentError(f"'{text}' is {len(calls)} moves, not one", "bad-move")
+    return build_move(calls[0])
+
+
+def build_move(call: Call) -> Move:
+    """The move that a call of a pipeline writes. Raises ArgumentError with the place in the pipeline."""
+    kind = _NAMES.get(call.name)
+    if kind is None:
+        raise _error(call, "unknown-move", f"there is no move '{call.name}'{meant_by(call.name, _NAMES)}")
+    parameters = kind.parameters()
+    usage = f"{kind.name}({', '.join(parameters)})"
+    values: list[object] = []
+    words = list(call.arguments)
+    lists = [t for t in parameters.values() if get_origin(t) is tuple]
+    single = len(parameters) - len(lists)
+    least = single + (0 if kind.lists_may_be_empty() else 1)
+    if lists and len(words) >= least and (len(words) - single) % len(lists) == 0:
+        share = (len(words) - single) // len(lists)
+        for parameter in parameters.values():
+            if get_origin(parameter) is tuple:
+                values.append(tuple(_convert(call, word, get_args(parameter)[0], usage) for word in words[:share]))
+                words = words[share:]
+            else:
+                values.append(_convert(call, words.pop(0), parameter, usage))
+    elif not lists and len(words) == len(parameters):
+        values = [_convert(call, word, t, usage) for word, t in zip(words, parameters.values(), strict=True)]
+    else:
+        count = f"{len(words)} argument{'' if len(words) == 1 else 's'}"
+        raise _error(call, "bad-arguments", f"{call.name} is written {usage}, not with {count}")
+    return kind(*values)
+
+
+def _convert(call: Call, word: str, kind: object, usage: str) -> object:
+    if kind is int:
+        digits = word.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()):
+            raise _error(call, "bad-arguments", f"'{word}' is not an integer, in {usage}")
+        if len(digits.lstrip("0")) > 20:
+            raise _error(call, "number-too-large", f"an integer in {usage} has more than 64 bits")
+        return int(word)
+    if kind is Place:
+        if word.startswith("<"):
+            return _query(call, word)
+        label = word.startswith("@") and word[1:].isidentifier()
+        if not (label or all(part.isascii() and part.isdigit() for part in word.split("."))):
+            example = "a place such as 0.1, @j or <writes y in @i>"
+            raise _error(call, "bad-place", f"'{word}' is not {example}, in {usage}")
+    elif kind is Formula:
+        return Formula(word)
+    elif kind is Quoted:
+        if not (len(word) > 1 and word.startswith('"') and word.endswith('"')):
+            raise _error(call, "bad-arguments", f"'{word}' is not a text in double quotes, in {usage}")
+        return Quoted(word[1:-1])
+    elif kind in {BufferName, Word} and not word.isidentifier():
+        raise _error(call, "bad-arguments", f"'{word}' is not a name, in {usage}")
+    return word
+
+
+def _query(call: Call, word: str) -> str:
+    try:
+        parse_query(word)
+    except ParseError as error:
+        raise _error(call, "bad-query", f"in {word}: {error.diagnostic.message}") from None
+    return word
+
+
+def _error(call: Call, code: str, message: str) -> ArgumentError:
+    return ArgumentError(Diagnostic(code, message, call.span, call.source))

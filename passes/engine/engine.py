@@ -1,0 +1,272 @@
+"""What a user does with moves: list them, check one, apply one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import NamedTuple
+
+from dojoir.errors import ArgumentError, ParseError, QueryError, repr_of
+from dojoir.ir.nodes import Kernel, given_kernel
+from dojoir.ir.writable import unwritable
+from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
+from dojoir.passes.engine.catalogue import MOVES, parse_move
+from dojoir.passes.engine.grounds import Ground, grounds
+from dojoir.passes.engine.located import located
+from dojoir.passes.engine.refusals import compared, refused
+from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
+from dojoir.proof.verdict import IllegalMove
+from dojoir.proof.way import uses_core
+from dojoir.proof.wellformed import prove
+from dojoir.sets.limits import TRIES
+from dojoir.support.gc_pause import uncollected
+from dojoir.support.memo import Memo
+from dojoir.support.public import public
+
+_made: Memo[tuple[Kernel, Move, int], tuple[Kernel, Rewrite]] = Memo(1024)
+"""Legal moves on kernels, each with the kernel object (an equal one may have other labels) and what came of it."""
+
+_sound: Memo[Kernel, bool] = Memo(2048)
+"""Kernels that are well-formed: they were proved to be, or a legal move led to them from one that is."""
+
+
+class _Kept(NamedTuple):
+    """Whether a move is legal; and how many statements a kernel may have where that surely is found at the first
+    try too, if it takes as many times longer as the square of what there is more of."""
+
+    legal: bool
+    reach: float
+
+
+_answers: Memo[tuple[Ground, int], _Kept] = Memo(32768)
+"""Whether moves are legal, by what that follows from and the step limit."""
+
+
+@public
+def candidates(kernel: Kernel, target: str | None = None, *, values: Sequence[int] = ()) -> list[Move]:
+    """Every structurally possible move, legal or not, in a stable order: by family, then by place.
+
+    Of moves with numbers for parameters it is a short choice; `values` adds those with numbers of one's own, and
+    `Move.space` has all that are worth trying at a place. `target` leaves out the moves that make no sense for it.
+    """
+    given_kernel(kernel)
+    if not all(type(value) is int for value in values):
+        raise ArgumentError(f"values are whole numbers, such as (6, 48), not {values!r}", "bad-arguments")
+    found: dict[Move, None] = {}
+    for kind in MOVES:
+        if target is None or kind.targets is None or target in kind.targets:
+            found.update(dict.fromkeys(kind.candidates(kernel)))
+            for place in anchors(kernel) if values else ():
+                found.update(dict.fromkeys(kind.with_numbers(kernel, place, sorted(set(values)))))
+    return list(found)
+
+
+class Moves(list[Move]):
+    """A list of legal moves. `complete` is false where time was up before all candidates had been asked: there may
+    be more."""
+
+    complete: bool = True
+
+
+@public
+def moves(
+    kernel: Kernel,
+    target: str | None = None,
+    step_limit: int = STEP_LIMIT,
+    *,
+    values: Sequence[int] = (),
+    seconds: float | None = None,
+) -> Moves:
+    """Every legal move of `candidates`, in the same order. Raises KernelError for an ill-formed kernel.
+
+    With `seconds`, those that were found in this time: `complete` of the list says whether that is all. A move that
+    is asked is asked to the end: whether it is in the list depends on time, whether it is legal does not.
+
+    Python's collector of cycles is off meanwhile (`dojoir.support.gc_pause`).
+    """
+    found = Moves()
+    with uncollected():
+        for move, legal in asked(kernel, target, step_limit, values=values, seconds=seconds):
+            if legal is None:
+                found.complete = False
+            elif legal:
+                found.append(move)
+    return found
+
+
+def asked(
+    kernel: Kernel,
+    target: str | None = None,
+    step_limit: int = STEP_LIMIT,
+    *,
+    values: Sequence[int] = (),
+    seconds: float | None = None,
+) -> Iterator[tuple[Move, bool | None]]:
+    """Each candidate with whether it is legal, asked when it comes up; None for the first that there is no time
+    left for, and the end."""
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
+        raise ArgumentError(f"seconds must be a number from 0, not {seconds!r}", "bad-arguments")
+    end = None if seconds is None else monotonic() + seconds
+    for move in candidates(kernel, target, values=values):
+        if end is not None and monotonic() >= end:
+            yield move, None
+            return
+        yield move, is_legal(kernel, move, step_limit)
+
+
+@public
+def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Verdict:
+    """Whether a move is legal on a kernel, and if it is not, why, with a witness.
+
+    `move` is a Move or its text. Raises KernelError for an ill-formed kernel and ArgumentError for a text that
+    is no move; a place or buffer that does not exist is a refusal.
+    """
+    return _examine(kernel, move, step_limit)[1]
+
+
+@public
+def apply(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
+    """The kernel after a move. Raises IllegalMove, which carries the Verdict, if the move is not legal.
+
+    `unsafe` applies a move that the checker refuses or cannot decide, for experiments; one that the tree does
+    not allow is refused all the same.
+    """
+    return rewrite(kernel, move, unsafe, step_limit).kernel
+
+
+def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Rewrite:
+    """As `apply`, with the instance map."""
+    done, verdict = _examine(kernel, move, step_limit, trust=unsafe)
+    if done is None or not (verdict or unsafe):
+        raise IllegalMove(verdict)
+    if verdict and not unsafe:
+        _sound.put(done.kernel, True)
+    return done
+
+
+def _parsed(move: object) -> Move:
+    if isinstance(move, Move):
+        return move
+    if isinstance(move, str):
+        return parse_move(move)
+    raise ArgumentError(f"a move is a Move or its text, such as split(0, 16), not {repr_of(move)}", "bad-move")
+
+
+def _examine(
+    kernel: Kernel, move: Move | str, step_limit: int, trust: bool = False
+) -> tuple[Rewrite | None, Verdict]:
+    given_kernel(kernel)
+    try:
+        move = located(_parsed(move), kernel)
+    except QueryError as error:
+        return None, Verdict("illegal", error.diagnostic)
+    except ParseError as error:  # a text that is no move is a wrong argument, wherever it is wrong
+        raise ArgumentError(error.diagnostic) from None
+    known = None if uses_core() else _known(kernel, move, step_limit)
+    if known is not None:
+        return known, LEGAL
+    _prove(kernel)
+    try:
+        done = made(kernel, move)
+    except Refusal as refusal:
+        return None, refused(kernel, move, refusal)
+    except ArgumentError as error:
+        diagnostic = replace(error.diagnostic, message=f"{move}: {error.diagnostic.message}")
+        return None, Verdict("illegal", diagnostic)
+    if trust:
+        return done, LEGAL
+    narrowest = None if uses_core() else next(grounds(kernel, move), None)
+    if narrowest is not None and narrowest.kind == "node" and _recalled(kernel, narrowest, step_limit):
+        _keep(kernel, move, step_limit, done)
+        return done, LEGAL
+    verdict = prove_rewrite(kernel, done.kernel, done.instances, step_limit)
+    if verdict:
+        _keep(kernel, move, step_limit, done)
+    else:
+        verdict = compared(kernel, move, verdict)
+    return done, verdict
+
+
+def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
+    """As `check`, without a reason, and sooner said."""
+    if uses_core():
+        return _is_legal_in_full(kernel, move, step_limit)
+    if _known(kernel, move, step_limit) is not None:
+        return True
+    _prove(kernel)
+    open_grounds: list[Ground] = []
+    for ground in grounds(kernel, move):
+        known = _recalled(kernel, ground, step_limit)
+        if known is not None:
+            return known
+        open_grounds.append(ground)
+    try:
+        done = made(kernel, move)
+    except (Refusal, ArgumentError):
+        found = Answer(legal=False, local=True, sliced=True)
+    else:
+        found = answer(kernel, done.kernel, done.instances, step_limit)
+        if found.legal:
+            _keep(kernel, move, step_limit, done)
+    for ground in open_grounds:
+        if ground.carries(found):
+            reach = len(kernel.sites) * (step_limit / TRIES / max(found.steps, 1)) ** 0.5
+            _answers.put((ground, step_limit), _Kept(found.legal, reach))
+    return found.legal
+
+
+def is_legal_soon(kernel: Kernel, move: Move, steps: int) -> bool:
+    """Whether that a move is legal is shown within `steps`, fewer than the usual. What is shown so is legal within
+    more steps too, and kept as such."""
+    if not is_legal(kernel, move, steps):
+        return False
+    done = _known(kernel, move, steps)
+    if done is not None:
+        _keep(kernel, move, STEP_LIMIT, done)
+    return True
+
+
+def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
+    """As `is_legal`, by the core alone: no answer is recalled, and none is kept."""
+    _prove(kernel)
+    try:
+        done = made(kernel, move)
+    except (Refusal, ArgumentError):
+        return False
+    return answer(kernel, done.kernel, done.instances, step_limit).legal
+
+
+def made(kernel: Kernel, move: Move) -> Rewrite:
+    """What a move makes of a kernel, whose text can be read again. Raises as `Move.rewrite` does."""
+    done = move.rewrite(kernel)
+    wrong = unwritable(done.kernel)
+    if wrong is not None:
+        raise Refusal(*wrong)
+    return done
+
+
+def _recalled(kernel: Kernel, ground: Ground, step_limit: int) -> bool | None:
+    """What is known to follow from a ground, for a kernel where it would be found within the budget as well."""
+    found = _answers.get((ground, step_limit))
+    return found.legal if found is not None and len(kernel.sites) <= found.reach else None
+
+
+# -- what is known already -----------------------------------------------------------------------------------
+def _prove(kernel: Kernel) -> None:
+    if uses_core():
+        prove(kernel)
+    elif _sound.get(kernel) is None:
+        prove(kernel)
+        _sound.put(kernel, True)
+
+
+def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
+    if not uses_core():
+        _made.put((kernel, move, step_limit), (kernel, done))
+
+
+def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
+    """What a move that is known to be legal makes of this very kernel."""
+    found = _made.get((kernel, move, step_limit))
+    return found[1] if found is not None and found[0] is kernel else None

@@ -1,0 +1,419 @@
+"""Traces: a kernel and the moves made on it, to undo, save, replay and certify."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from html import escape
+from typing import Any
+
+from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, repr_of
+from dojoir.grammar import parse
+from dojoir.ir.html import diff_html, kernel_html
+from dojoir.ir.nodes import Kernel, Path, format_path, given_kernel
+from dojoir.ir.text import to_text
+from dojoir.passes.base.move import Move, Rewrite, then
+from dojoir.passes.engine.catalogue import parse_move
+from dojoir.passes.engine.engine import rewrite
+from dojoir.passes.engine.located import located, one
+from dojoir.proof.certificate import identity
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.check import check
+from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.verdict import LEGAL, IllegalMove, Verdict
+from dojoir.proof.wellformed import prove
+from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.support.files import read_file, shown, write_file
+from dojoir.support.frozen import dataclass
+from dojoir.support.memo import fresh_tables
+from dojoir.support.public import public
+
+FORMAT = "dojoir-trace"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One move of a trace, the rewrite it made, and whether the checker was left out."""
+
+    move: Move
+    done: Rewrite
+    unsafe: bool = False
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel after the move."""
+        return self.done.kernel
+
+
+class Trace:
+    """A kernel and the moves made on it so far. `kernel` is the current one, `start` the first.
+
+    >>> import dojoir
+    >>> trace = dojoir.Trace(dojoir.kernels.load("relu"))
+    >>> _ = trace.apply("split(0, 16)")
+    >>> trace.undo() == trace.start
+    True
+
+    Its steps are immutable, and traces share them: a copy costs next to nothing, and what is done to it leaves the
+    original alone.
+    """
+
+    @public
+    def __init__(self, kernel: Kernel) -> None:
+        """Raises KernelError for an ill-formed kernel."""
+        prove(given_kernel(kernel))
+        self.start = kernel
+        self._steps: tuple[Step, ...] = ()
+        self.machine: Machine | None = None
+        """What the moves were chosen for, if a schedule chose them; it is not saved."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self._steps
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        return tuple(step.move for step in self._steps)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel after all moves."""
+        return self._steps[-1].kernel if self._steps else self.start
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether every move went through the checker."""
+        return not any(step.unsafe for step in self._steps)
+
+    def copy(self) -> Trace:
+        """Another trace with the same start and steps."""
+        other = Trace.__new__(Trace)
+        other.start, other._steps, other.machine = self.start, self._steps, self.machine
+        return other
+
+    __copy__ = copy
+
+    @public
+    def then(self, move: Move | str, unsafe: bool = False) -> Trace:
+        """A new trace with one move more; this one stays as it is. Raises as `apply` does.
+
+        >>> import dojoir
+        >>> trace = dojoir.Trace(dojoir.kernels.load("relu"))
+        >>> len(trace.then("split(0, 16)").moves), len(trace.moves)
+        (1, 0)
+        """
+        other = self.copy()
+        other.apply(move, unsafe)
+        return other
+
+    @public
+    def apply(self, move: Move | str, unsafe: bool = False) -> Kernel:
+        """Makes a move and returns the kernel after it. Raises IllegalMove, and then changes nothing.
+
+        A place that an earlier move removed is named in the error together with that move. A place that is written
+        as a query, `<writes y in @i>`, stands in the trace as the path that it matched.
+        """
+        parsed = parse_move(move) if isinstance(move, str) else move
+        if not isinstance(parsed, Move):
+            raise ArgumentError(f"a move is a Move or its text, not {repr_of(move)}", "bad-move")
+        try:
+            done = rewrite(self.kernel, parsed, unsafe)
+        except IllegalMove as error:
+            remover = self._who_removed(parsed) if error.verdict.code == "unknown-place" else None
+            if remover is None:
+                raise
+            diagnostic = error.verdict.diagnostic
+            message = f"{diagnostic.message}; it was there before {remover}"
+            raise IllegalMove(replace(error.verdict, diagnostic=replace(diagnostic, message=message))) from None
+        self._steps = (*self._steps, Step(located(parsed, self.kernel), done, unsafe))
+        return self.kernel
+
+    def _who_removed(self, move: Move) -> Move | None:
+        """The last move before which every place of `move` existed."""
+        kernels = [self.start, *(step.kernel for step in self._steps)]
+        for step, kernel in reversed(list(zip(self._steps, kernels, strict=False))):
+            if _finds_places(kernel, move):
+                return step.move
+        return None
+
+    @public
+    def follow(self, place: str, since: int = 0) -> str:
+        """Where a place of an earlier kernel is in the current one, as a path. `place` is a path, a label or a
+        query of the kernel after the first `since` moves; by default of the one that the trace began with.
+
+        >>> import dojoir
+        >>> trace = dojoir.Trace(dojoir.kernels.load("softmax"))
+        >>> _ = trace.apply("join_scopes(0, 1)")
+        >>> trace.follow("1.0")
+        '0.2'
+
+        Raises ArgumentError where no place of that kernel is meant, where a move removed it (`gone-place`), or
+        where it is now in several places (`several-places`), of which `places` gives all. Each names the move.
+        """
+        found, forked = self._followed(place, since)
+        if len(found) > 1:
+            where = ", ".join(map(format_path, found))
+            raise ArgumentError(f"{place} is in several places since {forked}: {where}", "several-places")
+        return format_path(found[0])
+
+    @public
+    def places(self, place: str, since: int = 0) -> tuple[str, ...]:
+        """As `follow`, where a place may have become several: all, in the order of the text."""
+        return tuple(map(format_path, self._followed(place, since)[0]))
+
+    def _followed(self, place: str, since: int) -> tuple[tuple[Path, ...], str]:
+        """The paths that a place of the kernel after `since` moves has now, and the last move that made several."""
+        if type(since) is not int or not 0 <= since <= len(self._steps):
+            message = f"since is how many moves were made, from 0 to {len(self._steps)}, not {repr_of(since)}"
+            raise ArgumentError(message, "bad-arguments")
+        kernel = self._steps[since - 1].kernel if since else self.start
+        is_query = isinstance(place, str) and place.startswith("<") and place.endswith(">")
+        found: tuple[Path, ...] = (kernel.path(one(kernel, place[1:-1]).place if is_query else place),)
+        forked = ""
+        for number, step in enumerate(self._steps[since:], since + 1):
+            now = {path for old in found for path in step.done.forward(kernel, old)}
+            if not now:
+                raise ArgumentError(f"{place} is gone: {step.move}, move {number}, removed it", "gone-place")
+            forked = f"{step.move}, move {number}" if len(now) > len(found) else forked
+            found, kernel = tuple(sorted(now)), step.kernel
+        return found, forked
+
+    def undo(self) -> Kernel:
+        """Takes the last move back and returns the kernel before it. Raises ArgumentError if there is none."""
+        if not self._steps:
+            raise ArgumentError("there is no move to undo", "empty-trace")
+        self._steps = self._steps[:-1]
+        return self.kernel
+
+    def replay(self) -> Kernel:
+        """Makes every move again from the start, each checked, and returns the last kernel.
+
+        Raises IllegalMove if one is no longer legal, ArgumentError if the end differs.
+        """
+        again = Trace(self.start)
+        for step in self._steps:
+            again.apply(step.move, step.unsafe)
+        if again.kernel != self.kernel:
+            raise ArgumentError("the moves of this trace now give another kernel", "stale-trace")
+        return again.kernel
+
+    # -- files -------------------------------------------------------------------------------------------
+    def to_json(self) -> dict[str, Any]:
+        """The trace as plain data: the text of the first kernel, the moves, the hashes of both ends."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "kernel": to_text(self.start).splitlines(),
+            "start": self.start.hash,
+            "moves": [str(step.move) for step in self._steps],
+            "unsafe": [i for i, step in enumerate(self._steps) if step.unsafe],
+            "result": self.kernel.hash,
+        }
+
+    @public
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the trace to a file, whole or not at all. Raises ArgumentError if that cannot be done."""
+        write_file(path, json.dumps(self.to_json(), indent=1) + "\n")
+
+    @staticmethod
+    @public
+    def load(path: str | os.PathLike[str], *, unsafe: bool = False) -> Trace:
+        """The trace that a file holds, every move of it checked again.
+
+        A file that says of moves that they were made without the checker is refused, unless `unsafe` says that the
+        caller wants them all the same; they are unsafe steps of the trace then.
+
+        Raises ArgumentError for a file that cannot be read, is no trace, was changed (`stale-trace`) or has unsafe
+        moves (`unsafe-trace`), IllegalMove for a move that is not legal.
+        """
+        text = read_file(path)
+        name = shown(os.fspath(path))
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ArgumentError(f"{name} is not a trace: it is not JSON", "bad-trace") from None
+        return Trace.from_json(data, name, unsafe=unsafe)
+
+    @staticmethod
+    @public
+    def from_json(data: Any, name: str = "<trace>", *, unsafe: bool = False) -> Trace:
+        """The trace that plain data holds; see `load`."""
+        found = _fields(data if isinstance(data, dict) else None, name)
+        if found.unsafe and not unsafe:
+            which = _numbers(i + 1 for i in found.unsafe)
+            raise ArgumentError(
+                f"{name} has moves that were made without the checker ({which}): what they give may be wrong; "
+                f"load it with unsafe=True (--unsafe in the shell) if you want them all the same",
+                "unsafe-trace",
+            )
+        trace = Trace(parse(found.text, name))
+        if trace.start.hash != found.start:
+            raise ArgumentError(
+                f"{name}: its kernel is not the one that the trace was made of: its hash is {trace.start.hash}, "
+                f"not {found.start}",
+                "stale-trace",
+            )
+        for i, move in enumerate(found.moves):
+            try:
+                trace.apply(move, unsafe=i in found.unsafe)
+            except DojoError as error:
+                diagnostic = error.diagnostic
+                message = f"{name}: move {i + 1}: {diagnostic.message}"
+                if isinstance(error, IllegalMove):
+                    raise IllegalMove(
+                        replace(error.verdict, diagnostic=replace(diagnostic, message=message))
+                    ) from None
+                raise ArgumentError(replace(diagnostic, message=message)) from None
+        if trace.kernel.hash != found.result:
+            raise ArgumentError(f"{name}: the moves of this trace now give another kernel", "stale-trace")
+        return trace
+
+    @property
+    def unchecked(self) -> str | None:
+        """What to say wherever an unsafe trace is used: which moves no checker saw. None for a safe one."""
+        if self.is_safe:
+            return None
+        which = _numbers(i for i, step in enumerate(self._steps, 1) if step.unsafe)
+        return f"made without the checker by {which}: what it computes may be wrong"
+
+    def __repr__(self) -> str:
+        mark = "" if self.is_safe else ", unsafe"
+        made_for = f", for {self.machine}" if self.machine is not None else ""
+        return (
+            f"<trace of {self.start.name}, {len(self._steps)} move{'s' * (len(self._steps) != 1)}{made_for}{mark}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The moves, what they changed, and the kernel after them, as notebooks show it."""
+        moves = "".join(f"<li><code>{escape(str(step.move))}</code></li>" for step in self._steps)
+        changed = diff_html(to_text(self.start), to_text(self.kernel))
+        folded = f"<details><summary>what they changed</summary>{changed}</details>" if changed else ""
+        head = f"<b>{escape(repr(self).strip('<>'))}</b>"
+        listed = f"<details><summary>its moves</summary><ol>{moves}</ol></details>" if moves else ""
+        return f"<div>{head}{listed}{folded}{kernel_html(to_text(self.kernel))}</div>"
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What a file says of a trace: the text of the first kernel, the moves, which of them are unsafe (from 0), the
+    hashes of both ends."""
+
+    text: str
+    moves: tuple[str, ...]
+    unsafe: frozenset[int]
+    start: str
+    result: str
+
+
+def _fields(data: Any, name: str) -> _Saved:
+    match data:
+        case {
+            "format": "dojoir-trace",
+            "version": 1,
+            "kernel": [*lines],
+            "start": str(start),
+            "moves": [*moves],
+            "unsafe": [*unsafe],
+            "result": str(result),
+        } if all(isinstance(x, str) for x in (*lines, *moves)) and all(
+            type(x) is int and 0 <= x < len(moves) for x in unsafe
+        ):
+            return _Saved("\n".join(lines) + "\n", tuple(moves), frozenset(unsafe), start, result)
+        case {"format": "dojoir-trace", "version": version} if version != VERSION:
+            raise ArgumentError(f"{name} is a trace of version {version}; this dojoir reads version 1", "bad-trace")
+    raise ArgumentError(f"{name} is not a dojoir trace", "bad-trace")
+
+
+def _numbers(moves: Iterable[int]) -> str:
+    """`moves 1, 2, 5`, the first of them."""
+    numbers = sorted(moves)
+    few = ", ".join(map(str, numbers[:8])) + (", …" if numbers[8:] else "")
+    return f"move{'s' * (len(numbers) != 1)} {few}"
+
+
+def _finds_places(kernel: Kernel, move: Move) -> bool:
+    for word in move.places():
+        try:
+            kernel.path(word)
+        except ArgumentError:
+            return False
+    return True
+
+
+@public
+def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
+    """Proves a whole trace again, from the text of its first kernel to its last, trusting no move.
+
+    By the core of the checker alone (`dojoir.proof.core.check`), in a workspace of its own: no pattern, no slice
+    and no answer that was kept is part of a certificate. It takes as long as it takes, unless `step_limit` bounds
+    the steps of the whole; past that, the answer is `unknown`.
+
+    Moves that keep every expression are compared from end to end through the composed instance map, as many at a
+    time as that decides soon, so that it does not matter how they came to be applied. A move that replaces reads by
+    expressions, or that takes another one back, is compared by itself.
+    """
+    try:
+        with fresh_tables():
+            return _certified(trace) if step_limit is None else Budget(step_limit).ask(lambda: _certified(trace))
+    except StepLimitReached:
+        within = "" if step_limit is None else f" within {step_limit} steps"
+        return Verdict("unknown", Diagnostic("undecided", f"the checker did not come to an answer{within}"))
+
+
+def _certified(trace: Trace) -> Verdict:
+    kernel = parse(to_text(trace.start))
+    error = complaint(kernel)
+    if error is not None:
+        return Verdict("illegal", error)
+    run: list[tuple[Kernel, Rewrite]] = []
+    for step in trace.steps:
+        done = step.move.rewrite(kernel)
+        done = Rewrite(parse(to_text(done.kernel)), done.instances)
+        if not _composes(done):
+            verdict = _certify_run(run) and check(Claim(kernel, done.kernel, done.instances))
+            if not verdict:
+                return verdict
+            run = []
+        else:
+            run.append((kernel, done))
+        kernel = done.kernel
+    if kernel != trace.kernel:
+        return Verdict("illegal", Diagnostic("stale-trace", "the moves of this trace now give another kernel"))
+    return _certify_run(run)
+
+
+def _composes(done: Rewrite) -> bool:
+    """Whether the instance map of a rewrite can be part of a longer one."""
+    instances = done.instances
+    return not (instances.inlined or instances.extracted or instances.backward or instances.rule)
+
+
+SOON = 300_000
+"""The steps within which several moves are compared at once, or else in two halves."""
+
+TOGETHER = 8
+"""How many moves are compared at once at most: what more of them do to a kernel is seldom seen soon."""
+
+
+def _certify_run(run: Sequence[tuple[Kernel, Rewrite]]) -> Verdict:
+    """Whether some moves, one after another, keep the meaning."""
+    if not run:
+        return LEGAL
+    start = run[0][0]
+    whole = Rewrite(start, identity(start))
+    for _, done in run:
+        whole = then(whole, done)
+    claim = Claim(start, whole.kernel, whole.instances)
+    if len(run) == 1:
+        return check(claim)
+    if len(run) <= TOGETHER:
+        with suppress(StepLimitReached), limited_in_part(SOON):
+            if verdict := check(claim):
+                return verdict
+    half = len(run) // 2
+    return _certify_run(run[:half]) and _certify_run(run[half:])

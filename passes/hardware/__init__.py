@@ -1,0 +1,1 @@
+"""Moves that set marks and hints, and use instructions."""

@@ -1,0 +1,257 @@
+"""Moves that say how the hardware runs a scope: in lanes, on cores, unrolled, on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar, Self
+
+from dojoir.ir.nodes import MARKS as ALL_MARKS
+from dojoir.ir.nodes import Kernel, Path, Scope, format_path
+from dojoir.ir.places import ancestors
+from dojoir.passes.base.alternatives import Alternative
+from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, Word, place_of, scope_at, scopes
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.hardware.marking import to_mark
+from dojoir.proof.check import identity
+from dojoir.proof.core.marks import BLOCK, GRID, LEVELS, MAX_BLOCK, MAX_WAVE
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class _Mark(Move):
+    """Adds a mark to a scope."""
+
+    mark: ClassVar[str]
+    scope: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if self.mark in scope.marks:
+            raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
+        marked = replace(scope, marks=(*scope.marks, self.mark))
+        return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return Unmark(place_of(before.path(self.scope)), Word(self.mark))
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        return to_mark(kernel, self.scope, self.name, verdict)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Self]:
+        for path, scope in scopes(kernel):
+            if not scope.marks:
+                yield cls(Place(format_path(path)))
+
+
+class Vectorize(_Mark):
+    """Runs the iterations of a scope in vector lanes (mark `v`).
+
+    Legal where no iteration needs what another does; accumulations into an element that all lanes share are
+    combined in any order. A constant extent is the number of lanes, an open one leaves it to the target. The
+    inverse is `unmark`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... s = 0
+    ... N
+    ... | s += x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "vectorize(1)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    <BLANKLINE>
+    s = 0
+    N : v
+    | s += x[{0}]
+    <BLANKLINE>
+    """
+
+    name = "vectorize"
+    reach = Reach.NODE
+    mark = "v"
+
+
+class Parallelize(_Mark):
+    """Shares the iterations of a scope out over the cores (mark `p`).
+
+    Legal where no iteration touches what another writes. A temporary whose every use is inside the scope is
+    each iteration's own. The inverse is `unmark`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "parallelize(0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N : p
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name = "parallelize"
+    reach = Reach.NODE
+    mark = "p"
+
+
+class Unroll(_Mark):
+    """Writes out the iterations of a scope of constant extent one after the other (mark `u`). The inverse is
+    `unmark`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f()
+    ... in  x: f32[4]
+    ... out y: f32[4]
+    ... 4
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unroll(0)"))
+    kernel f()
+    in  x: f32[4]
+    out y: f32[4]
+    <BLANKLINE>
+    4 : u
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name = "unroll"
+    reach = Reach.NODE
+    mark = "u"
+
+
+MARKS: dict[str, type[_Mark]] = {kind.mark: kind for kind in (Vectorize, Parallelize, Unroll)}
+"""The moves that add a mark, by the mark."""
+
+
+@dataclass(frozen=True)
+class Bind(Move):
+    """Runs the iterations of a scope on a part of a GPU: on blocks of a grid (marks `gx gy gz`), threads of a block
+    (`bx by bz`) or lanes of a warp (`lane`).
+
+    Legal where the iterations are independent, or accumulate into one element in an order that is free: threads put
+    that together, blocks with atomics. Temporaries that are each iteration's own are in `reg` or `stack`, under the
+    marks of a grid in `shared`, too. A scope of threads has a constant bound. The inverse is `unmark`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "bind(0, gx)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N : gx
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "bind"
+    reach: ClassVar[Reach] = Reach.NODE
+    targets: ClassVar[frozenset[str] | None] = frozenset({"cuda", "hip"})
+    scope: Place
+    mark: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if self.mark not in LEVELS:
+            raise Refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(LEVELS)}", path)
+        if self.mark in scope.marks:
+            raise Refusal("no-change", f"{self.scope} is marked `{self.mark}` already", path)
+        marked = replace(scope, marks=(*scope.marks, str(self.mark)))
+        return Rewrite(kernel.replace_node(path, marked), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return Unmark(place_of(before.path(self.scope)), self.mark)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if not scope.marks:
+                for mark in _bindings(kernel, path, scope):
+                    yield cls(place_of(path), Word(mark))
+
+
+def _bindings(kernel: Kernel, path: Path, scope: Scope) -> Iterator[str]:
+    """The marks of a GPU that a scope could have, by its place: the next of a grid where only a grid is around it,
+    of a block where its bound is constant."""
+    around: set[str] = set()
+    for node in ancestors(kernel, path):
+        if isinstance(node, Scope):
+            if not set(node.marks) <= LEVELS.keys():
+                return
+            around.update(node.marks)
+    if around.isdisjoint((*BLOCK, "lane")):
+        yield from [mark for mark in GRID if mark not in around][:2]
+    bound = scope.constant_bound
+    if bound is None or not 1 < bound <= MAX_BLOCK or "lane" in around:
+        return
+    yield from [mark for mark in BLOCK if mark not in around][:2]
+    if bound <= MAX_WAVE and bound & (bound - 1) == 0:
+        yield "lane"
+
+
+@dataclass(frozen=True)
+class Unmark(Move):
+    """Takes a mark off a scope, the last first: it runs in order again. The inverse of `parallelize`, `vectorize`,
+    `unroll` and `bind`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N : p
+    ... | y[{0}] = 2 * x[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unmark(0, p)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unmark"
+    reach: ClassVar[Reach] = Reach.NODE
+    scope: Place
+    mark: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        if self.mark not in ALL_MARKS:
+            raise Refusal("unknown-mark", f"'{self.mark}' is none of the marks {', '.join(ALL_MARKS)}", path)
+        if scope.marks[-1:] != (self.mark,):
+            last = f"its last mark is `{scope.marks[-1]}`" if scope.marks else "it has no mark"
+            raise Refusal("not-marked", f"{self.scope} cannot lose the mark `{self.mark}`: {last}", path)
+        bare = replace(scope, marks=scope.marks[:-1])
+        return Rewrite(kernel.replace_node(path, bare), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        place = place_of(before.path(self.scope))
+        return Bind(place, self.mark) if self.mark in LEVELS else MARKS[self.mark](place)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if scope.marks:
+                yield cls(place_of(path), Word(scope.marks[-1]))
+
+
+MOVES = (Unroll, Vectorize, Parallelize, Bind, Unmark)

@@ -1,0 +1,122 @@
+"""Moves that put a condition in front of nodes, and take one away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from dojoir.ir.nodes import Guard, Kernel
+from dojoir.ir.places import siblings
+from dojoir.ir.text import format_condition
+from dojoir.passes.base.alternatives import Alternative
+from dojoir.passes.base.move import Move, Place, Quoted, Refusal, Rewrite, conditions_of, place_of
+from dojoir.proof.check import identity
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class AddGuard(Move):
+    """Puts the node at `node` and those after it, `count` in all, under a guard with `conditions`.
+
+    Legal where they hold whenever what is guarded runs, as the extent of a scope around does: then
+    `set_extent` may widen that scope. None are listed. The inverse is `remove_guard`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> guarded = dojoir.apply(k, 'add_guard(0.0, 1, "{0} < N")')
+    >>> print(dojoir.apply(guarded, "set_extent(@i, N + 3)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N + 3 @i
+    | if {0} < N
+    | | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "add_guard"
+    node: Place
+    count: int
+    conditions: Quoted
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        following = siblings(kernel, path)[path[-1] :]
+        if not 0 < self.count <= len(following):
+            nodes = f"{len(following)} node{'' if len(following) == 1 else 's'}"
+            raise Refusal("bad-count", f"from {self.node} on there are {nodes}, not {self.count}", path)
+        conditions = conditions_of(self.conditions, kernel, kernel.depth_of(path))
+        after = kernel.replace_node(path, Guard(conditions, following[: self.count]))
+        for _ in range(self.count - 1):
+            after = after.replace_node((*path[:-1], path[-1] + 1))
+        return Rewrite(after, identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return RemoveGuard(place_of(before.path(self.node)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        yield from ()
+
+
+@dataclass(frozen=True)
+class RemoveGuard(Move):
+    """Takes away a guard: what it guards stands in its place.
+
+    Legal where its conditions hold whenever it is reached, or other guards inside it say as much. The inverse is
+    `add_guard`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N @i
+    ... | if {i} < N
+    ... | | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "remove_guard(0.0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N @i
+    | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "remove_guard"
+    guard: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.guard)
+        node = kernel.at(path)
+        if not isinstance(node, Guard):
+            raise Refusal("not-a-guard", f"{self.guard} is a {type(node).__name__.lower()}, not a guard", path)
+        return Rewrite(kernel.replace_node(path, *node.body), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.guard)
+        node = before.at(path)
+        assert isinstance(node, Guard)
+        text = " and ".join(map(format_condition, node.conditions))
+        return AddGuard(place_of(path), len(node.body), Quoted(text))
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        """One that never holds goes with what it guards."""
+        yield Alternative((), f"delete_node({self.guard})")
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, node in kernel.walk():
+            if isinstance(node, Guard):
+                yield cls(place_of(path))
+
+
+MOVES = (RemoveGuard, AddGuard)

@@ -1,0 +1,231 @@
+"""Tiling, a composition of `split` and `swap_scopes`, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import ClassVar
+
+from dojoir.ir.nodes import Extent, Kernel, Path, Scope
+from dojoir.ir.text import format_extent
+from dojoir.passes.base.alternatives import Alternative, to_nest
+from dojoir.passes.base.move import (
+    Formula,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    place_of,
+    scope_at,
+    scope_or_none,
+    scopes,
+    then,
+)
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.loops.scopes import original_extent, split, split_reversibly, swap, unsplit
+from dojoir.proof.check import identity
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+
+TILE_SIZES = (16, 32, 64)
+"""The tile sizes that are listed."""
+
+REGISTER_TILE = (6, 64)
+"""The tile in registers that is listed: six rows of four vectors of 64 bytes, and what they are made of besides,
+are what 32 registers hold."""
+
+
+@dataclass(frozen=True)
+class Tile(Move):
+    """Tiles a nest of scopes, each the only child of the one before: `split` of each and `swap_scopes` until the
+    scopes over blocks are outside of those inside a block. Labels and marks as in `split`. The inverse is `untile`.
+
+    Source: M. E. Wolf and M. S. Lam, "A data locality optimizing algorithm" (1991).
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N, M)
+    ... where N % 8 == 0, M % 16 == 0
+    ... in  x: f32[N, M]
+    ... out y: f32[M, N]
+    ... N @i
+    ... | M @j
+    ... | | y[{j}, {i}] = x[{i}, {j}]
+    ... ''')
+    >>> print(dojoir.apply(k, "tile(@i, @j, 8, 16)"))
+    kernel f(N, M)
+    where N % 8 == 0, M % 16 == 0
+    in  x: f32[N, M]
+    out y: f32[M, N]
+    <BLANKLINE>
+    N // 8 @i
+    | M // 16 @j
+    | | 8 @i_in
+    | | | 16 @j_in
+    | | | | y[16*{1} + {3}, 8*{0} + {2}] = x[8*{0} + {2}, 16*{1} + {3}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "tile"
+    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
+    scopes: tuple[Place, ...]
+    sizes: tuple[int, ...]
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        if len(self.scopes) != len(self.sizes) or not self.scopes:
+            raise Refusal("bad-tile", "tile takes as many sizes as scopes: tile(0, 0.0, 32, 64)")
+        base = kernel.path(self.scopes[0])
+        for level, place in enumerate(self.scopes):
+            if kernel.path(place) != base + (0,) * level:
+                raise Refusal("not-nested", f"{place} is not the only child of {self.scopes[level - 1]}", base)
+        nest = [scope_at(kernel, place)[1] for place in self.scopes]
+        depth = kernel.depth_of(base)
+        return split_reversibly(self, kernel, depth, nest, lambda decide: self._tiled(kernel, base, decide))
+
+    def _tiled(self, kernel: Kernel, base: Path, decide: bool) -> Rewrite:
+        result = Rewrite(kernel, identity(kernel))
+        for k, size in enumerate(self.sizes):
+            for level in range(2 * k - 1, k - 1, -1):
+                result = _swap_level(result, base, level)
+            path = base + (0,) * k
+            path, scope = scope_at(result.kernel, place_of(path))
+            result = then(result, split(result.kernel, path, scope, size, decide))
+            for level in range(k + 1, 2 * k + 1):
+                result = _swap_level(result, base, level)
+        return result
+
+    def inverse(self, before: Kernel) -> Move:
+        nest = [scope_at(before, place) for place in self.scopes]
+        return Untile(
+            tuple(place_of(path) for path, _ in nest),
+            tuple(Formula(format_extent(scope.extent)) for _, scope in nest),
+        )
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        if len(self.scopes) == 2:
+            rest = ", ".join(map(str, self.sizes))
+            yield from to_nest(kernel, kernel.path(self.scopes[0]), f"tile({{0}}, {{1}}, {rest})")
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            nest = [place_of(path)]
+            most = scope.constant_bound
+            while len(scope.body) == 1 and isinstance(scope.body[0], Scope) and len(nest) < 3:
+                scope = scope.body[0]
+                nest.append(place_of(path + (0,) * len(nest)))
+                most = min(filter(None, (most, scope.constant_bound)), default=None)
+                for size in TILE_SIZES:
+                    if most is None or size < most:
+                        yield cls(tuple(nest), (size,) * len(nest))
+                if len(nest) == 2 and (most is None or max(REGISTER_TILE) < most):
+                    yield cls(tuple(nest), REGISTER_TILE)
+
+    @classmethod
+    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
+        """Of a nest of three scopes, the sizes are powers of two: they are enough to begin with, and few enough."""
+        scope = scope_or_none(kernel, place)
+        if scope is None or isinstance(place, str):
+            return
+        nest = [scope]
+        while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], Scope) and len(nest) < 3:
+            nest.append(nest[-1].body[0])
+        for count in range(2, len(nest) + 1):
+            sizes = [
+                [n for n in numbers if n >= 1 and (most is None or n < most) and (count < 3 or n & (n - 1) == 0)]
+                for most in (scope.constant_bound for scope in nest[:count])
+            ]
+            places = tuple(place_of(place + (0,) * level) for level in range(count))
+            yield from (cls(places, chosen) for chosen in product(*sizes))
+
+
+@dataclass(frozen=True)
+class Untile(Undoing):
+    """Makes scopes of `extents` again of a tiled nest: the scopes over blocks, then what their extents were. The
+    inverse of `tile`; the labels of the scopes over blocks stay.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N, M)
+    ... where N % 8 == 0, M % 16 == 0
+    ... in  x: f32[N, M]
+    ... out y: f32[M, N]
+    ... N // 8 @i
+    ... | M // 16 @j
+    ... | | 8
+    ... | | | 16
+    ... | | | | y[16*{1} + {3}, 8*{0} + {2}] = x[8*{0} + {2}, 16*{1} + {3}]
+    ... ''')
+    >>> print(dojoir.apply(k, "untile(@i, @j, N, M)"))
+    kernel f(N, M)
+    where N % 8 == 0, M % 16 == 0
+    in  x: f32[N, M]
+    out y: f32[M, N]
+    <BLANKLINE>
+    N @i
+    | M @j
+    | | y[{1}, {0}] = x[{0}, {1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "untile"
+    reach: ClassVar[Reach] = Reach.PANE
+    scopes: tuple[Place, ...]
+    extents: tuple[Formula, ...]
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        if len(self.scopes) != len(self.extents) or not self.scopes:
+            raise Refusal("bad-tile", "untile takes as many extents as scopes: untile(0, 0.0, N, M)")
+        base, count = kernel.path(self.scopes[0]), len(self.scopes)
+        depth = kernel.depth_of(base)
+        extents = [extent.extent(kernel, depth) for extent in self.extents]
+        sizes = tuple(_tile_size(kernel, base, count + k) for k in range(count))
+        for k in reversed(range(count)):
+            kernel = self._untile_one(kernel, base, k, extents[k])
+        return kernel, Tile(tuple(place_of(base + (0,) * k) for k in range(count)), sizes)
+
+    def _untile_one(self, kernel: Kernel, base: Path, k: int, extent: Extent) -> Kernel:
+        """Takes back the `k`th step of `Tile`, the last one that was made."""
+        for level in range(2 * k, k, -1):
+            kernel = swap(kernel, *scope_at(kernel, place_of(base + (0,) * level))).kernel
+        kernel, _ = unsplit(kernel, *scope_at(kernel, place_of(base + (0,) * k)), extent)
+        for level in range(k, 2 * k):
+            kernel = swap(kernel, *scope_at(kernel, place_of(base + (0,) * level))).kernel
+        return kernel
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for move in _tiled(kernel):
+            yield cls(*move)
+
+
+def _tiled(kernel: Kernel) -> Iterator[tuple[tuple[Place, ...], tuple[Formula, ...]]]:
+    """Nests of four or six scopes, the inner half of which have constant extents or begin with one."""
+    for path, scope in scopes(kernel):
+        nest = [scope]
+        while len(nest[-1].body) == 1 and isinstance(nest[-1].body[0], Scope) and len(nest) < 6:
+            nest.append(nest[-1].body[0])
+        for count in (2, 3):
+            pairs = enumerate(zip(nest, nest[count : 2 * count], strict=False))
+            found = [original_extent(kernel, *pair, kernel.depth_of(path) + k) for k, pair in pairs]
+            extents = [extent for extent in found if extent is not None]
+            if len(extents) == count:
+                yield (
+                    tuple(place_of(path + (0,) * k) for k in range(count)),
+                    tuple(Formula(format_extent(extent)) for extent in extents),
+                )
+
+
+def _tile_size(kernel: Kernel, base: Path, level: int) -> int:
+    path, scope = scope_at(kernel, place_of(base + (0,) * level))
+    first = scope.extent.bounds[0]
+    if not first.is_constant:
+        raise Refusal("not-tiled", "the extents inside a block must be constants, or begin with one", path)
+    return first.offset
+
+
+def _swap_level(result: Rewrite, base: Path, level: int) -> Rewrite:
+    path, scope = scope_at(result.kernel, place_of(base + (0,) * level))
+    return then(result, swap(result.kernel, path, scope))
+
+
+MOVES = (Tile, Untile)

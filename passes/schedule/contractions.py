@@ -1,0 +1,162 @@
+"""Contractions by their accesses: what `default_schedule` does before it looks for products, so that a product is
+found however it is written.
+
+Sums go inside of what they sum up for; a triangle becomes blocks of rows, each a product over what all its rows
+have and a small triangle; scopes are fused only where each product still is a nest that a register tile fits.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import Kernel, Path, Scope, Site, format_path
+from dojoir.passes.engine.engine import is_legal
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.scopes import JoinScopes
+from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
+from dojoir.passes.schedule.convolution import convolutions, path_of
+from dojoir.passes.schedule.register_tile import products, tile_rows
+from dojoir.passes.schedule.simplify import join_all
+from dojoir.passes.schedule.strides import depends
+
+
+def take_units_away(trace: Trace) -> None:
+    """Removes the scopes of extent 1 that have no mark: a row or a column that stands alone."""
+    repeat(first(moves_named("remove_scope")))(trace)
+
+
+def is_contraction(site: Site) -> bool:
+    """Whether a statement adds up products of which no factor goes along all that the result goes along: then an
+    element that is read serves several that are written."""
+    target, *reads = site.statement.accesses
+    kept = {d for d in range(len(site.scopes)) if depends(target, d)}
+    summed = set(range(len(site.scopes))) - kept
+    if site.statement.accumulation != "+=" or len(kept) < 2 or not summed:
+        return False
+    used = [{d for d in range(len(site.scopes)) if depends(a, d)} for a in reads if a.buffer != target.buffer]
+    factors = [depths for depths in used if depths & summed]
+    return len(factors) == 2 and all(kept - depths and kept & depths for depths in factors)
+
+
+# -- sums inside of what they sum up for ------------------------------------------------------------------------
+def sink_sums(trace: Trace) -> None:
+    """Brings the scopes that a contraction sums over inside of those of its result, where they stand around them in
+    a perfect nest."""
+    for n in range(len(trace.kernel.sites)):
+        for _ in trace.kernel.sites[n].scopes:
+            site = trace.kernel.sites[n]
+            levels = _levels_to_sink(site) if is_contraction(site) and not _marked(site) else None
+            if levels is None or not tried(trace, f"sink_scope({format_path(levels[0])}, {levels[1]})"):
+                break
+
+
+def _levels_to_sink(site: Site) -> tuple[Path, int] | None:
+    """The path of the innermost scope that a statement sums over around some of its result, and how many levels it
+    is inside of the last of these, all of them scopes with one child."""
+    target = site.statement.target
+    kept = [d for d in range(len(site.scopes)) if depends(target, d)]
+    outside = [d for d in range(kept[-1]) if d not in kept]
+    if not outside:
+        return None
+    path = path_of(site, outside[-1])
+    inner = site.scopes[outside[-1] :]
+    perfect = len(site.path) - len(path) == len(inner) and all(len(scope.body) == 1 for scope in inner)
+    return (path, kept[-1] - outside[-1]) if perfect else None
+
+
+def _marked(site: Site) -> bool:
+    return any(scope.marks for scope in site.scopes)
+
+
+# -- fusing what leaves the products alone ----------------------------------------------------------------------
+def join_around_products(trace: Trace) -> None:
+    """Fuses adjacent scopes wherever it is legal, and what stands in them with them, the first in the text first.
+    In a kernel of contractions two are fused only if as many of these can have a register tile as before: a product
+    that shares its rows with other work would lose its blocks, and that costs more than a pass over its result."""
+    if not any(is_contraction(site) for site in trace.kernel.sites):
+        join_all(trace)
+        return
+    repeat(_join_one)(trace)
+
+
+def _join_one(trace: Trace) -> None:
+    for move in JoinScopes.candidates(trace.kernel):
+        assert isinstance(move, JoinScopes)
+        if is_legal(trace.kernel, move) and tried(trace, partial(_join, move=move)):
+            return
+
+
+def _join(trace: Trace, move: JoinScopes) -> None:
+    """Fuses two scopes, and in them all that can be. Raises IllegalMove where the first is refused, ArgumentError
+    where a product would lose its tile."""
+    before = _tiled(trace.kernel)
+    make(trace, move)
+    repeat(partial(_join_inside, path=trace.kernel.path(move.first)))(trace)
+    if _tiled(trace.kernel) < before:
+        raise ArgumentError(f"{move} takes a product its tile", "bad-arguments")
+
+
+def _join_inside(trace: Trace, path: Path) -> None:
+    for move in JoinScopes.candidates(trace.kernel):
+        assert isinstance(move, JoinScopes)
+        below = trace.kernel.path(move.first)
+        if len(below) > len(path) and below[: len(path)] == path and tried(trace, move):
+            return
+
+
+def _tiled(kernel: Kernel) -> int:
+    """How many statements are such that a register tile fits the nest around them."""
+    return len({product.site.path for product in products(kernel)} | {c.site.path for c in convolutions(kernel)})
+
+
+# -- triangles --------------------------------------------------------------------------------------------------
+def block_triangles(trace: Trace, machine: Machine) -> None:
+    """Gives each contraction `i > j > (…, k > c[i, j] += …)` whose sum is as long as `i` is far from an end of its
+    range (`{i} + 1`, or `M - {i}`) blocks of rows as high as a register tile: what all rows of a block sum over is
+    a product of its own then, and what is left of each block is a small triangle."""
+    for site in reversed(trace.kernel.sites):
+        if not _marked(site) and (way := _triangle(site)):
+            tried(trace, partial(_block_triangle, path=site.path, way=way, rows=tile_rows(machine)))
+
+
+def _triangle(site: Site) -> int:
+    """1 where the sum of a product grows by one with the row, -1 where it shrinks by one, else 0."""
+    depth = len(site.scopes)
+    if site.statement.accumulation != "+=" or depth < 3 or len(site.path) != depth + 1:
+        return 0
+    target, *reads = site.statement.accesses
+    across = [a for a in reads if a.buffer != target.buffer and depends(a, depth - 1)]
+    if len(across) != 2 or sum(depends(a, depth - 2) for a in across) != 1 or depends(target, depth - 1):
+        return 0
+    if len(site.scopes[-1].extent.bounds) != 1:
+        return 0
+    if len(site.scopes[depth - 3].body) != 1 or len(site.scopes[depth - 3].extent.bounds) != 1:
+        return 0
+    bound = site.scopes[-1].extent.bounds[0]
+    way = bound.coefficient(Iter(depth - 3))
+    rest = bound - Affine.iterator(depth - 3) * way
+    return int(way) if abs(way) == 1 and not rest.iterators & {depth - 3, depth - 2} else 0
+
+
+def _block_triangle(trace: Trace, path: Path, way: int, rows: int) -> None:
+    """Cuts the rows into whole blocks and the rest, the sum of a block into what its rows share and a triangle, and
+    distributes the block. Raises IllegalMove where a move of it is refused."""
+    outer, inner = path[:-3], path[-2]
+    scope = trace.kernel.at(outer)
+    assert isinstance(scope, Scope)
+    depth = trace.kernel.depth_of(outer)
+    (extent,) = scope.extent.bounds
+    make(trace, f"cut({format_path(outer)}, {(extent // rows) * rows})")
+    make(trace, f"split({format_path(outer)}, {rows})")
+    row, column = (*outer, 0), (*outer, 0, 0)
+    at = f"{rows}*{{{depth}}}" if way > 0 else f"{rows} - {{{depth + 1}}}"
+    make(trace, f"cut({format_path((*column, inner))}, {at})")
+    body = trace.kernel.at(column)
+    assert isinstance(body, Scope)
+    for at_child in (inner + 1, inner):
+        if 0 < at_child < len(body.body):
+            make(trace, f"split_scopes({format_path(column)}, {at_child})")
+            make(trace, f"split_scopes({format_path(row)}, 1)")

@@ -1,0 +1,205 @@
+"""The register tile of a direct convolution: what `default_schedule` makes of a sum of products over windows.
+
+A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it:
+what is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
+the channels of a tile side by side. No matrix is built.
+
+Source: E. Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures" (2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.schedule.register_tile import alone, fuse
+from dojoir.passes.schedule.strides import depends, step_of
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A nest `o > … > w > (…, nest of y[o, w] += x[w] * f[o], …)`: the paths of the scopes over channels and over
+    columns, the array `filters` that does not depend on the column, and the dimension of it that goes with the
+    channels. It is `strided` where neighbouring columns do not read neighbours of the image."""
+
+    channels: Path
+    columns: Path
+    site: Site
+    filters: str
+    channel_dim: int
+    strided: bool = False
+
+
+def convolutions(kernel: Kernel) -> Iterator[Convolution]:
+    """The sums of products in which one factor does not depend on the columns and the other not on the channels, in
+    the order of the text."""
+    for site in kernel.sites:
+        found = _convolution(kernel, site)
+        if found is not None:
+            yield found
+
+
+def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
+    target, *reads = site.statement.accesses
+    if site.statement.accumulation != "+=" or any(scope.marks for scope in site.scopes):
+        return None
+    kept = [d for d in range(len(site.scopes)) if depends(target, d)]
+    if len(kept) < 2 or len(kept) == len(site.scopes):
+        return None
+    column = kept[-1]
+    inner = range(column + 1, len(site.scopes))
+    alone = len(inner) > 1 or (inner and len(site.scopes[-1].body) == 1)
+    if step_of(kernel, target, column) != 1 or not alone:
+        return None
+    for channel in reversed(kept[:-1]):
+        filters = [a for a in reads if depends(a, channel) and not depends(a, column)]
+        images = [a for a in reads if depends(a, column) and not depends(a, channel) and a.buffer != target.buffer]
+        if len(filters) == 1 and images:
+            strided = any(step_of(kernel, a, column) != 1 for a in images)
+            dims = [d for d, i in enumerate(filters[0].indices) if isinstance(i, Access) or channel in i.iterators]
+            paths = [path_of(site, depth) for depth in (channel, column)]
+            plain = len(dims) == 1 and filters[0].indices[dims[0]] == Affine.iterator(channel)
+            if plain and is_box(site, channel) and _is_perfect(kernel, *paths):
+                return Convolution(paths[0], paths[1], site, filters[0].buffer, dims[0], strided)
+    return None
+
+
+def path_of(site: Site, depth: int) -> Path:
+    """The path of the scope of a depth around a statement."""
+    scopes = [n for n, node in enumerate(site.ancestors) if isinstance(node, Scope)]
+    return site.path[: scopes[depth] + 1]
+
+
+def is_box(site: Site, depth: int) -> bool:
+    """Whether no extent around a statement depends on the iterator of `depth` or on one inside it."""
+    return not any(d >= depth for s in site.scopes for bound in s.extent.bounds for d in bound.iterators)
+
+
+def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
+    """Whether each scope from one to the other is the only child of the one before."""
+    nodes = [kernel.at(inner[:length]) for length in range(len(outer), len(inner))]
+    return all(isinstance(node, Scope) and len(node.body) == 1 for node in nodes)
+
+
+def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> None:
+    """Gives a convolution its register tile: one vector of columns, and as many channels as let half of the
+    registers hold the sums. Where columns are strided, the lanes are channels, whose filters lie side by side once
+    they are packed: two vectors of them, and as many columns. Raises IllegalMove where a move of it is refused."""
+    base, target = convolution.channels, convolution.site.statement.target.buffer
+    size = trace.kernel.buffer(target).dtype.itemsize
+    lanes = max(machine.vector_bytes // size, 1)
+    channels, columns = machine.registers // 2, lanes
+    if convolution.strided:
+        channels, columns = 2 * lanes, (machine.registers - 4) // 2 - machine.registers // 16
+    fuse(trace, convolution.site.path)
+    levels = len(convolution.columns) - len(base)
+    make(trace, f"split({format_path(base)}, {channels})")
+    make(trace, f"split({format_path((*base, *(0,) * (levels + 1)))}, {columns})")
+    make(trace, f"sink_scope({format_path((*base, 0))}, {levels})")
+    block = (*base, *(0,) * levels)
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
+    make(trace, f"place({tile}, reg)")
+    nest = alone(trace, (*block, 0))
+    if convolution.strided:
+        make(trace, f"swap_scopes({format_path(nest)})")
+        last = len(trace.kernel.buffer(tile).dims) - 1
+        dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
+                if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
+        order = [d for d in range(last + 1) if d not in dims] + dims
+        make(trace, f"reorder_dims({tile}, {', '.join(map(str, order))})")
+    _sum_over_tile(trace, nest)
+    take_trivial_away(trace, block)
+    mark_tile(trace, block, max(channels, columns))
+    tried(trace, lambda t: _pack(t, convolution, channels))
+
+
+def _sum_over_tile(trace: Trace, nest: Path) -> None:
+    """Brings the two scopes of a tile inside of the sum: `c > p > q > o > w` instead of `o > w > c > p > q`."""
+    lanes = (*nest, 0)
+    depth = trace.kernel.depth_of(lanes)
+    levels = levels_outside(trace.kernel, lanes, frozenset({depth - 1, depth}))
+    make(trace, f"sink_scope({format_path(lanes)}, {levels})")
+    make(trace, f"sink_scope({format_path(nest)}, {levels})")
+    if levels > 1 and _asks_the_same(trace.kernel, nest):
+        tried(trace, f"sink_scope({format_path(nest)}, {levels - 1})")
+
+
+def _asks_the_same(kernel: Kernel, path: Path) -> bool:
+    """Whether there are conditions inside a scope, and its iterations do not change any of them: then those are
+    found out once for all of it, if it goes inside of the scopes that do."""
+    depth = kernel.depth_of(path)
+    guards = [node for own, node in kernel.walk() if is_inside(own, path) and isinstance(node, Guard)]
+    sides = [side for guard in guards for c in guard.conditions for side in (c.left, c.right)]
+    return bool(guards) and not any(depth in side.iterators for side in sides)
+
+
+def goes_outside(node: Node, tile: frozenset[int]) -> bool:
+    """Whether a node runs alike for all elements of a tile, the scopes of which have the depths in `tile`."""
+    match node:
+        case Scope():
+            return True
+        case Guard(conditions):
+            sides = [side for condition in conditions for side in (condition.left, condition.right)]
+            return not any(tile & side.iterators for side in sides)
+    return False
+
+
+def levels_outside(kernel: Kernel, path: Path, tile: frozenset[int]) -> int:
+    """How many scopes and guards, each the only child of the one before, run alike for all elements of a tile: from
+    the only child of the scope at `path` on."""
+    levels = 0
+    node: Node = kernel.at((*path, 0))
+    while goes_outside(node, tile):
+        levels += 1
+        assert not isinstance(node, Statement)
+        if len(node.body) > 1:
+            break
+        node = node.body[0]
+    return levels
+
+
+def take_trivial_away(trace: Trace, block: Path) -> None:
+    """Removes the scopes of extent 1 in a block: those of the copy of a tile."""
+    while True:
+        trivial = (
+            path
+            for path, node in trace.kernel.walk()
+            if isinstance(node, Scope) and node.extent.constant == 1 and is_inside(path, block) and path != block
+        )
+        path = next(trivial, None)
+        if path is None or not tried(trace, f"remove_scope({format_path(path)})"):
+            return
+
+
+def mark_tile(trace: Trace, block: Path, channels: int) -> None:
+    """Runs the innermost scopes of a block in lanes, and writes out those around them as short as a tile."""
+    scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
+    inside = [(path, node) for path, node in scopes if is_inside(path, block) and path != block]
+    for path, node in inside:
+        below = [p for p, _ in inside if len(p) > len(path) and is_inside(p, path)]
+        if not below:
+            make(trace, f"vectorize({format_path(path)})")
+        elif below == [(*path, 0)] and (node.constant_bound or channels + 1) <= channels:
+            make(trace, f"unroll({format_path(path)})")
+
+
+def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
+    """Copies the filters once for the whole nest: the channels of a tile side by side, and all else in the order in
+    which it is read."""
+    name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
+    make(trace, f"stage({convolution.channels[0]}, {convolution.filters}, {name}, in)")
+    make(trace, f"split_dim({name}, {convolution.channel_dim}, {channels})")
+    inner = convolution.channel_dim + 1
+    reads = (access for site in trace.kernel.sites for access in site.statement.reads)
+    read = next(access for access in reads if access.buffer == name)
+    depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
+    order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)
+    make(trace, f"reorder_dims({name}, {', '.join(map(str, [*order, inner]))})")

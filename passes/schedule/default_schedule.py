@@ -1,0 +1,272 @@
+"""`default_schedule`: a decent kernel for any input, by rule and without a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dojoir.backends.host import machine_named
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.passes.base.move import BufferName, Move, Word
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.guards import RemoveGuard
+from dojoir.passes.schedule.combinators import every, tried
+from dojoir.passes.schedule.contractions import (
+    block_triangles,
+    join_around_products,
+    sink_sums,
+    take_units_away,
+)
+from dojoir.passes.schedule.convolution import convolutions, tile_channels
+from dojoir.passes.schedule.gpu_schedule import schedule_grids
+from dojoir.passes.schedule.register_tile import products, tile_registers
+from dojoir.passes.schedule.simplify import delete_dead, join_all
+from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
+from dojoir.passes.schedule.sums import sums_in_parts
+from dojoir.passes.schedule.transposes import transpose_squares
+from dojoir.passes.schedule.windows import tile_window, windows
+from dojoir.passes.storage.reuse import PlaceBuffer, ReuseDims
+from dojoir.sets.kernel_sets import sets_of
+
+CHUNK = 4096
+"""How many iterations of a loop over one dimension a core takes at a time."""
+
+TRANSPOSED = 32
+"""The side of the blocks in which what is read along one dimension is written along another."""
+
+FEW = 4
+"""How many iterations are too few to share out, whatever the number of cores."""
+
+SCALAR_LIKE = 16
+"""The most elements of a temporary that goes into registers."""
+
+
+def default_schedule(trace: Trace, machine: Machine | str = "host") -> None:
+    """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
+
+    1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
+       but none that would take a product its register tile;
+    2. bring what a product sums over inside of its rows and columns, and cut triangles into blocks of rows; give
+       products of matrices, convolutions and windows a register tile, with the shared panel or the filters packed,
+       and let sums of rows go through the rows as they lie in memory; where the columns of a convolution are
+       strided, its lanes are channels;
+    3. collapse what needs no storage, put small temporaries into registers, and give sums into one element parts;
+    4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
+       that read along one dimension and write along another, through a small square;
+    5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
+       innermost one does not, or only adds up;
+    6. share the outermost scope that allows it, and runs often enough, out over the cores.
+
+    For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
+    else is to do, a row a block where iterations go along rows, in registers where their length is constant, tiles
+    of a plane for products and windows, squares through shared memory for what is turned, sums of all in two
+    launches, else an iteration a thread.
+
+    `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
+    (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the
+    number of cores. The rules ask for no sizes; the moves are the same for the same text and machine. They never
+    fail on a well-formed kernel. Raises ArgumentError for an unknown name.
+
+    >>> import dojoir
+    >>> trace = dojoir.PASSES["default_schedule"].given("avx512").on(dojoir.kernels.load("softmax"))
+    >>> print(trace.kernel)
+    kernel softmax(N, M)
+    in  x: f32[N, M]
+    out y: f32[N, M]
+    tmp m: f32[N~] reg
+    tmp e: f32[N~, M]
+    tmp s: f32[N~] reg
+    <BLANKLINE>
+    N : p @i
+    | m[{0}] = -inf
+    | M : v @j
+    | | m[{0}] max= x[{0}, {1}]
+    | s[{0}] = 0
+    | M : v @k
+    | | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
+    | | s[{0}] += e[{0}, {1}]
+    | M : v @l
+    | | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
+    <BLANKLINE>
+    """
+    machine = machine if isinstance(machine, Machine) else machine_named(machine)
+    delete_dead(trace)
+    every(_guards)(trace)
+    if machine.kind == "gpu":
+        join_all(trace)
+        schedule_grids(trace, machine)
+        return
+    take_units_away(trace)
+    sink_sums(trace)
+    join_around_products(trace)
+    block_triangles(trace, machine)
+    for product in reversed(list(products(trace.kernel))):
+        tried(trace, partial(tile_registers, product=product, machine=machine))
+    for convolution in reversed(list(convolutions(trace.kernel))):
+        tried(trace, partial(tile_channels, convolution=convolution, machine=machine))
+    for window in reversed(list(windows(trace.kernel))):
+        tried(trace, partial(tile_window, window=window, machine=machine))
+    delete_dead(trace)
+    every(_collapsible)(trace)
+    every(_scalars)(trace)
+    sums_in_parts(trace)
+    for i in range(len(trace.kernel.body)):
+        _order(trace, (i,), machine)
+    for i in range(len(trace.kernel.body)):
+        _lanes(trace, (i,), machine)
+    if machine.cores != 1:
+        for i in range(len(trace.kernel.body)):
+            _cores(trace, (i,), machine.cores)
+
+
+def _guards(kernel: Kernel) -> Iterator[Move]:
+    """Those inside before those around them: the places of others stay as they are."""
+    yield from reversed(list(RemoveGuard.candidates(kernel)))
+
+
+def _collapsible(kernel: Kernel) -> Iterator[Move]:
+    for buffer in kernel.buffers:
+        if buffer.role == "tmp" and buffer.storage == "heap":
+            for i, dim in enumerate(buffer.dims):
+                if not dim.collapsed:
+                    yield ReuseDims(BufferName(buffer.name), i)
+
+
+def _scalars(kernel: Kernel) -> Iterator[Move]:
+    for buffer in kernel.buffers:
+        stored = [dim.extent for dim in buffer.dims if not dim.collapsed]
+        elements = 1
+        for extent in stored:
+            elements *= extent.offset if extent.is_constant else SCALAR_LIKE + 1
+        if buffer.role == "tmp" and buffer.storage == "heap" and elements <= SCALAR_LIKE:
+            yield PlaceBuffer(BufferName(buffer.name), Word("reg"))
+
+
+# -- order -------------------------------------------------------------------------------------------------
+def _order(trace: Trace, path: Path, machine: Machine) -> None:
+    """Rule 4, below a node and at it."""
+    node = trace.kernel.at(path)
+    if not isinstance(node, Scope | Guard) or _is_marked(node):
+        return
+    for inner in _inside(node, path):
+        _order(trace, inner, machine)
+    if (
+        isinstance(node, Scope)
+        and len(node.body) == 1
+        and isinstance(node.body[0], Scope)
+        and _is_leaf(node.body[0])
+    ):
+        kernel, inner = trace.kernel, (*path, 0)
+        if any(site.statement.accumulation for site in sites_in(kernel, path)):
+            return
+        here, there = strided(kernel, path), strided(kernel, inner)
+        across = here and there and streamed(kernel, path) and streamed(kernel, inner)
+        if there > here:
+            tried(trace, f"swap_scopes({format_path(path)})")
+        elif across and not tried(trace, partial(transpose_squares, path=path, machine=machine)):
+            tried(trace, f"tile({format_path(path)}, {format_path(inner)}, {TRANSPOSED}, {TRANSPOSED})")
+
+
+# -- lanes -------------------------------------------------------------------------------------------------
+def _lanes(trace: Trace, path: Path, machine: Machine) -> None:
+    """Rule 5, at a node and below it."""
+    kernel = trace.kernel
+    node = kernel.at(path)
+    if not isinstance(node, Scope | Guard):
+        return
+    if isinstance(node, Scope) and not _is_marked(node):
+        if _is_leaf(node) and not strided(kernel, path):
+            _leaf_in_lanes(trace, path)
+            return
+        better = not _is_leaf(node) and _is_better_around(kernel, node, path)
+        if better and tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
+            return
+    for inner in _inside(node, path):
+        _lanes(trace, inner, machine)
+
+
+def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
+    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do not,
+    or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
+    leaves = list(_leaves(node, path))
+    if not strided(kernel, path):
+        return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
+    return not scattered(kernel, path) and all(_reduces(kernel, path, leaf) for leaf in leaves)
+
+
+def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
+    """Whether a scope inside the one at `path` accumulates into one element, and that one into its neighbours."""
+    outer, inner = kernel.depth_of(path), kernel.depth_of(leaf)
+    sums = [site.statement.target for site in sites_in(kernel, leaf) if site.statement.accumulation]
+    return any(step_of(kernel, a, inner) == 0 and step_of(kernel, a, outer) == 1 for a in sums)
+
+
+def _leaf_in_lanes(trace: Trace, path: Path) -> None:
+    if len(path) > 1:
+        tried(trace, f"vectorize({format_path(path)})")
+    else:
+        tried(trace, lambda t: _split_in_lanes(t, path, CHUNK))
+
+
+def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
+    """Runs a scope with scopes inside it in lanes: two vectors of its widest type."""
+    kernel = trace.kernel
+    widest = max(
+        kernel.buffer(a.buffer).dtype.itemsize for site in sites_in(kernel, path) for a in site.statement.accesses
+    )
+    _split_in_lanes(trace, path, 2 * machine.vector_bytes // widest)
+
+
+def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
+    scope = trace.kernel.at(path)
+    assert isinstance(scope, Scope)
+    place = format_path(path)
+    short = [Condition(bound, "<=", Affine.constant(size)) for bound in scope.extent.bounds]
+    if not any(sets_of(trace.kernel).holds_around(path, [condition]) for condition in short):
+        trace.apply(f"split({place}, {size})")
+        place += ".0"
+    trace.apply(f"vectorize({place})")
+
+
+# -- cores -------------------------------------------------------------------------------------------------
+def _cores(trace: Trace, path: Path, cores: int) -> None:
+    """Rule 6, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
+    unless it is all there is; one that is known to run less often than there are cores leaves some idle."""
+    node = trace.kernel.at(path)
+    if not isinstance(node, Scope | Guard) or "v" in getattr(node, "marks", ()):
+        return
+    large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
+    few = isinstance(node, Scope) and (node.constant_bound or FEW) < max(cores, FEW) and not _is_leaf(node)
+    if few or not (large and tried(trace, f"parallelize({format_path(path)})")):
+        for inner in _inside(node, path):
+            _cores(trace, inner, cores)
+
+
+# -- the tree ----------------------------------------------------------------------------------------------
+def _inside(node: Scope | Guard, path: Path) -> list[Path]:
+    return [(*path, i) for i in range(len(node.body))]
+
+
+def _is_leaf(node: Node) -> bool:
+    """Whether no scope is inside a node."""
+    return isinstance(node, Statement) or all(
+        not isinstance(child, Scope) and _is_leaf(child) for child in node.body
+    )
+
+
+def _is_marked(node: Node) -> bool:
+    """Whether a scope inside a node, or itself, has a mark."""
+    if isinstance(node, Statement):
+        return False
+    return bool(isinstance(node, Scope) and node.marks) or any(_is_marked(child) for child in node.body)
+
+
+def _leaves(node: Node, path: Path) -> Iterator[Path]:
+    """The innermost scopes."""
+    if isinstance(node, Scope) and _is_leaf(node):
+        yield path
+    elif not isinstance(node, Statement):
+        for i, child in enumerate(node.body):
+            yield from _leaves(child, (*path, i))

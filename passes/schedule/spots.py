@@ -1,0 +1,67 @@
+"""What schedules are built of: moves as values, on nodes that are followed through the moves before.
+
+A path is right in one kernel. A schedule that computes by hand where a node is after five moves is right until one
+of them changes; a spot asks the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dojoir.ir.nodes import Node, Path, format_path, parse_path
+from dojoir.passes.base.move import Move, Place
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.combinators import make
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A node of the kernel of a trace, as it is after the first `since` moves; `path` is where it is now."""
+
+    trace: Trace
+    place: str
+    since: int
+
+    @property
+    def path(self) -> Path:
+        """Raises ArgumentError where a move removed it or made several of it."""
+        return parse_path(self.trace.follow(self.place, self.since))
+
+    @property
+    def node(self) -> Node:
+        """The node as it is now."""
+        return self.trace.kernel.at(self.path)
+
+    def child(self, *numbers: int) -> Spot:
+        """What is inside of it now, by child indices."""
+        return spot(self.trace, (*self.path, *numbers))
+
+    def beside(self, number: int) -> Spot:
+        """What now stands so many places behind it, or before it."""
+        *around, own = self.path
+        return spot(self.trace, (*around, own + number))
+
+    def __str__(self) -> str:
+        return format_path(self.path)
+
+
+def spot(trace: Trace, path: Path) -> Spot:
+    """The node at a path of the kernel of a trace as it is now."""
+    return Spot(trace, format_path(path), len(trace.steps))
+
+
+Argument = Spot | str | int | Iterable[Spot] | Iterable[int]
+
+
+def act(trace: Trace, kind: type[Move], *arguments: Argument) -> None:
+    """Makes a move of a kind. A spot stands for the place at which its node is now. Raises IllegalMove where it is
+    refused."""
+    make(trace, kind(*map(_written, arguments)))
+
+
+def _written(argument: Argument) -> object:
+    """An argument as a move has it."""
+    if isinstance(argument, Spot):
+        return Place(str(argument))
+    return argument if isinstance(argument, str | int) else tuple(map(_written, argument))

@@ -1,0 +1,95 @@
+"""A node in two versions: one for sizes that have a property, and one for all others.
+
+Put together from moves: a scope of extent 1 around the node is cut where a formula in the sizes is 0 or more, and
+each part gets a guard in place of its extent.
+"""
+
+from __future__ import annotations
+
+from dojoir.ir.nodes import Path, format_path
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.combinators import make
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """That `number` divides a formula in the sizes."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"({self.formula}) % {self.number} == 0"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"({self.formula}) % {self.number} >= 1"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more."""
+        return f"({self.formula}) % {self.number}"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """That a formula in the sizes, at least 1, is not more than `number`."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.formula} <= {self.number}"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"{self.formula} > {self.number}"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more."""
+        return f"({self.formula} - 1) // {self.number}"
+
+
+Property = Multiple | AtMost
+
+
+def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
+    """Makes two nodes of the one at `path`, each under a guard: what runs where a size lacks one of the properties,
+    and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
+    refused."""
+    place, following = format_path(path), format_path((*path[:-1], path[-1] + 1))
+    excess = " + ".join(p.excess for p in properties)
+    others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
+    make(trace, f"add_scope({place}, 1)")
+    make(trace, f"cut({place}, {excess})")
+    for at, condition in ((following, " and ".join(p.text for p in properties)), (place, others)):
+        make(trace, f'add_guard({at}.0, 1, "{condition}")')
+        make(trace, f"set_extent({at}, 1)")
+        make(trace, f"remove_scope({at})")
+    _own_temporaries(trace, path, (*path[:-1], path[-1] + 1))
+    return (*path, 0), (*path[:-1], path[-1] + 1, 0)
+
+
+def _own_temporaries(trace: Trace, first: Path, second: Path) -> None:
+    """Gives each of two nodes temporaries of its own, of those that nothing else uses."""
+    for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
+        here: list[int] = []
+        count, others = 0, 0
+        for site in trace.kernel.sites:
+            uses = sum(access.buffer == buffer.name for access in site.statement.accesses)
+            if site.path[: len(second)] == second:
+                here += range(count, count + uses)
+            elif site.path[: len(first)] != first:
+                others += uses
+            count += uses
+        if here and not others and len(here) < count:
+            name = fresh_name(trace.kernel, f"{buffer.name}_2")
+            numbers = ", ".join(map(str, (len(trace.kernel.buffers), *here)))
+            make(trace, f"unshare_buffer({buffer.name}, {name}, {numbers})")

@@ -1,0 +1,1 @@
+"""Moves on buffers: their dimensions, layout, place and sharing."""

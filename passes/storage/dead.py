@@ -1,0 +1,178 @@
+"""Moves that delete what has no effect, and put it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from dojoir.ir.nodes import Buffer, Guard, Kernel, Node, Path, Scope, Statement, format_path, parse_path
+from dojoir.ir.text import format_buffer, format_statement
+from dojoir.passes.base.alternatives import Alternative
+from dojoir.passes.base.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
+from dojoir.passes.base.node_text import header, inserted, node_of, node_text, parsed
+from dojoir.passes.storage.reuse import temporary
+from dojoir.proof.check import InstanceMap, identity
+from dojoir.proof.explain.example import spelling
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class DeleteTemporary(Move):
+    """Deletes a temporary and every statement that writes it, with the scopes and guards that become empty.
+
+    Legal where nothing else reads it. The inverse is `restore_temporary`, which holds the text that is deleted.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... | y[{0}] = 2 * x[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, "delete_temporary(t)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N
+    | y[{0}] = 2 * x[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "delete_temporary"
+    buffer: BufferName
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        for site in kernel.sites:
+            reader = site.statement
+            if reader.target.buffer != buffer.name and any(a.buffer == buffer.name for a in reader.accesses):
+                text = format_statement(reader, spelling(kernel, site.scopes))
+                raise Refusal("still-read", f"`{buffer.name}` is read by `{text}`", site.path)
+        kept = [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer != buffer.name]
+        if not kept:
+            raise Refusal("nothing-left", "nothing of the kernel would be left")
+        after = kernel.evolve(
+            buffers=tuple(b for b in kernel.buffers if b.name != buffer.name),
+            body=_without(kernel.body, buffer.name),
+        )
+        origins = identity(kernel).origins
+        return Rewrite(after, InstanceMap(tuple(origins[k] for k in kept)))
+
+    def inverse(self, before: Kernel) -> Move:
+        number = next(n for n, b in enumerate(before.buffers) if b.name == self.buffer)
+        deleted = list(_emptied(before.body, self.buffer, ()))
+        return RestoreTemporary(
+            Quoted(format_buffer(before.buffers[number])),
+            number,
+            tuple(map(place_of, deleted)),
+            tuple(Quoted(node_text(before, path)) for path in deleted),
+        )
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        """A temporary that nothing reads: its reads inlined."""
+        readers = [
+            site.path
+            for site in kernel.sites
+            if site.statement.target.buffer != self.buffer
+            and any(access.buffer == self.buffer for access in site.statement.reads)
+        ]
+        yield Alternative(tuple(f"inline({format_path(path)}, {self.buffer})" for path in readers), str(self))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role == "tmp":
+                yield cls(BufferName(buffer.name))
+
+
+def _without(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
+    """The tree without the statements that write a buffer, and without what that leaves empty."""
+    kept: list[Node] = []
+    for node in nodes:
+        match node:
+            case Statement():
+                if node.target.buffer != buffer:
+                    kept.append(node)
+            case Scope() | Guard():
+                body = _without(node.body, buffer)
+                if body:
+                    kept.append(replace(node, body=body))
+    return tuple(kept)
+
+
+def _emptied(nodes: tuple[Node, ...], buffer: str, around: Path) -> Iterator[Path]:
+    """The largest subtrees that only write a buffer, in the order of the text."""
+    for n, node in enumerate(nodes):
+        if not _without((node,), buffer):
+            yield (*around, n)
+        elif not isinstance(node, Statement):
+            yield from _emptied(node.body, buffer, (*around, n))
+
+
+@dataclass(frozen=True)
+class RestoreTemporary(Undoing):
+    """Declares a temporary, as number `position` of the buffers, and puts in what writes it and has no other
+    effect. The inverse of `delete_temporary`.
+
+    `at` are the paths that the new nodes have afterwards, in the order of the text, and `nodes` their texts, in
+    quotes, with `;` between the lines of one.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N
+    ... | y[{0}] = 2 * x[{0}] + 1
+    ... ''')
+    >>> print(dojoir.apply(k, 'restore_temporary("tmp t: f32[N]", 2, 0, "N; | t[{0}] = 2 * x[{0}]")'))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    N
+    | y[{0}] = 2 * x[{0}] + 1
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "restore_temporary"
+    declaration: Quoted
+    position: int
+    at: tuple[Place, ...] = ()
+    nodes: tuple[Quoted, ...] = ()
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        if not 0 <= self.position <= len(kernel.buffers):
+            raise Refusal("bad-position", f"the kernel declares {len(kernel.buffers)} buffers, not {self.position}")
+        if len(self.at) != len(self.nodes):
+            raise Refusal("bad-text", "give as many places as texts of nodes")
+        buffer = self._declared(kernel)
+        buffers = (*kernel.buffers[: self.position], buffer, *kernel.buffers[self.position :])
+        earlier = kernel.evolve(buffers=buffers)
+        for place, text in zip(self.at, self.nodes, strict=True):
+            path = parse_path(place)
+            node = node_of(earlier, path[:-1], text.text)
+            earlier = earlier.evolve(body=inserted(earlier.body, path, node))
+        return earlier, DeleteTemporary(BufferName(buffer.name))
+
+    def _declared(self, kernel: Kernel) -> Buffer:
+        """The buffer that is declared. Raises Refusal."""
+        found = parsed([*header(kernel), self.declaration.text]).buffers
+        if len(found) != len(kernel.buffers) + 1 or found[-1].role != "tmp":
+            raise Refusal("bad-text", f"{self.declaration} declares no temporary, such as tmp t: f32[N]")
+        return found[-1]
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        """None: what to put in is for the user to say."""
+        return iter(())
+
+
+MOVES = (DeleteTemporary, RestoreTemporary)

@@ -1,0 +1,218 @@
+"""Moves that let two temporaries share one storage, and part them again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import ClassVar
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.nodes import Access, Kernel, Node, Path
+from dojoir.ir.rewrite import map_accesses
+from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.reuse import temporary
+from dojoir.proof.check import identity
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class ShareBuffer(Move):
+    """Lets a temporary use the storage of another of the same type, dimensions and layout: every access of `other`
+    is made to `buffer`, and `other` is no more.
+
+    Legal where no value of either is overwritten before its last read. The inverse is `unshare_buffer`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... tmp u: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... N
+    ... | u[{0}] = t[{0}] + 1
+    ... N
+    ... | y[{0}] = u[{0}] * u[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "share_buffer(t, u)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    N
+    | t[{0}] = t[{0}] + 1
+    N
+    | y[{0}] = t[{0}] * t[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "share_buffer"
+    reach: ClassVar[Reach] = Reach.PANE
+    buffer: BufferName
+    other: BufferName
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer, other = temporary(kernel, self.buffer), temporary(kernel, self.other)
+        if buffer == other:
+            raise Refusal("no-change", f"`{buffer.name}` has one storage already")
+        if buffer.form != other.form:
+            raise Refusal(
+                "different-buffers", f"`{buffer.name}` and `{other.name}` differ in type, dimensions or layout"
+            )
+        body, _ = _renamed(kernel.body, lambda name, _: buffer.name if name == other.name else name)
+        kept = tuple(b for b in kernel.buffers if b.name != other.name)
+        return Rewrite(kernel.evolve(buffers=kept, body=body), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        at = [b.name for b in before.buffers].index(self.other)
+        names = [name for name in _names(before.body) if name in {self.buffer, self.other}]
+        numbers = tuple(n for n, name in enumerate(names) if name == self.other)
+        return UnshareBuffer(self.buffer, self.other, at, numbers)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        temporaries = [b for b in kernel.buffers if b.role == "tmp"]
+        for i, buffer in enumerate(temporaries):
+            for other in temporaries[i + 1 :]:
+                if buffer.form == other.form:
+                    yield cls(BufferName(buffer.name), BufferName(other.name))
+
+
+@dataclass(frozen=True)
+class UnshareBuffer(Move):
+    """Gives some accesses of a temporary a storage of their own: a new temporary `other`, declared as number
+    `position` of the buffers. `accesses` are their numbers among the accesses of `buffer` in the order of the text,
+    from 0; in a statement the target comes before what it reads.
+
+    Legal where no value is written by one and read by another of the two. Listed are the ways in which a plain
+    assignment and all that follows it get the new temporary. The inverse is `share_buffer`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[N]
+    ... N
+    ... | t[{0}] = 2 * x[{0}]
+    ... N
+    ... | t[{0}] = t[{0}] + 1
+    ... N
+    ... | y[{0}] = t[{0}] * t[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unshare_buffer(t, u, 3, 1, 3, 4)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[N]
+    tmp u: f32[N]
+    <BLANKLINE>
+    N
+    | t[{0}] = 2 * x[{0}]
+    N
+    | u[{0}] = t[{0}] + 1
+    N
+    | y[{0}] = u[{0}] * u[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unshare_buffer"
+    buffer: BufferName
+    other: BufferName
+    position: int
+    accesses: tuple[int, ...]
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        buffer = temporary(kernel, self.buffer)
+        check_new_name(kernel, self.other)
+        if not 0 <= self.position <= len(kernel.buffers):
+            raise Refusal("bad-position", f"the kernel declares {len(kernel.buffers)} buffers, not {self.position}")
+        chosen = set(self.accesses)
+        body, count = _renamed(kernel.body, lambda name, n: self.other if n in chosen else name, only=buffer.name)
+        if not all(0 <= n < count for n in chosen):
+            raise Refusal("no-access", f"`{buffer.name}` has accesses 0 to {count - 1}")
+        buffers = list(kernel.buffers)
+        buffers.insert(self.position, replace(buffer, name=self.other))
+        return Rewrite(kernel.evolve(buffers=tuple(buffers), body=body), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return ShareBuffer(self.buffer, self.other)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for buffer in kernel.buffers:
+            if buffer.role != "tmp":
+                continue
+            number, starts = 0, []
+            for site in kernel.sites:
+                own = [a.buffer for a in site.statement.accesses].count(buffer.name)
+                if number and site.statement.target.buffer == buffer.name and not site.statement.accumulation:
+                    starts.append((number, own - 1))
+                number += own
+            for start, read in starts:
+                later = (start, *range(start + 1 + read, number))
+                name = BufferName(fresh_name(kernel, f"{buffer.name}_own"))
+                yield cls(BufferName(buffer.name), name, len(kernel.buffers), later)
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """Any of the stretches between two assignments, and several one after another; declared anywhere."""
+        if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
+            return
+        parts: list[list[int]] = [[]]
+        number = 0
+        for site in kernel.sites:
+            own = [a.buffer for a in site.statement.accesses].count(place)
+            starts = site.statement.target.buffer == place and not site.statement.accumulation
+            if starts:  # what the statement reads is of the stretch before
+                parts[-1] += range(number + 1, number + own)
+                parts.append([number])
+            else:
+                parts[-1] += range(number, number + own)
+            number += own
+        parts = [part for part in parts if part]
+        name = BufferName(fresh_name(kernel, f"{place}_own"))
+        for first, last in combinations(range(len(parts) + 1), 2):
+            chosen = tuple(sorted(n for part in parts[first:last] for n in part))
+            if len(chosen) < number:
+                for position in range(len(kernel.buffers) + 1):
+                    yield cls(BufferName(place), name, position, chosen)
+
+
+Renaming = Callable[[str, int], str]
+"""What a buffer is called, given what it is called now and the number of the access."""
+
+
+def _renamed(nodes: tuple[Node, ...], new: Renaming, only: str | None = None) -> tuple[tuple[Node, ...], int]:
+    """A tree with its accesses renamed, those of one buffer if `only` is given, and how many these were."""
+    count = 0
+
+    def rename(access: Access) -> Access:
+        nonlocal count
+        if only is not None and access.buffer != only:
+            return access
+        count += 1
+        name = new(access.buffer, count - 1)
+        return access if name == access.buffer else replace(access, buffer=name, loc=None)
+
+    return tuple(map_accesses(node, rename) for node in nodes), count
+
+
+def _names(nodes: tuple[Node, ...]) -> list[str]:
+    """The buffer of each access, in the order in which `_renamed` numbers them."""
+    found: list[str] = []
+
+    def note(name: str, _: int) -> str:
+        found.append(name)
+        return name
+
+    _renamed(nodes, note)
+    return found
+
+
+MOVES = (ShareBuffer, UnshareBuffer)

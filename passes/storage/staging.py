@@ -1,0 +1,401 @@
+"""Moves that put a copy of a part of an array into a buffer of its own: packing, and accumulating aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Condition,
+    Dim,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    Statement,
+    format_path,
+)
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import numbers_inside, siblings, sites_inside
+from dojoir.ir.rewrite import map_accesses
+from dojoir.passes.base.alternatives import Alternative, further_inside
+from dojoir.passes.base.move import (
+    BufferName,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    Word,
+    check_new_name,
+    fresh_name,
+    place_of,
+    reversible,
+)
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.reuse import temporary
+from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.core.written import gives_itself
+from dojoir.proof.verdict import Verdict
+from dojoir.sets.kernel_sets import sets_of
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Stage(Move):
+    """Makes the node at `node` work on a copy of the part of a buffer that it touches: a new temporary, filled
+    before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
+
+    In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
+    what is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
+    around it. The temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
+    out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... where N % 8 == 0
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... N // 8 @b
+    ... | 8 @i
+    ... | | y[8*{b} + {i}] = 2 * x[8*{b} + {i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "stage(0.0, x, t, in)"))
+    kernel f(N)
+    where N % 8 == 0
+    in  x: f32[N]
+    out y: f32[N]
+    tmp t: f32[8]
+    <BLANKLINE>
+    N // 8 @b
+    | 8
+    | | t[{1}] = x[8*{0} + {1}]
+    | 8 @i
+    | | y[8*{0} + {1}] = 2 * t[{1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "stage"
+    reach: ClassVar[Reach] = Reach.CHILDREN
+    node: Place
+    buffer: BufferName
+    copy: BufferName
+    direction: Word
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        buffer = kernel.buffer(self.buffer)
+        if self.direction not in {"in", "out", "inout"}:
+            raise Refusal("unknown-direction", f"'{self.direction}' is no direction: in, out or inout", path)
+        check_new_name(kernel, self.copy)
+        node = kernel.at(path)
+        depth = kernel.depth_of(path)
+        found = [a for site in kernel.sites if is_inside(site.path, path)
+                 for a in site.statement.accesses if a.buffer == buffer.name]  # fmt: skip
+        if not found:
+            raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
+        ranges = inner_extents(buffer.name, node, depth)
+        bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
+        dims = tuple(Dim(reach_of(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
+        staged = Buffer("tmp", self.copy, buffer.dtype, dims)
+        renamed = redirected(node, buffer.name, self.copy, bases)
+        extents = [
+            part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
+            for part, whole, both in copied(buffer, staged, bases)
+        ]
+        if buffer.role == "tmp":  # what is not used of it may not be there
+            used = (_used_extent(kernel, path, buffer.name, d, base) for d, base in enumerate(bases))
+            extents = [own or extent for own, extent in zip(used, extents, strict=True)]
+        fill = _copy_nest(buffer, staged, bases, extents, depth, back=False)
+        drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
+        new = [*([fill] if self.direction != "out" else []), renamed, *([drain] if self.direction != "in" else [])]
+        after = kernel.replace_node(path, *new).evolve(buffers=(*kernel.buffers, staged))
+        return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
+
+    def reach_in(self, kernel: Kernel) -> Reach:
+        """The node too, where nothing else gives values to the copy: the caller does, or the node itself."""
+        if self.buffer in kernel.declared and (
+            self.direction == "out" or kernel.buffer(self.buffer).role in {"in", "inout"}
+        ):
+            return self.reach | Reach.NODE
+        return self.reach
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.node)
+        return Unstage(place_of(path if self.direction == "out" else (*path[:-1], path[-1] + 1)), self.copy)
+
+    def _origins(self, kernel: Kernel) -> Iterator[Origin | None]:
+        path = kernel.path(self.node)
+        inside = numbers_inside(kernel, path)
+        for k, origin in enumerate(identity(kernel).origins):
+            if k == inside[0] and self.direction != "out":
+                yield None
+            yield origin
+            if k == inside[-1] and self.direction != "in":
+                yield None
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        text = f"stage({{}}, {self.buffer}, {self.copy}, {self.direction})"
+        return further_inside(kernel, kernel.path(self.node), text)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, node in kernel.walk():
+            if not isinstance(node, Scope):
+                continue
+            sites = sites_inside(kernel, path)
+            for buffer in kernel.buffers:
+                reads = any(a.buffer == buffer.name for s in sites for a in s.statement.reads)
+                adds = any(
+                    s.statement.target.buffer == buffer.name and s.statement.accumulation is not None for s in sites
+                )
+                writes = any(s.statement.target.buffer == buffer.name for s in sites)
+                if buffer.dims and (reads or writes) and not any(d.collapsed for d in buffer.dims):
+                    given = not (reads or adds) or (writes and gives_itself(kernel, buffer, path))
+                    direction = "out" if given else "inout" if writes else "in"
+                    name = fresh_name(kernel, f"{buffer.name}_copy")
+                    yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """Of any array that is used there, in each direction: a statement may work on a copy as well."""
+        if isinstance(place, str):
+            return
+        sites = sites_inside(kernel, place)
+        for buffer in dict.fromkeys(access.buffer for site in sites for access in site.statement.accesses):
+            name = BufferName(fresh_name(kernel, f"{buffer}_copy"))
+            yield from (cls(place_of(place), BufferName(buffer), name, Word(d)) for d in ("in", "out", "inout"))
+
+
+@dataclass(frozen=True)
+class Unstage(Undoing):
+    """Makes the node at `node` work on the array itself again, without the temporary `copy` and the copying before
+    and after it. The inverse of `stage`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... where N % 8 == 0
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... tmp t: f32[8]
+    ... N // 8 @b
+    ... | 8
+    ... | | t[{1}] = x[8*{0} + {1}]
+    ... | 8 @i
+    ... | | y[8*{0} + {1}] = 2 * t[{1}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unstage(@i, t)"))
+    kernel f(N)
+    where N % 8 == 0
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    N // 8 @b
+    | 8 @i
+    | | y[8*{0} + {1}] = 2 * x[8*{0} + {1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unstage"
+    node: Place
+    copy: BufferName
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path = kernel.path(self.node)
+        copy = temporary(kernel, self.copy)
+        depth = kernel.depth_of(path)
+        around = siblings(kernel, path)
+        fill = _copying(around[path[-1] - 1 : path[-1]], copy.name, back=False)
+        drain = _copying(around[path[-1] + 1 : path[-1] + 2], copy.name, back=True)
+        outside = fill or drain
+        if outside is None:
+            raise Refusal(
+                "not-staged", f"`{copy.name}` is not filled just before {self.node} or written back after", path
+            )
+        bases = [
+            index - Affine.iterator(depth + d)
+            for d, index in enumerate(outside.indices)
+            if isinstance(index, Affine)
+        ]
+        if len(bases) != len(copy.dims) or any(d >= depth for base in bases for d in base.iterators):
+            raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
+        node = redirected(around[path[-1]], copy.name, outside.buffer, [-base for base in bases])
+        place = (*path[:-1], path[-1] - (fill is not None))
+        earlier = kernel.replace_node(path, node)
+        if drain is not None:
+            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
+        if fill is not None:
+            earlier = earlier.replace_node(place)
+        if any(copy.name == access.buffer for site in earlier.sites for access in site.statement.accesses):
+            raise Refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying", path)
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+        direction = Word("inout" if fill and drain else "in" if fill else "out")
+        return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        temporaries = [b.name for b in kernel.buffers if b.role == "tmp" and b.dims]
+        for path, node in kernel.walk():
+            around = siblings(kernel, path)
+            if len(around) > 1 and isinstance(node, Scope):
+                for name in temporaries:
+                    before = _copying(around[path[-1] - 1 : path[-1]], name, back=False)
+                    if before or _copying(around[path[-1] + 1 : path[-1] + 2], name, back=True):
+                        yield cls(place_of(path), BufferName(name))
+
+
+def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
+    """What is copied into a buffer, or where it is copied to, by a node that does nothing else; or None."""
+    while len(nodes) == 1 and isinstance(nodes[0], Scope):
+        nodes = nodes[0].body
+    match nodes:
+        case [Statement(target, "=", Access() as value)]:
+            inside, outside = (value, target) if back else (target, value)
+            return outside if inside.buffer == copy and outside.buffer != copy else None
+    return None
+
+
+def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
+    """How far each iterator inside a node goes at most around the uses of a buffer, by depth: a constant where
+    there is one. Raises Refusal where two scopes of one depth differ."""
+    found: dict[int, Affine] = {}
+
+    def visit(node: Node, depth: int) -> None:
+        match node:
+            case Scope() if _uses(name, node):
+                constant = node.constant_bound
+                extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], found)
+                if found.setdefault(depth, extent) != extent:
+                    raise Refusal("different-extents", f"scopes at depth {depth} have different extents")
+                for child in node.body:
+                    visit(child, depth + 1)
+            case Guard():
+                for child in node.body:
+                    visit(child, depth)
+            case _:
+                pass
+
+    visit(node, depth)
+    return found
+
+
+def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
+    """An extent when the iterators in it that grow it are at their ends."""
+    return extent.substitute(
+        lambda atom: (
+            ends[atom.depth] - 1
+            if isinstance(atom, Iter) and atom.depth in ends and extent.coefficient(atom) > 0
+            else Affine.atom(atom)
+        )
+    )
+
+
+def _uses(name: str, node: Node) -> bool:
+    if isinstance(node, Statement):
+        return any(a.buffer == name for a in node.accesses)
+    return any(_uses(name, child) for child in node.body)
+
+
+def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) -> Extent | None:
+    """How far a node uses a buffer in a dimension from `base` on, where scopes of one extent say it."""
+    depth = kernel.depth_of(path)
+    found: set[Extent | None] = set()
+    for site in kernel.sites:
+        if is_inside(site.path, path):
+            for access in site.statement.accesses:
+                if access.buffer == name:
+                    local = access.indices[dim]
+                    assert isinstance(local, Affine)
+                    found.add(next((scope.extent for d, scope in enumerate(site.scopes)
+                                    if d >= depth and local - base == Affine.iterator(d)), None))  # fmt: skip
+    extent = found.pop() if len(found) == 1 else None
+    if extent is None or any(d >= depth for bound in extent.bounds for d in bound.iterators):
+        return None
+    return extent
+
+
+def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
+    """Where the accesses begin in a dimension: the part of the index that is fixed while the node runs, which must
+    be the same for all, and the smallest number that is added to it."""
+    bases = {_fixed_part(name, dim, access, depth) for access in found}
+    if len(bases) > 1:
+        raise Refusal("different-parts", f"accesses of `{name}` begin at different places in dimension {dim}")
+    indices = (access.indices[dim] for access in found)
+    return bases.pop() + min(index.offset for index in indices if isinstance(index, Affine))
+
+
+def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
+    index = access.indices[dim]
+    if isinstance(index, Access):
+        raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")
+    fixed = Affine.constant(0)
+    for atom, coefficient in index.terms:
+        inner = Affine.atom(atom).iterators
+        if all(d < depth for d in inner):
+            fixed = fixed + Affine.atom(atom) * coefficient
+        elif not isinstance(atom, Iter):
+            raise Refusal("not-linear", f"an index of `{name}` in dimension {dim} is divided")
+    return fixed
+
+
+def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
+    """One more than the largest local index in a dimension. Raises Refusal where it is not plain."""
+    reaches: set[Affine] = set()
+    for access in found:
+        index = access.indices[dim]
+        assert isinstance(index, Affine)
+        local = index - base
+        reach = Affine.constant(local.offset + 1)
+        for atom, coefficient in local.terms:
+            assert isinstance(atom, Iter)
+            extent = extents[atom.depth]
+            if coefficient < 0 or extent.iterators:
+                raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
+            reach = reach + (extent - 1) * coefficient
+        reaches.add(reach)
+    largest = [r for r in reaches if all((r - other).is_constant and (r - other).offset >= 0 for other in reaches)]
+    if not largest:
+        raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
+    return largest[0]
+
+
+def redirected(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
+    """The node with every access of one buffer made to the copy."""
+
+    def access(a: Access) -> Access:
+        if a.buffer != old:
+            return a
+        return Access(
+            new, tuple(i - base for i, base in zip(a.indices, bases, strict=True) if isinstance(i, Affine))
+        )
+
+    return map_accesses(node, access)
+
+
+def copied(buffer: Buffer, staged: Buffer, bases: list[Affine]) -> Iterator[tuple[Extent, Affine, Extent]]:
+    """In each dimension the extent of the copy, how far the buffer goes from there, and the smaller of the two."""
+    for base, mine, its in zip(bases, staged.dims, buffer.dims, strict=True):
+        whole = its.extent - base
+        yield Extent((mine.extent,)), whole, Extent((mine.extent, whole))
+
+
+def _copy_nest(
+    buffer: Buffer, staged: Buffer, bases: list[Affine], extents: list[Extent], depth: int, back: bool
+) -> Node:
+    """Copies between a buffer and its staged part, what lies inside the buffer of it."""
+    own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
+    outside = Access(buffer.name, tuple(base + i for base, i in zip(bases, own, strict=True)))
+    inside = Access(staged.name, tuple(own))
+    node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
+    for extent in reversed(extents):
+        node = Scope(extent, (node,))
+    return node
+
+
+MOVES = (Stage, Unstage)

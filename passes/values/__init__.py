@@ -1,0 +1,1 @@
+"""Moves on statements: what is computed, and where."""

@@ -1,0 +1,315 @@
+"""Computing the values of a temporary again where they are used, instead of reading what was stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+from typing import ClassVar
+
+from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Condition,
+    Dim,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Path,
+    Replace,
+    Scope,
+    Site,
+    Statement,
+    substitute,
+)
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import sites_inside
+from dojoir.ir.text import format_access, format_statement
+from dojoir.passes.base.move import (
+    BufferName,
+    Formula,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    check_new_name,
+    fresh_name,
+    place_of,
+    reversible,
+    scopes,
+)
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.staging import base_of, copied, inner_extents, reach_of, redirected
+from dojoir.passes.values.inlining import temporary_element
+from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.sets.kernel_sets import sets_of
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Recompute(Move):
+    """Computes the part of a temporary that the node at `node` reads again, just before it, into a new temporary
+    called `copy`, and makes the node read that: less to store and carry through memory, for more to compute.
+
+    What part that is, `stage` says. Every statement that writes the temporary is written out again for it, within
+    the loops that it needs besides those that choose the element, such as a sum's; they have no marks and labels.
+    Where nothing else reads the temporary, `delete_temporary` then removes it. The inverse is `unrecompute`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N + 2]
+    ... out y: f32[N]
+    ... tmp t: f32[N + 2]
+    ... N + 2
+    ... | t[{0}] = exp(x[{0}])
+    ... N @i
+    ... | 3 @j
+    ... | | y[{i}] = 0.5 * t[{i} + {j}]
+    ... ''')
+    >>> print(dojoir.apply(k, "recompute(@j, t, u)"))
+    kernel f(N)
+    in  x: f32[N + 2]
+    out y: f32[N]
+    tmp t: f32[N + 2]
+    tmp u: f32[3]
+    <BLANKLINE>
+    N + 2
+    | t[{0}] = exp(x[{0}])
+    N @i
+    | 3
+    | | u[{1}] = exp(x[{0} + {1}])
+    | 3 @j
+    | | y[{0}] = 0.5 * u[{1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "recompute"
+    reach: ClassVar[Reach] = Reach.PANE
+    node: Place
+    buffer: BufferName
+    copy: BufferName
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        buffer = temporary(kernel, self.buffer)
+        check_new_name(kernel, self.copy)
+        part, fresh, origins = _again(kernel, path, buffer, self.copy)
+        node = redirected(kernel.at(path), buffer.name, self.copy, part.bases)
+        after = kernel.replace_node(path, fresh, node).evolve(buffers=(*kernel.buffers, part.copy))
+        first = next(k for k, site in enumerate(kernel.sites) if is_inside(site.path, path))
+        stays = identity(kernel).origins
+        instances = InstanceMap((*stays[:first], *origins, *stays[first:]))
+        return reversible(self, kernel, Rewrite(after, instances))
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.node)
+        part = _part(before, path, before.buffer(self.buffer), self.copy)
+        own = (Affine.iterator(before.depth_of(path) + d) for d in range(len(part.bases)))
+        read = Access(self.buffer, tuple(base + i for base, i in zip(part.bases, own, strict=True)))
+        return Unrecompute(place_of((*path[:-1], path[-1] + 1)), self.copy, Formula(format_access(read)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        writers: dict[str, list[Path]] = {}
+        for site in kernel.sites:
+            writers.setdefault(site.statement.target.buffer, []).append(site.path)
+        for path, _ in scopes(kernel):
+            reads = {a.buffer for s in kernel.sites if is_inside(s.path, path) for a in s.statement.reads}
+            for buffer in kernel.buffers:
+                if buffer.role != "tmp" or buffer.name not in reads or not buffer.dims:
+                    continue
+                # Where the temporary is written in the scope around the node, it is written just for the node.
+                if all(writer[: len(path) - 1] != path[:-1] for writer in writers.get(buffer.name, [])):
+                    name = fresh_name(kernel, f"{buffer.name}_again")
+                    yield cls(place_of(path), BufferName(buffer.name), BufferName(name))
+
+
+@dataclass(frozen=True)
+class Unrecompute(Undoing):
+    """Makes the node at `node` read a temporary again that has the values which the node before it computes into
+    `copy`, and deletes that one. The inverse of `recompute`; none are listed.
+
+    `read` is the element of the temporary that `copy` has at {d}, {d + 1}, …, where the node is at depth d.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N + 2]
+    ... out y: f32[N]
+    ... tmp t: f32[N + 2]
+    ... tmp u: f32[3]
+    ... N + 2
+    ... | t[{0}] = exp(x[{0}])
+    ... N @i
+    ... | 3
+    ... | | u[{1}] = exp(x[{0} + {1}])
+    ... | 3 @j
+    ... | | y[{i}] = 0.5 * u[{j}]
+    ... ''')
+    >>> print(dojoir.apply(k, "unrecompute(@j, u, t[{0} + {1}])"))
+    kernel f(N)
+    in  x: f32[N + 2]
+    out y: f32[N]
+    tmp t: f32[N + 2]
+    <BLANKLINE>
+    N + 2
+    | t[{0}] = exp(x[{0}])
+    N @i
+    | 3 @j
+    | | y[{0}] = 0.5 * t[{0} + {1}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "unrecompute"
+    node: Place
+    copy: BufferName
+    read: Formula
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path = kernel.path(self.node)
+        copy = temporary(kernel, self.copy)
+        if path[-1] == 0:
+            raise Refusal("not-recomputed", f"nothing before {self.node} computes `{copy.name}`", path)
+        depth = kernel.depth_of(path)
+        read = temporary_element(self.read, kernel, depth + len(copy.dims))
+        if len(read.indices) != len(copy.dims):
+            raise Refusal("bad-read", f"`{copy.name}` and `{read.buffer}` have not as many dimensions", path)
+        bases = [
+            index - Affine.iterator(depth + d) for d, index in enumerate(read.indices) if isinstance(index, Affine)
+        ]
+        node = redirected(kernel.at(path), copy.name, read.buffer, [-base for base in bases])
+        place = (*path[:-1], path[-1] - 1)
+        earlier = kernel.replace_node(path, node).replace_node(place)
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+        return earlier, Recompute(place_of(place), BufferName(read.buffer), self.copy)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        yield from ()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The part of a buffer that a node reads: where it begins in each dimension, its copy, and how far that is
+    filled."""
+
+    bases: list[Affine]
+    copy: Buffer
+    extents: list[Extent]
+
+
+def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
+    """Raises Refusal where the part is not plain, or the node writes to the buffer too."""
+    depth = kernel.depth_of(path)
+    inside = sites_inside(kernel, path)
+    found = [a for site in inside for a in site.statement.reads if a.buffer == buffer.name]
+    if not found:
+        raise Refusal("not-read", f"`{buffer.name}` is not read there", path)
+    writer = next((site for site in inside if site.statement.target.buffer == buffer.name), None)
+    if writer is not None:
+        raise Refusal("written-there", f"`{format_statement(writer.statement)}` is a part of it", writer.path)
+    ranges = inner_extents(buffer.name, kernel.at(path), depth)
+    bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
+    reach = (reach_of(buffer.name, d, found, bases[d], ranges) for d in range(len(buffer.dims)))
+    copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, reach)))
+    extents = [
+        part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
+        for part, whole, both in copied(buffer, copy, bases)
+    ]
+    return _Part(bases, copy, extents)
+
+
+def _again(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> tuple[_Part, Node, list[Origin]]:
+    """The part of a buffer that a node reads, what computes it again, and what the statements of that stand for."""
+    part, depth = _part(kernel, path, buffer, name), kernel.depth_of(path)
+    own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
+    element = [base + i for base, i in zip(part.bases, own, strict=True)]
+    writers = {k: site for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name}
+    fixed = {site.path: _fixed(site, element) for site in writers.values()}
+    producer = _Producer({site.path: k for k, site in writers.items()}, fixed, path, Access(name, tuple(own)))
+    body = producer.again(kernel.body, (), (), depth + len(own))
+    if not body:
+        raise Refusal("not-written", f"nothing writes `{buffer.name}`", path)
+    for extent in reversed(part.extents):
+        body = (Scope(extent, body),)
+    if len(body) > 1:
+        raise Refusal("several-values", f"`{buffer.name}` is one element, written by several statements", path)
+    return part, body[0], producer.origins
+
+
+def _fixed(site: Site, element: list[Affine]) -> dict[int, Affine]:
+    """The iterators of a statement, by depth, at which it writes an element. Raises Refusal where that is not
+    plain: where an index is more than an iterator of its own and something that does not vary."""
+    fixed: dict[int, Affine] = {}
+    for index, wanted in zip(site.statement.target.indices, element, strict=True):
+        assert isinstance(index, Affine)
+        match [(atom, c) for atom, c in index.terms if Affine.atom(atom).iterators]:
+            case [(Iter(depth), 1)] if depth not in fixed:
+                fixed[depth] = wanted - (index - Affine.iterator(depth))
+            case _:
+                text = format_access(site.statement.target)
+                raise Refusal("no-instance", f"which iteration writes an element `{text}` is not plain", site.path)
+    return fixed
+
+
+@dataclass(frozen=True)
+class _Producer:
+    """Writes out again the statements that give one element. `numbers` are those statements, by their paths, and
+    `fixed` the iterators that choose the element; `node` is the place where it is to be."""
+
+    numbers: Mapping[Path, int]
+    fixed: Mapping[Path, Mapping[int, Affine]]
+    node: Path
+    target: Access
+    origins: list[Origin] = field(default_factory=list)
+
+    def again(self, nodes: tuple[Node, ...], prefix: Path, now: tuple[Affine, ...], depth: int) -> tuple[Node, ...]:
+        """What remains of some siblings for one element, at `depth`. `now` are the iterators around them, in terms
+        of the new ones."""
+        new: list[Node] = []
+        for child, node in enumerate(nodes):
+            path = (*prefix, child)
+            below = [values for writer, values in self.fixed.items() if is_inside(writer, path)]
+            if not below:
+                continue
+            match node:
+                case Statement():
+                    self.origins.append(Origin(self.numbers[path], now))
+                    moved = substitute(node, _by_depth(now))
+                    assert isinstance(moved, Statement)
+                    new.append(replace(moved, target=self.target))
+                case Guard():
+                    sides = substitute(replace(node, body=()), _by_depth(now))
+                    assert isinstance(sides, Guard)
+                    new.append(replace(sides, body=self.again(node.body, path, now, depth)))
+                case Scope():
+                    new += self._scope(node, path, now, depth, below)
+        return tuple(new)
+
+    def _scope(
+        self, scope: Scope, path: Path, now: tuple[Affine, ...], depth: int, below: list[Mapping[int, Affine]]
+    ) -> tuple[Node, ...]:
+        own = len(now)
+        values = {values.get(own) for values in below}
+        if len(values) > 1:
+            raise Refusal("no-instance", "the statements in one scope choose their elements differently", path)
+        value = values.pop()
+        if value is None and is_inside(self.node, path):
+            value = Affine.iterator(own)
+        if value is not None:
+            return self.again(scope.body, path, (*now, value), depth)
+        bounds = tuple(bound.substitute(_by_depth(now)) for bound in scope.extent.bounds)
+        body = self.again(scope.body, path, (*now, Affine.iterator(depth)), depth + 1)
+        return (Scope(Extent(bounds), body),)
+
+
+def _by_depth(now: tuple[Affine, ...]) -> Replace:
+    def new(atom: SizeVar | Iter) -> Affine:
+        return now[atom.depth] if isinstance(atom, Iter) else Affine.atom(atom)
+
+    return new
+
+
+MOVES = (Recompute, Unrecompute)

@@ -1,0 +1,290 @@
+"""Moves on reductions: private partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import ClassVar
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Const,
+    Dim,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Path,
+    Scope,
+    Site,
+    Statement,
+    format_path,
+)
+from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import siblings, sites_inside
+from dojoir.passes.base.alternatives import Alternative, after_joins, further_inside
+from dojoir.passes.base.move import (
+    BufferName,
+    Formula,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    check_new_name,
+    fresh_name,
+    place_of,
+    scope_at,
+    scope_or_none,
+    scopes,
+)
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.reuse import temporary
+from dojoir.proof.check import InstanceMap, Origin, identity
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+from dojoir.types.identities import neutral
+
+FACTORS = (4, 8, 16)
+"""The numbers of partial results that are listed."""
+
+
+@dataclass(frozen=True)
+class SplitReduction(Move):
+    """Accumulates what a scope adds to one element of `buffer` into `factor` partial results, and those into the
+    element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where
+    `factor` is the extent of the scope or more, each iteration has its own, and they can run at once.
+
+    Legal where the order of the accumulations is free. The two new scopes have no labels. The inverse is
+    `merge_reduction`.
+
+    Source: the privatisation of reductions, as in R. Allen and K. Kennedy, "Optimizing Compilers for Modern
+    Architectures" (2001).
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... s = 0
+    ... N @i
+    ... | s += x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "split_reduction(@i, s, p, 4)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    tmp p: f32[4]
+    <BLANKLINE>
+    s = 0
+    4
+    | p[{0}] = 0
+    N @i
+    | p[{0} % 4] += x[{0}]
+    4
+    | s += p[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "split_reduction"
+    reach: ClassVar[Reach] = Reach.PANE
+    scope: Place
+    buffer: BufferName
+    copy: BufferName
+    factor: Formula
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        depth = kernel.depth_of(path)
+        buffer = kernel.buffer(self.buffer)
+        factor = self.factor.affine(kernel, 0)
+        if factor.is_constant and factor.offset < 2:
+            raise Refusal("bad-factor", f"there must be at least 2 partial results, not {factor}", path)
+        own = Affine.iterator(depth)
+        used = _partial(own, factor, scope.extent)
+        if used is None:
+            message = f"give a number of partial results, or one for each iteration; {factor} is neither"
+            raise Refusal("bad-factor", message, path)
+        check_new_name(kernel, self.copy)
+        inside = [(k, site) for k, site in enumerate(kernel.sites) if is_inside(site.path, path)]
+        target, op = _reduction(buffer.name, [site for _, site in inside], depth)
+        begin = neutral(op, buffer.dtype)
+        if begin is None:
+            raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
+        partial = Access(self.copy, (used,))
+        body = tuple(_redirected(node, target, partial) for node in scope.body)
+        lanes = Extent((factor,))
+        start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(begin)),))
+        end = Scope(lanes, (Statement(target, op, Access(self.copy, (own,))),))
+        new = Buffer("tmp", self.copy, buffer.dtype, (Dim(factor),))
+        after = kernel.replace_node(path, start, replace(scope, body=body), end)
+        origins: list[Origin | None] = []
+        for k, origin in enumerate(identity(kernel).origins):
+            origins += [None, origin] if k == inside[0][0] else [origin]
+            origins += [None] if k == inside[-1][0] else []
+        return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), InstanceMap(tuple(origins)))
+
+    def inverse(self, before: Kernel) -> Move:
+        path = before.path(self.scope)
+        return MergeReduction(place_of((*path[:-1], path[-1] + 1)), self.copy)
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        """Whole blocks of partial results, and what is left over by itself; or a scope inside."""
+        path, scope = scope_at(kernel, self.scope)
+        rest = f"{self.buffer}, {self.copy}, {self.factor}"
+        for bound in scope.extent.bounds[:1]:
+            if self.factor.text.isdecimal() and int(self.factor.text) > 1:
+                at = bound // int(self.factor.text) * int(self.factor.text)
+                yield Alternative((f"cut({format_path(path)}, {at})",), str(self))
+        if verdict.code == "bad-factor":
+            yield Alternative((), f"split_reduction({format_path(path)}, {self.buffer}, {self.copy}, {FACTORS[1]})")
+        yield from further_inside(kernel, path, f"split_reduction({{}}, {rest})")
+        yield from after_joins(kernel, str(self))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in scopes(kernel):
+            yield from cls._at(kernel, path, [Formula(str(factor)) for factor in FACTORS])
+
+    @classmethod
+    def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
+        """So many partial results, for each element that the scope accumulates into."""
+        yield from cls._at(kernel, place, [Formula(str(n)) for n in numbers if n > 1])
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """One for each iteration, and one more where there may be none."""
+        scope = scope_or_none(kernel, place)
+        bounds = scope.extent.bounds if scope is not None else ()
+        ways = [bound + more for bound in bounds if not bound.iterators for more in (0, 1)]
+        yield from cls._at(kernel, place, [Formula(str(way)) for way in ways])
+
+    @classmethod
+    def _at(cls, kernel: Kernel, place: Path | str, factors: list[Formula]) -> Iterator[Move]:
+        if isinstance(place, str) or scope_or_none(kernel, place) is None:
+            return
+        for name in reduced_in(kernel, place):
+            copy = BufferName(fresh_name(kernel, f"{name}_part"))
+            yield from (cls(place_of(place), BufferName(name), copy, factor) for factor in factors)
+
+
+def reduced_in(kernel: Kernel, path: Path) -> list[str]:
+    """The buffers into one element of which the scope at `path` accumulates, without another use of them."""
+    sites = sites_inside(kernel, path)
+    targets = [s.statement.target.buffer for s in sites if s.statement.accumulation is not None]
+    found: list[str] = []
+    for name in dict.fromkeys(targets):
+        with suppress(Refusal):
+            _reduction(name, sites, kernel.depth_of(path))
+            found.append(name)
+    return found
+
+
+@dataclass(frozen=True)
+class MergeReduction(Undoing):
+    """Accumulates into the element itself again what the scope at `scope` accumulates into partial results in
+    `copy`. The inverse of `split_reduction`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out s: f32
+    ... tmp p: f32[4]
+    ... s = 0
+    ... 4
+    ... | p[{0}] = 0
+    ... N @i
+    ... | p[{i} % 4] += x[{i}]
+    ... 4
+    ... | s += p[{0}]
+    ... ''')
+    >>> print(dojoir.apply(k, "merge_reduction(@i, p)"))
+    kernel f(N)
+    in  x: f32[N]
+    out s: f32
+    <BLANKLINE>
+    s = 0
+    N @i
+    | s += x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "merge_reduction"
+    scope: Place
+    copy: BufferName
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path, scope = scope_at(kernel, self.scope)
+        copy = temporary(kernel, self.copy)
+        target = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
+        factor = copy.dims[0].extent if len(copy.dims) == 1 else None
+        own = Affine.iterator(kernel.depth_of(path))
+        used = _partial(own, factor, scope.extent) if factor is not None else None
+        if target is None or path[-1] == 0 or factor is None or used is None:
+            raise Refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`", path)
+        partial = Access(copy.name, (used,))
+        body = tuple(_redirected(node, partial, target) for node in scope.body)
+        earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
+        place = (*path[:-1], path[-1] - 1)
+        earlier = earlier.replace_node(place)
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
+        return earlier, SplitReduction(place_of(place), BufferName(target.buffer), self.copy, Formula(str(factor)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, _ in scopes(kernel):
+            following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+            for buffer in kernel.buffers:
+                if path[-1] and buffer.role == "tmp" and _combined(following, buffer.name):
+                    yield cls(place_of(path), BufferName(buffer.name))
+
+
+def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
+    """The partial result that the iteration `own` of a scope uses, if there can be `factor` of them."""
+    if any((factor - bound).is_constant and (factor - bound).offset >= 0 for bound in extent.bounds):
+        return own
+    return own % factor.offset if factor.is_constant else None
+
+
+def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
+    """The element into which a scope accumulates partial results, where it does that alone."""
+    match nodes:
+        case [Scope(body=(Statement(target, op, Access(buffer)),))] if buffer == copy and op in ACCUMULATIONS:
+            return target
+    return None
+
+
+def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
+    """The one element of a buffer that some statements accumulate into, all with one operator. Raises Refusal
+    where they use the buffer in another way."""
+    found: set[tuple[Access, str]] = set()
+    for site in sites:
+        statement = site.statement
+        if any(access.buffer == name for access in statement.term_reads):
+            raise Refusal("read-inside", f"`{name}` is read inside the scope", site.path)
+        if statement.target.buffer == name:
+            if statement.accumulation is None:
+                raise Refusal("assigned-inside", f"`{name}` is assigned inside the scope", site.path)
+            found.add((Access(name, statement.target.indices), statement.accumulation))
+    if len(found) != 1:
+        raise Refusal("no-reduction", f"the scope does not accumulate into one element of `{name}`")
+    target, op = found.pop()
+    if any(isinstance(i, Affine) and any(d >= depth for d in i.iterators) for i in target.indices):
+        raise Refusal("several-elements", f"the scope accumulates into several elements of `{name}`")
+    return target, op
+
+
+def _redirected(node: Node, target: Access, partial: Access) -> Node:
+    """The node with its accumulations into one element made into another."""
+    match node:
+        case Statement():
+            return node.onto(partial) if node.target == target else node
+        case Scope() | Guard():
+            return replace(node, body=tuple(_redirected(child, target, partial) for child in node.body))
+
+
+MOVES = (SplitReduction, MergeReduction)

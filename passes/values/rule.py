@@ -1,0 +1,168 @@
+"""Moves that use a rule of algebra (`dojoir.rules`), and that take one back. They need a kernel under `fp fast`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from dojoir import rules
+from dojoir.ir.nodes import Access, Kernel, Path
+from dojoir.passes.base.move import (
+    BufferName,
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    Undoing,
+    Word,
+    check_new_name,
+    fresh_name,
+    place_of,
+    reversible,
+)
+from dojoir.proof.certificate import InstanceMap
+from dojoir.proof.core.rule_use import rewritten
+from dojoir.rules.rule import Match, Rule, RuleUse, find
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class UseRule(Move):
+    """Replaces the nodes from `node` on, as many as a rule of algebra has on its left side, by its right side.
+
+    The results are the same over the real numbers, and rounded otherwise: legal under `fp fast` only.
+    `temporaries` are names for the new temporaries of the rule, in its order. Scopes of the right side keep the
+    labels of those of the left side that have the same label in the rule. The rules are in `dojoir/rules`; the
+    inverse is `undo_rule`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N, M)
+    ... fp fast
+    ... in  x: f32[N, M]
+    ... in  d: f32[N]
+    ... out y: f32[N, M]
+    ... N @i
+    ... | M @j
+    ... | | y[{i}, {j}] = 2 * x[{i}, {j}] / d[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "use_rule(0.0, reciprocal, r)"))
+    kernel f(N, M)
+    fp fast
+    in  x: f32[N, M]
+    in  d: f32[N]
+    out y: f32[N, M]
+    tmp r: f32
+    <BLANKLINE>
+    N @i
+    | r = 1 / d[{0}]
+    | M @j
+    | | y[{0}, {1}] = 2 * x[{0}, {1}] * r
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "use_rule"
+    node: Place
+    rule: Word
+    temporaries: tuple[BufferName, ...] = ()
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path = kernel.path(self.node)
+        rule = rules.load(self.rule)
+        if len(self.temporaries) != len(rule.fresh) or len(set(self.temporaries)) != len(self.temporaries):
+            needs = ", ".join(rule.fresh) or "none"
+            raise Refusal("bad-names", f"{rule.name} takes a name for each of its temporaries: {needs}", path)
+        for name in self.temporaries:
+            check_new_name(kernel, name)
+        found = find(rule, rule.left, kernel, path)
+        if found is None:
+            raise Refusal("no-match", f"what begins at {self.node} is not the left side of {rule.name}", path)
+        match, labels = found
+        new = tuple((name, Access(given, ())) for name, given in zip(rule.fresh, self.temporaries, strict=True))
+        match = replace(match, elements=tuple(sorted((*match.elements, *new))))
+        done = Rewrite(*_both(kernel, rule, path, match, labels))
+        return reversible(self, kernel, done)
+
+    def inverse(self, before: Kernel) -> Move:
+        return UndoRule(place_of(before.path(self.node)), self.rule)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        if kernel.fp != "fast":
+            return
+        for path, _ in kernel.walk():
+            for name in rules.names():
+                rule = rules.load(name)
+                if find(rule, rule.left, kernel, path) is not None:
+                    new = tuple(BufferName(fresh_name(kernel, wanted)) for wanted in rule.fresh)
+                    yield cls(place_of(path), Word(name), new)
+
+
+@dataclass(frozen=True)
+class UndoRule(Undoing):
+    """Replaces the nodes from `node` on, as many as a rule of algebra has on its right side, by its left side, and
+    removes the temporaries of the rule. The inverse of `use_rule`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... fp fast
+    ... in  x: f32[N]
+    ... in  c: f32
+    ... out s: f32
+    ... s = 0
+    ... N @i
+    ... | s += x[{i}]
+    ... s = c * s
+    ... ''')
+    >>> print(dojoir.apply(k, "undo_rule(0, factor)"))
+    kernel f(N)
+    fp fast
+    in  x: f32[N]
+    in  c: f32
+    out s: f32
+    <BLANKLINE>
+    s = 0
+    N @i
+    | s += c * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "undo_rule"
+    node: Place
+    rule: Word
+
+    def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
+        path = kernel.path(self.node)
+        rule = rules.load(self.rule)
+        found = find(rule, rule.right, kernel, path)
+        if found is None:
+            raise Refusal("no-match", f"what begins at {self.node} is not the right side of {rule.name}", path)
+        match, labels = found
+        names = tuple(match.element[name].buffer for name in rule.fresh)
+        earlier = kernel
+        for _ in rule.right.body[1:]:
+            earlier = earlier.replace_node((*path[:-1], path[-1] + 1))
+        earlier = earlier.replace_node(path, *match.nodes(rule.left, labels))
+        earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name not in names))
+        return earlier, UseRule(place_of(path), self.rule, tuple(map(BufferName, names)))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        if kernel.fp != "fast":
+            return
+        for path, _ in kernel.walk():
+            for name in rules.names():
+                rule = rules.load(name)
+                if find(rule, rule.right, kernel, path) is not None:
+                    yield cls(place_of(path), Word(name))
+
+
+def _both(
+    kernel: Kernel, rule: Rule, path: Path, match: Match, labels: dict[str, str]
+) -> tuple[Kernel, InstanceMap]:
+    """The kernel after a use of a rule, and the instance map that says so."""
+    use = RuleUse(rule.name, path, match)
+    return rewritten(kernel, rule, use, labels), InstanceMap((), rule=use)
+
+
+MOVES = (UseRule, UndoRule)

@@ -1,0 +1,1 @@
+"""From source to a function in memory: compilers, LLVM, the cache, threads, emulators."""

@@ -1,0 +1,69 @@
+"""What becomes of a kernel's LLVM IR, as text: after LLVM's passes, and as the code of a processor."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from dojoir.backends.host import machine_for, split_target
+from dojoir.codegen import emission
+from dojoir.errors import ToolchainError
+from dojoir.ir.nodes import Kernel
+from dojoir.runtime.build.llvm_engine import host
+from dojoir.runtime.build.llvm_passes import OPTIMISATION
+from dojoir.support.public import public
+
+FORMS: Mapping[str, str] = {
+    "llvm-opt": "LLVM IR after LLVM's passes, as it is compiled",
+    "asm": "the code of the processor, as text for an assembler",
+}
+"""What LLVM makes of a kernel, by name."""
+
+
+@public
+def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
+    """The source of a kernel for a target: `c` (C11, for any compiler), `llvm` (LLVM IR, for this machine), C11
+    with the intrinsics of `avx512`, `avx2`, `neon` or `rvv`, or C++ for a GPU (`cuda`, `hip`). `llvm-opt` is that
+    LLVM IR after LLVM's passes, and `asm` the machine code as text. `cpu` is the processor that these three are
+    for, by LLVM's name (`znver3`; `target` may name it as well: `asm@znver3`): any that is known, of any
+    architecture that LLVM has here, this one by default.
+
+    Raises ArgumentError for an unknown target or processor, KernelError for a kernel that the target cannot take,
+    ToolchainError where LLVM has no such architecture.
+    """
+    form, cpu = split_target(target, cpu)
+    if form not in FORMS:
+        return emission.emit(kernel, target, cpu=cpu)
+    machine = _machine(cpu)
+    llvm: Any = importlib.import_module("llvmlite.binding")
+    module = llvm.parse_assembly(emission.emit(kernel, "llvm", cpu=cpu))
+    module.triple, module.data_layout = str(machine.triple), str(machine.target_data)
+    tuning = llvm.create_pipeline_tuning_options(OPTIMISATION)
+    tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = tuning.slp_vectorization = True
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
+    return str(module) if form == "llvm-opt" else str(machine.emit_assembly(module))
+
+
+def _machine(cpu: str | None) -> Any:
+    """LLVM's description of a processor. Raises ArgumentError for one that is not known."""
+    llvm: Any = importlib.import_module("llvmlite.binding")
+    here = host()
+    if cpu is None or cpu == "host":
+        triple, name, features = here.triple, here.cpu, here.features
+    else:
+        architecture = machine_for("llvm", cpu).architecture
+        own, _, system = here.triple.partition("-")
+        triple, name, features = f"{architecture}-{system}" if architecture != own else here.triple, cpu, ""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple(triple)
+    except RuntimeError as error:
+        raise ToolchainError(
+            f"the LLVM of this llvmlite has no code for {triple}: {error}", "missing-architecture"
+        ) from None
+    return target.create_target_machine(
+        cpu=name, features=features, opt=OPTIMISATION, reloc="pic", codemodel="default"
+    )

@@ -1,0 +1,53 @@
+"""What this machine's processor is and has, and what it can run."""
+
+from __future__ import annotations
+
+from dojoir.backends import host
+from dojoir.backends.machine import Machine
+from dojoir.codegen.simd.table import Isa
+from dojoir.errors import ToolchainError
+
+architecture = host.architecture
+
+
+def processor() -> str:
+    """The processor that code is made for where none is named, by LLVM's name, which is that of its design:
+    `znver4`, `icelake-server`. It is that of this machine, unless DOJOIR_CPU says another."""
+    return host.host().name
+
+
+def features() -> frozenset[str]:
+    """What the processor has, by LLVM's names, of what it may use."""
+    return host.detected().features & host.host().features
+
+
+def missing_features(isa: Isa) -> tuple[str, ...]:
+    """What the processor lacks of an instruction set of its architecture."""
+    return tuple(sorted(isa.features - features()))
+
+
+def runs(isa: Isa) -> bool:
+    """Whether the processor runs code for an instruction set."""
+    return architecture() == isa.architecture and not missing_features(isa)
+
+
+def check_features(isa: Isa) -> None:
+    """Raises ToolchainError where the processor lacks something, before code that would crash is run."""
+    missing = missing_features(isa)
+    if missing:
+        message = (
+            f"this processor cannot run target {isa.name}: it has no {', '.join(missing)}; "
+            f"use target llvm or c, which fit any processor, or a machine that has it"
+        )
+        raise ToolchainError(message, "no-instruction-set")
+
+
+def check_machine(machine: Machine) -> None:
+    """Raises ToolchainError where this machine cannot run code for another one."""
+    here = host.detected()
+    missing = sorted(machine.features - here.features)
+    if machine.architecture != here.architecture or missing:
+        same = machine.architecture == here.architecture
+        lack = f"it has no {', '.join(missing)}" if same else f"it is no {machine.architecture}"
+        message = f"this processor, {here.name}, cannot run code for {machine.name}: {lack}; --emit shows the code"
+        raise ToolchainError(message, "no-instruction-set")

@@ -1,0 +1,1 @@
+"""Calls: arguments, views of arrays, the compiled function."""

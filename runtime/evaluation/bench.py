@@ -1,0 +1,258 @@
+"""What a worker does with a candidate: build it, check it, time it, and check what the timed calls gave.
+
+One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here: outputs
+hold a pattern before a call that is checked, the inputs of the last timed calls are others than those of the
+first, and a clock that does not agree with a second one is not believed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import field, replace
+from functools import cached_property
+
+from dojoir.errors import DojoError, RunError
+from dojoir.ir.nodes import Kernel
+from dojoir.runtime.evaluation.build import Built, build
+from dojoir.runtime.evaluation.evaluation import Evaluation
+from dojoir.runtime.evaluation.pool import Case, Known, Pool
+from dojoir.runtime.evaluation.race import Lap, Runner, alone, geometric, race
+from dojoir.runtime.measurement.lease import timing_lease
+from dojoir.runtime.verification.trial import POISONS, attempt
+from dojoir.runtime.verification.verify import slack_of
+from dojoir.support.frozen import dataclass
+
+KEPT = 8
+"""How many candidates a worker keeps built, to race others against."""
+
+REMEMBERED = 4096
+"""Of how many machine codes a worker remembers what became of them."""
+
+Tell = Callable[[str], None]
+"""Is told the name of each stage as it begins."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A candidate and what it is held against: the cases of the small sizes, and two for each size that is
+    timed."""
+
+    kernel: Kernel
+    checks: tuple[Case, ...]
+    timed: tuple[tuple[Case, Case], ...]
+    best: Kernel | None = None
+    itself: bool = False
+    """Whether it may be raced against itself, to see the noise."""
+
+
+@dataclass
+class Bench:
+    """A place to evaluate candidates. `cut` is how many times longer than the best one may take."""
+
+    pool: Pool
+    threads: int
+    cut: float = 3.0
+    builds: dict[str, Built] = field(default_factory=dict)
+    known: dict[Case, Known] = field(default_factory=dict)
+    seen: dict[str, Evaluation] = field(default_factory=dict)
+    runners: dict[int, Runner] = field(default_factory=dict)
+    took: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    @cached_property
+    def slack(self) -> float:
+        return slack_of(self.pool.reference)
+
+    def evaluate(self, job: Job, tell: Tell = lambda _: None) -> Evaluation:
+        """What becomes of a candidate. A crash and a hang are for others to see."""
+        stages: dict[str, float] = {}
+        clock = _Stages(stages, tell)
+        try:
+            return replace(self._evaluated(job, clock), stages=clock.done())
+        except RunError as error:
+            memory = error.diagnostic.code == "out-of-memory"
+            status = "memory" if memory else "wrong" if clock.stage in ("verify", "time") else "build-failed"
+            return Evaluation(job.kernel.hash, status, stages=clock.done(), reason=error.diagnostic.message)
+        except MemoryError:
+            reason = "the process ran out of memory"
+            return Evaluation(job.kernel.hash, "memory", stages=clock.done(), reason=reason)
+
+    def _evaluated(self, job: Job, clock: _Stages) -> Evaluation:
+        clock.enter("build")
+        try:
+            built = self.build(job.kernel)
+        except RunError:
+            raise
+        except DojoError as error:
+            return Evaluation(job.kernel.hash, "build-failed", reason=error.diagnostic.message)
+        seen = self.seen.get(built.digest)
+        if seen is not None and not job.itself:
+            return replace(seen, hash=job.kernel.hash, cases=0, ratio=None, ratio_interval=None, ratios=())
+        clock.enter("verify")
+        cases, wrong = self.verify(built, job)
+        if wrong is not None:
+            return Evaluation(job.kernel.hash, "wrong", cases=cases, digest=built.digest, reason=wrong)
+        found = self.timed(built, job, clock, cases)
+        if len(self.seen) == REMEMBERED:
+            self.seen.clear()
+        if found.status == "ok":
+            self.seen[built.digest] = found
+        return found
+
+    # -- build and check -----------------------------------------------------------------------------------
+    def build(self, kernel: Kernel) -> Built:
+        """The kernel as a callable, which is kept for a while."""
+        found = self.builds.pop(kernel.hash, None) or build(kernel, self.pool.target, self.threads)
+        self.builds[kernel.hash] = found
+        while len(self.builds) > KEPT:
+            del self.builds[next(iter(self.builds))]
+        return found
+
+    def case(self, case: Case) -> Known:
+        if case not in self.known:
+            self.known[case] = self.pool.known(case)
+        return self.known[case]
+
+    def verify(self, built: Built, job: Job) -> tuple[int, str | None]:
+        """How many cases were compared, and what was wrong with the last one."""
+        compiled = built.compiled
+        for number, case in enumerate(job.checks):
+            known, sizes = self.case(case), self.pool.size(case.size)
+            for poison in POISONS:
+                outputs, faults = attempt(compiled, known.inputs, sizes, poison == POISONS[0], poison)
+                wrong = "it " + " and ".join(faults) if faults else known.complaint(outputs, self.slack)
+                if wrong is not None:
+                    return number + 1, f"{wrong} ({describe(sizes, case, self.pool)})"
+        return len(job.checks), None
+
+    # -- time ----------------------------------------------------------------------------------------------
+    def runner(self, number: int) -> Runner:
+        """The arrays of a timed size: the same for all candidates."""
+        if number not in self.runners:
+            self.runners[number] = Runner(self.pool.reference, self.pool.size(number))
+        return self.runners[number]
+
+    def timed(self, built: Built, job: Job, clock: _Stages, cases: int) -> Evaluation:
+        """The times at each size, and what was wrong with the results of timed calls."""
+        kernel_hash = job.kernel.hash
+        best = self._best(job, built)
+        clock.enter("lease")
+        laps: list[Lap] = []
+        with timing_lease():
+            clock.enter("time")
+            for first, last in job.timed:
+                lap = self._lap(built, best, job, first, last)
+                cases += 2 if lap.seconds is not None else 1
+                if lap.status != "ok":
+                    seconds = None if lap.status in ("wrong", "lost") else lap.seconds
+                    return Evaluation(
+                        kernel_hash, lap.status, seconds, cases=cases, digest=built.digest, reason=lap.reason
+                    )
+                laps.append(lap)
+        return _joined(kernel_hash, laps, cases, built.digest)
+
+    def _best(self, job: Job, built: Built) -> Built | None:
+        """What the candidate is raced against, unless it is the same."""
+        if job.itself:
+            return built
+        if job.best is None or job.best.hash == job.kernel.hash:
+            return None
+        try:
+            best = self.build(job.best)
+        except DojoError:
+            return None
+        return None if best.digest == built.digest else best
+
+    def _lap(self, built: Built, best: Built | None, job: Job, first: Case, last: Case) -> Lap:
+        """The race at one size."""
+        number = first.size
+        runner = self.runner(number)
+        known, sizes = self.case(first), self.pool.size(number)
+        runner.bind(built.compiled)
+        runner.load(known)
+        calls = [runner.first()]
+        wrong = runner.complaint(known, self.slack)
+        if wrong is not None:
+            return Lap("wrong", reason=f"{wrong} ({describe(sizes, first, self.pool)}, its first call)")
+        bar = math.inf
+        rival: Runner | None = None
+        if best is not None and job.best is not None:
+            key = (job.best.hash, number)
+            rival = runner.beside(best.compiled)
+            if key not in self.took:
+                rival.first()
+                self.took[key] = rival.second()
+            bar = self.cut * self.took[key]
+        if calls[0] <= 10 * bar:
+            calls.append(runner.second())
+        if min(calls) > bar:
+            slower = min(calls) / bar * self.cut
+            return Lap("cut", min(calls), reason=f"{slower:.1f} times as long as the best")
+        again = self.case(last)
+        runner.load(again)
+        lap = alone(runner, min(calls)) if rival is None else race(runner, rival, min(calls))
+        if lap.status != "ok":
+            return lap
+        wrong = runner.complaint(again, self.slack)
+        if wrong is not None:
+            where = f"{describe(sizes, last, self.pool)}, the last of its timed calls"
+            return Lap("wrong", reason=f"{wrong} ({where})")
+        if lap.seconds is not None:
+            self.took[(job.kernel.hash, number)] = lap.seconds
+        return lap
+
+
+class _Stages:
+    """The seconds of each stage: of this process, and by the clock while it waits."""
+
+    def __init__(self, seconds: dict[str, float], tell: Tell) -> None:
+        self.seconds, self.tell = seconds, tell
+        self.stage = ""
+        self.start = self.now()
+
+    def now(self) -> float:
+        return time.perf_counter() if self.stage == "lease" else time.process_time()
+
+    def enter(self, stage: str) -> None:
+        self.done()
+        self.stage = stage
+        self.start = self.now()
+        self.tell(stage)
+
+    def done(self) -> dict[str, float]:
+        now = self.now()
+        if self.stage:
+            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.start
+        self.start = now
+        return self.seconds
+
+
+def describe(sizes: Mapping[str, int], case: Case, pool: Pool) -> str:
+    """A case in words."""
+    text = ", ".join(f"{name}={value}" for name, value in sizes.items()) or "no sizes"
+    return f"{text}, {case.distribution} inputs, seed {pool.seeds[case.seed]}"
+
+
+def _joined(kernel_hash: str, laps: list[Lap], cases: int, digest: str) -> Evaluation:
+    """Several sizes as one evaluation."""
+    seconds = geometric([lap.seconds or 0.0 for lap in laps])
+    low, high = (geometric([lap.interval[end] for lap in laps]) for end in (0, 1))
+    ratios = tuple(lap.ratio for lap in laps if lap.ratio is not None)
+    raced = len(ratios) == len(laps)
+    return Evaluation(
+        kernel_hash,
+        "ok",
+        seconds,
+        (low, high),
+        tuple(sample for lap in laps for sample in lap.samples),
+        cases,
+        digest,
+        ratio=geometric(ratios) if raced else None,
+        ratio_interval=(
+            (geometric([lap.ratio_interval[0] for lap in laps]), geometric([lap.ratio_interval[1] for lap in laps]))
+            if raced
+            else None
+        ),
+        ratios=ratios if raced else (),
+    )

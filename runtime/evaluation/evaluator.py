@@ -1,0 +1,305 @@
+"""`Evaluator`: builds, checks and times many kernels of one reference, and goes on whatever becomes of one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any
+
+from dojoir.backends.registry import is_device
+from dojoir.errors import ArgumentError, Diagnostic, RunError
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.sizes import solve
+from dojoir.proof.wellformed import prove
+from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.pool import thread_count
+from dojoir.runtime.call.needs import check_memory
+from dojoir.runtime.evaluation.bench import Job
+from dojoir.runtime.evaluation.evaluation import Evaluation
+from dojoir.runtime.evaluation.nursery import Setup, from_plain
+from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks
+from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
+from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public
+
+LEAK = 256 << 20
+"""Bytes that a candidate may leave in its worker."""
+
+TURNS = 400
+"""How many candidates a worker does before a fresh one takes its place: each build leaves some 80 KB."""
+
+FIRST_SEEDS, EACH = 2, 10
+"""How many seeds the pool begins with, and after how many candidates it gets another one."""
+
+WAITS = 3600.0
+"""Seconds that a worker may wait for others that time."""
+
+Sizes = Mapping[str, int] | Sequence[Mapping[str, int]]
+
+
+@dataclass
+class _Worker:
+    """A process and what it is at."""
+
+    connection: Connection
+    pid: int
+    kernel: Kernel
+    deadline: float
+    stage: str = "build"
+    tried: int = 1
+
+
+class Evaluator:
+    """Evaluates kernels that stand for `reference` on `target` at `sizes`: one set of sizes or several.
+
+    A context manager. Each kernel is built once in one of `workers` long-lived processes, run on all default sizes
+    and distributions with its arrays between guard pages, and timed on `threads` threads; what its timed calls gave
+    is compared as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One timing
+    runs at a time on a machine, over all its processes.
+
+    A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
+    `memory_limit` bytes of address space.
+    """
+
+    @public
+    def __init__(
+        self,
+        reference: Kernel,
+        target: str,
+        sizes: Sizes,
+        *,
+        threads: int = 1,
+        workers: int = 1,
+        seed: int = 0,
+        time_limit: float = 10.0,
+        memory_limit: int | None = None,
+        cut: float = 3.0,
+    ) -> None:
+        """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does, and
+        ArgumentError for sizes that do not fit it."""
+        prove(check_kernel(reference, "evaluate"))
+        if is_device(target):
+            message = (
+                f"an Evaluator times processors, and {target} is a GPU: search with timer='static', and time what "
+                f"it gives with dojoir.measure"
+            )
+            raise ArgumentError(message, "bad-target")
+        self.reference, self.target = reference, check_target(target)
+        self.threads, self.workers, self.seed = thread_count(threads), workers, seed
+        given = [sizes] if isinstance(sizes, Mapping) else list(sizes)
+        if not given:
+            raise ArgumentError("sizes is empty: give at least one", "no-sizes")
+        if workers < 1:
+            raise ArgumentError(f"workers must be a number from 1, not {workers}", "bad-arguments")
+        if not (time_limit > 0 and cut > 1):
+            message = f"time_limit must be above 0 and cut above 1, not {time_limit} and {cut}"
+            raise ArgumentError(message, "bad-arguments")
+        self.sizes = tuple(solve(reference, {}, one) for one in given)
+        for one in self.sizes:
+            check_memory(reference, one)
+        self.time_limit, self.memory_limit, self.cut = time_limit, memory_limit, cut
+        self.count = 0
+        self._idle: list[tuple[Connection, int]] = []
+        self._busy: dict[Connection, _Worker] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._prepared: set[Case] = set()
+
+    # -- the processes -----------------------------------------------------------------------------------
+    def __enter__(self) -> Evaluator:
+        self._folder = tempfile.TemporaryDirectory(prefix="dojoir-pool-")
+        numbers = random.Random(self.seed).sample(range(1 << 31), SEEDS)
+        limit = max(self.time_limit, REFERENCE_LIMIT)
+        self._pool = Pool(self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit)
+        self._start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all processes. A second time, nothing."""
+        if self._folder is None:
+            return
+        for connection in [*self._busy, *(connection for connection, _ in self._idle)]:
+            connection.close()
+        self._busy, self._idle = {}, []
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._nursery.pid, signal.SIGKILL)
+        self._nursery.wait()
+        self._control.close()
+        self._passing.close()
+        self._folder.cleanup()
+        self._folder = None
+        self._prepared = set()
+
+    def _start(self) -> None:
+        """Starts the nursery."""
+        own, its = socket.socketpair()
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(search_path()))
+        environment |= dict.fromkeys(THREAD_VARIABLES, str(self.threads))
+        try:
+            self._nursery = subprocess.Popen(
+                [sys.executable, "-P", "-m", "dojoir.runtime.evaluation.nursery", str(its.fileno())],
+                pass_fds=(its.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            own.close()
+            raise RunError(f"no process could be started: {error}", "no-process") from None
+        finally:
+            its.close()
+        self._control, self._passing = Connection(os.dup(own.fileno())), own
+        setup = Setup(self._pool, self.threads, self.cut, self.memory_limit, LEAK, TURNS)
+        self._control.send_bytes(pickle.dumps(setup))
+
+    def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:
+        """What the nursery answers. Raises RunError where it is gone, and the error of ours that it met."""
+        try:
+            self._control.send_bytes(json.dumps(request).encode())
+            if handle is not None:
+                socket.send_fds(self._passing, [b"x"], [handle])
+            answer: dict[str, Any] = json.loads(self._control.recv_bytes())
+        except (EOFError, OSError):
+            raise RunError("the process that workers come from has ended", "no-process") from None
+        if "raised" in answer:
+            raise ERRORS[answer["raised"]](Diagnostic(answer["code"], answer["message"]))
+        return answer
+
+    def _fresh(self) -> tuple[Connection, int]:
+        """A new worker."""
+        own, its = socket.socketpair()
+        with its:
+            pid = self._asked({"fork": True}, its.fileno())["pid"]
+        return Connection(own.detach()), pid
+
+    def noise(self, kernel: Kernel) -> float:
+        """By how much the time of a kernel differs from its own, as a share: the farther end of the interval of the
+        ratio when it is raced against itself."""
+        for found in self._evaluated((kernel,), kernel, itself=True):
+            if found.ratio_interval is not None:
+                return max(abs(end - 1) for end in found.ratio_interval)
+        return 0.0
+
+    # -- candidates --------------------------------------------------------------------------------------
+    def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
+        """What becomes of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
+        it. Each is raced against `best`, if that is given. Raises KernelError for one that is ill-formed,
+        ArgumentError for one that does not take the arguments of the reference."""
+        return self._evaluated((kernels,) if isinstance(kernels, Kernel) else kernels, best)
+
+    def _evaluated(
+        self, kernels: Iterable[Kernel], best: Kernel | None, itself: bool = False
+    ) -> Iterator[Evaluation]:
+        if self._folder is None:
+            raise ArgumentError(
+                "an Evaluator works inside of `with`: with Evaluator(…) as evaluator", "bad-arguments"
+            )
+        coming = iter(kernels)
+        open_ended = True
+        try:
+            while open_ended or self._busy:
+                while open_ended and len(self._busy) < self.workers:
+                    kernel = next(coming, None)
+                    if kernel is None:
+                        open_ended = False
+                    else:
+                        self._begin(self._job(kernel, best, itself), kernel)
+                if self._busy:
+                    yield from self._heard()
+        finally:
+            for connection, worker in list(self._busy.items()):  # nobody asks for these any more
+                self._ended(connection, worker, kill=True)
+
+    def _job(self, kernel: Kernel, best: Kernel | None, itself: bool = False) -> Job:
+        """A candidate with its cases, whose seeds nothing knows before."""
+        prove(check_kernel(kernel, "evaluate"))
+        check_alike(kernel, self.reference)
+        self.count += 1
+        draw = random.Random(f"{self.seed} {kernel.hash} {self.count}")
+        seeds = min(SEEDS, FIRST_SEEDS + self.count // EACH)
+        small = tuple(
+            Case(size, distribution, draw.randrange(seeds))
+            for size, distribution in checks(self._pool, draw.randrange(1 << 16))
+        )
+        most = min(seeds, self._pool.timed_seeds)
+        timed = []
+        for size in range(len(self._pool.small), len(self._pool.small) + len(self.sizes)):
+            one, other = draw.sample(range(most), 2)
+            timed.append((Case(size, "uniform", one), Case(size, "uniform", other)))
+        wanted = [case for case in (*small, *(c for pair in timed for c in pair)) if case not in self._prepared]
+        if wanted:
+            self._asked({"prepare": wanted})
+            self._prepared.update(wanted)
+        return Job(kernel, small, tuple(timed), best, itself)
+
+    def _begin(self, job: Job, kernel: Kernel, tried: int = 1) -> None:
+        connection, pid = self._idle.pop() if self._idle else self._fresh()
+        worker = _Worker(connection, pid, kernel, time.monotonic() + self.time_limit, tried=tried)
+        self._busy[connection] = worker
+        with contextlib.suppress(OSError):  # it is gone, which shows when it is heard
+            connection.send_bytes(pickle.dumps(job))
+
+    def _heard(self) -> Iterator[Evaluation]:
+        """Waits for a message of some worker, or for the end of the time of one."""
+        now = time.monotonic()
+        first = min(worker.deadline for worker in self._busy.values())
+        ready = wait(list(self._busy), max(0.0, first - now))
+        for connection in ready:
+            assert isinstance(connection, Connection)
+            worker = self._busy[connection]
+            try:
+                message = json.loads(connection.recv_bytes())
+            except (EOFError, OSError, ValueError):
+                yield self._ended(connection, worker, kill=False)
+                continue
+            if "stage" in message:
+                worker.stage = message["stage"]
+                limit = WAITS if worker.stage == "lease" else self.time_limit
+                worker.deadline = time.monotonic() + limit
+                continue
+            del self._busy[connection]
+            if message["last"]:
+                connection.close()
+                self._asked({"reap": worker.pid, "kill": False})
+            else:
+                self._idle.append((connection, worker.pid))
+            yield from_plain(message["done"])
+        now = time.monotonic()
+        for connection, worker in list(self._busy.items()):
+            if worker.deadline <= now and not connection.poll():
+                yield self._ended(connection, worker, kill=True)
+
+    def _ended(self, connection: Connection, worker: _Worker, kill: bool) -> Evaluation:
+        """What the end of a worker says of its kernel."""
+        del self._busy[connection]
+        connection.close()
+        status: int = self._asked({"reap": worker.pid, "kill": kill})["status"]
+        where = {"build": "while it was built", "verify": "while it was checked"}.get(
+            worker.stage, "while it was timed"
+        )
+        if kill:
+            reason = f"hung {where} (stopped after {self.time_limit:g} s)"
+            return Evaluation(worker.kernel.hash, "hung", reason=reason)
+        code = os.waitstatus_to_exitcode(status)
+        words = ending(code) or "ended without a result"
+        return Evaluation(
+            worker.kernel.hash, "memory" if code == -signal.SIGKILL else "crashed", reason=f"{words} {where}"
+        )

@@ -1,0 +1,157 @@
+"""The process that workers are forked from: it has imported all, works out what is expected, and runs no candidate.
+
+`python -m dojoir.runtime.evaluation.nursery FD` is started by an `Evaluator`, which it ends with. A worker is a
+fork of it, so that the next one is there within milliseconds when a candidate has ended one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from dojoir.errors import DojoError
+from dojoir.runtime.build import llvm_engine
+from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.evaluation import Evaluation
+from dojoir.runtime.evaluation.pool import Case, Pool
+from dojoir.runtime.process.worker import die_with, limit_memory
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What all workers of an evaluator are for. A worker that holds `leak` bytes more after a candidate than before
+    it ends with it; one that has done `turns` candidates ends in peace."""
+
+    pool: Pool
+    threads: int
+    cut: float
+    memory_limit: int | None
+    leak: int
+    turns: int
+
+
+def main() -> None:
+    """Serves until the evaluator ends, or closes its end."""
+    number = int(sys.argv[1])
+    os.set_inheritable(number, False)
+    control = Connection(os.dup(number))
+    passing = socket.socket(fileno=number)
+    setup: Setup = pickle.loads(control.recv_bytes())
+    die_with(os.getppid())
+    llvm_engine.host()
+    while True:
+        try:
+            request = json.loads(control.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(0)
+        match request:
+            case {"prepare": cases}:
+                _send(control, _prepared(setup.pool, [Case(*case) for case in cases]))
+            case {"fork": _}:
+                _, (handle,), _, _ = socket.recv_fds(passing, 1, 1)
+                pid = os.fork()
+                if pid == 0:
+                    passing.close()
+                    control.close()
+                    _work(setup, Connection(handle))
+                os.close(handle)
+                _send(control, {"pid": pid})
+            case {"reap": pid, "kill": kill}:
+                if kill:
+                    os.kill(pid, signal.SIGKILL)
+                _send(control, {"status": os.waitpid(pid, 0)[1]})
+
+
+def _send(connection: Connection, message: Mapping[str, object]) -> None:
+    connection.send_bytes(json.dumps(message).encode())
+
+
+def _prepared(pool: Pool, cases: list[Case]) -> dict[str, object]:
+    try:
+        for case in cases:
+            pool.prepare(case)
+    except DojoError as error:
+        return {"raised": type(error).__name__, "code": error.diagnostic.code, "message": error.diagnostic.message}
+    return {}
+
+
+# -- a worker --------------------------------------------------------------------------------------------------
+def _work(setup: Setup, connection: Connection) -> None:
+    """Evaluates what comes until nothing more does. Never returns."""
+    die_with(os.getppid())
+    limit_memory(setup.memory_limit)
+    bench = Bench(setup.pool, setup.threads, setup.cut)
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+    def tell(stage: str) -> None:
+        _keep_to(cores, stage, setup.threads)
+        _send(connection, {"stage": stage})
+
+    turn = 0
+    while turn < setup.turns:
+        try:
+            job: Job = pickle.loads(connection.recv_bytes())
+        except (EOFError, OSError):
+            os._exit(0)
+        turn += 1
+        before = _held()
+        try:
+            found = bench.evaluate(job, tell)
+        except Exception as error:  # a bug of ours says nothing about the kernel
+            reason = f"dojoir failed: {type(error).__name__}: {error}"
+            found = Evaluation(job.kernel.hash, "lost", reason=reason)
+        leaked = _held() - before
+        over = leaked > setup.leak
+        if over:
+            reason = f"it left {leaked >> 20} MiB behind"
+            found = Evaluation(found.hash, "memory", stages=found.stages, reason=reason)
+        _send(connection, {"done": plain(found), "last": over or turn == setup.turns})
+        if over:
+            break
+    os._exit(0)
+
+
+def _keep_to(cores: list[int], stage: str, threads: int) -> None:
+    """Times on the last cores, and builds on the others, where there are any."""
+    if not cores:
+        return
+    last = cores[-threads:]
+    others = cores[: -len(last)] or cores
+    os.sched_setaffinity(0, last if stage == "time" or threads > 1 else others)
+
+
+def _held() -> int:
+    """The bytes of this process that no file is behind; 0 where the system does not tell."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return 0
+
+
+def plain(found: Evaluation) -> dict[str, Any]:
+    """An evaluation as plain data."""
+    values = {field.name: getattr(found, field.name) for field in fields(found)}
+    return {**values, "stages": dict(found.stages)}
+
+
+def from_plain(data: Mapping[str, Any]) -> Evaluation:
+    """What `plain` made of one."""
+    tuples = ("interval", "samples", "ratio_interval", "ratios")
+    return Evaluation(**{**data, **{name: tuple(data[name]) for name in tuples if data[name] is not None}})
+
+
+if __name__ == "__main__":
+    main()

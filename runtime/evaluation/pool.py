@@ -1,0 +1,276 @@
+"""What a reference gives on the inputs that candidates are held against: worked out once, shared by all workers.
+
+A case is a size, a distribution and one of SEEDS seeds. Its inputs, what is expected and how far a right result may
+be off lie in files that workers map into memory, so that none of it is computed, or held, twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dojoir.errors import ArgumentError
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.bits import to_floats
+from dojoir.runtime.verification.compare import Expected, comparable, compare
+from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, make_inputs
+from dojoir.runtime.verification.oracle import Oracle
+from dojoir.runtime.verification.report import MOST_UNCHECKED
+from dojoir.runtime.verification.sample_sizes import sample_sizes
+from dojoir.runtime.verification.verify import NARROWEST, SAMPLE_INSTANCES, slack_of
+from dojoir.support.frozen import dataclass
+
+SEEDS = 16
+"""How many seeds a case may have."""
+
+BLOCK = 1 << 15
+"""Elements that are compared at a time: what fits into a cache."""
+
+TIMED_BYTES = 256 << 20
+"""How much the cases at one timed size may take; there are at least two."""
+
+
+class Case(NamedTuple):
+    """A size by its number (those that are timed come after the small ones), a distribution, and the number of a
+    seed."""
+
+    size: int
+    distribution: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """One output: `low` and `high` in a type in which all its values can be compared, and what they come from."""
+
+    dtype: DType
+    low: np.ndarray
+    high: np.ndarray
+    expected: Expected
+
+
+@dataclass(frozen=True)
+class Known:
+    """A case with everything that is known of it, by the name of the argument."""
+
+    inputs: Mapping[str, np.ndarray]
+    outputs: Mapping[str, Bounds]
+
+    def complaint(self, outputs: Mapping[str, np.ndarray], slack: float) -> str | None:
+        """What is wrong with results, as a phrase; None if nothing is. `outputs` are as `DType.stored`."""
+        for name, bounds in self.outputs.items():
+            actual = outputs[name]
+            if not within(actual, bounds):
+                comparison = compare(name, bounds.dtype, actual, bounds.expected, slack)
+                if not comparison.ok:
+                    return f"wrong result: {comparison.worst}"
+        return None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The cases of a reference, kept in `folder`. `sizes` are those at which candidates are timed."""
+
+    folder: str
+    reference: Kernel
+    target: str
+    sizes: tuple[Mapping[str, int], ...]
+    seeds: tuple[int, ...]
+    time_limit: float
+
+    @cached_property
+    def small(self) -> list[dict[str, int]]:
+        """The sizes that every candidate is checked at before it is timed."""
+        try:
+            return sample_sizes(self.reference, SAMPLE_INSTANCES)
+        except ArgumentError:  # its facts leave no small sizes: those that are timed are checked as well
+            return []
+
+    def size(self, number: int) -> Mapping[str, int]:
+        return [*self.small, *self.sizes][number]
+
+    @cached_property
+    def timed_seeds(self) -> int:
+        """How many seeds the cases at the timed sizes may have."""
+        elements = max(
+            sum(
+                int(np.prod([max(0, d.extent.evaluate(sizes)) for d in b.dims], dtype=np.int64))
+                for b in self.reference.arguments
+            )
+            for sizes in self.sizes
+        )
+        return max(2, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
+
+    def path(self, case: Case) -> Path:
+        return Path(self.folder, f"{case.size}-{case.distribution}-{case.seed}")
+
+    # -- in the nursery -----------------------------------------------------------------------------------
+    @cached_property
+    def _oracle(self) -> Oracle:
+        return Oracle(self.reference, self.target, self.time_limit)
+
+    def prepare(self, case: Case) -> None:
+        """Works a case out, if that was not done. Raises RunError where the reference fails."""
+        path = self.path(case)
+        if path.exists():
+            return
+        sizes, seed = self.size(case.size), self.seeds[case.seed]
+        if case.distribution == "wide":
+            inputs, expected = self._wide(sizes, seed)
+        else:
+            inputs = make_inputs(self.reference, sizes, seed, case.distribution)
+            expected = self._oracle.expected(sizes, inputs)
+        slack = slack_of(self.reference)
+        outputs = {
+            name: _bounds(self.reference.buffer(name).dtype, found, slack) for name, found in expected.items()
+        }
+        _write(path, Known(inputs, outputs))
+
+    def _wide(self, sizes: Mapping[str, int], seed: int) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
+        """Inputs of as many magnitudes as leave results that can be compared."""
+        reach, slack = WIDEST, slack_of(self.reference)
+        while True:
+            inputs = make_inputs(self.reference, sizes, seed, "wide", reach)
+            expected = self._oracle.expected(sizes, inputs)
+            asked = [comparable(self.reference.buffer(n).dtype, e, slack) for n, e in expected.items()]
+            elements = sum(part.size for part in asked)
+            unchecked = elements - sum(int(np.count_nonzero(part)) for part in asked)
+            if reach <= NARROWEST or unchecked <= MOST_UNCHECKED * elements:
+                return inputs, expected
+            reach /= 2
+
+    # -- in the workers -----------------------------------------------------------------------------------
+    def known(self, case: Case) -> Known:
+        """A case that was prepared."""
+        return _read(self.path(case))
+
+
+def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
+    """The small cases of a candidate, without their seeds: every size, and every distribution at least twice."""
+    count = len(pool.small)
+    each = max(2, -(-2 * len(DISTRIBUTIONS) // max(1, count)))
+    found = []
+    for size in range(count):
+        found += [(size, DISTRIBUTIONS[(offset + size * each + n) % len(DISTRIBUTIONS)]) for n in range(each)]
+    return found
+
+
+def within(actual: np.ndarray, bounds: Bounds) -> bool:
+    """Whether all elements are within their bounds: then `compare` has nothing to say against them. One that is no
+    number is never within."""
+    values = actual
+    if bounds.dtype.is_float and actual.dtype != bounds.low.dtype:
+        values = to_floats(actual, bounds.dtype)
+    if values.flags.c_contiguous and values.size > BLOCK:
+        flat, low, high = values.reshape(-1), bounds.low.reshape(-1), bounds.high.reshape(-1)
+        return all(
+            bool(((flat[n : n + BLOCK] >= low[n : n + BLOCK]) & (flat[n : n + BLOCK] <= high[n : n + BLOCK])).all())
+            for n in range(0, flat.size, BLOCK)
+        )
+    return bool(((values >= bounds.low) & (values <= bounds.high)).all())
+
+
+def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
+    """The least and the largest value that `compare` accepts, in the type itself where NumPy has it, rounded to the
+    inside; nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
+    NaN."""
+    if not dtype.is_float:
+        values = expected.values.astype(np.dtype(dtype.stored))
+        if expected.bounds is None:
+            return Bounds(dtype, values, values, expected)
+    wanted = expected.values.astype(np.float64)
+    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
+    with np.errstate(all="ignore"):
+        reach = slack * bounds
+        low = np.where(reach > 0, np.nextafter(wanted - reach, np.inf), wanted)
+        high = np.where(reach > 0, np.nextafter(wanted + reach, -np.inf), wanted)
+        infinite = np.isinf(wanted)
+        low, high = np.where(infinite, wanted, low), np.where(infinite, wanted, high)
+        asked = comparable(dtype, expected, slack)
+        low, high = np.where(asked, low, -np.inf), np.where(asked, high, np.inf)
+        if dtype.name == "f32":
+            low, high = _inside(low, high)
+    return Bounds(dtype, low, high, expected)
+
+
+def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds in f64 as bounds in f32: the least above the one, and the largest below the other."""
+    least, largest = low.astype(np.float32), high.astype(np.float32)
+    least = np.where(least.astype(np.float64) < low, np.nextafter(least, np.float32(np.inf)), least)
+    largest = np.where(largest.astype(np.float64) > high, np.nextafter(largest, np.float32(-np.inf)), largest)
+    return least, largest
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+def _write(path: Path, known: Known) -> None:
+    """A case as one file: a line that says where which array lies, then the arrays. Whole or not at all."""
+    arrays: list[np.ndarray] = []
+
+    def keep(array: np.ndarray | None) -> int | None:
+        if array is None:
+            return None
+        arrays.append(np.asarray(array, order="C"))
+        return len(arrays) - 1
+
+    table = {
+        "inputs": {name: keep(array) for name, array in known.inputs.items()},
+        "outputs": {
+            name: [
+                b.dtype.name, keep(b.low), keep(b.high),
+                keep(b.expected.values), keep(b.expected.bounds), keep(b.expected.declared),
+            ]
+            for name, b in known.outputs.items()
+        },
+    }  # fmt: skip
+    places: list[tuple[int, str, list[int]]] = []
+    offset = 0
+    for array in arrays:
+        offset = -(-offset // 64) * 64
+        places.append((offset, array.dtype.str, list(array.shape)))
+        offset += array.nbytes
+    head = json.dumps({**table, "places": places}).encode()
+    start = -(-(len(head) + 9) // 64) * 64
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    with open(unfinished, "wb") as file:
+        file.write(f"{len(head):08d}\n".encode() + head)
+        for (at, _, _), array in zip(places, arrays, strict=True):
+            file.seek(start + at)
+            file.write(array.tobytes())
+        file.truncate(max(start + offset, start + 1))
+    os.replace(unfinished, path)
+
+
+def _read(path: Path) -> Known:
+    whole = np.memmap(path, np.uint8, "r")
+    length = int(bytes(whole[:8]))
+    head = json.loads(bytes(whole[9 : 9 + length]))
+    start = -(-(length + 9) // 64) * 64
+
+    def at(number: int | None) -> np.ndarray | None:
+        if number is None:
+            return None
+        place, kind, shape = head["places"][number]
+        dtype = np.dtype(kind)
+        count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        memory = whole[start + place : start + place + count]
+        found: np.ndarray = np.asarray(memory).view(dtype).reshape(shape)
+        return found
+
+    def there(number: int) -> np.ndarray:
+        array = at(number)
+        assert array is not None
+        return array
+
+    outputs = {}
+    for name, (dtype, low, high, values, bounds, declared) in head["outputs"].items():
+        outputs[name] = Bounds(
+            DTYPES[dtype], there(low), there(high), Expected(there(values), at(bounds), at(declared))
+        )
+    return Known({name: there(number) for name, number in head["inputs"].items()}, outputs)

@@ -1,0 +1,239 @@
+"""Timing a candidate beside the best so far, on the same arrays, in turn, until it is plain which is faster."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.scalar_args import scalar_value
+from dojoir.runtime.call.compiled import Compiled
+from dojoir.runtime.call.layout import place, storage_bytes
+from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.evaluation.pool import Known
+from dojoir.runtime.measurement.memory import touched
+from dojoir.runtime.measurement.spread import spread
+from dojoir.runtime.verification.trial import POISONS
+from dojoir.support.frozen import dataclass
+
+SAMPLE_SECONDS = 100e-6
+"""A sample calls as often as it takes to last so long."""
+
+MOST_CALLS = 1000
+FEWEST, MOST = 6, 24
+"""How many rounds a race has."""
+
+CLEAR = 0.9
+"""A candidate that reaches less than this of the best in each of the first SOON rounds is slower."""
+
+SOON = 3
+RACE_SECONDS = 0.25
+"""How long a race goes on that nobody wins."""
+
+TIE = 0.015
+"""How near to one both ends of the interval of a ratio are where neither is faster."""
+
+CONFIDENCE = 0.95
+TICKS = 20
+"""How many ticks of the clock a sample must have for it to be believed."""
+
+CLOCK: Callable[[], int] = time.perf_counter_ns
+
+
+def second_clock() -> int:
+    """Nanoseconds of another clock than the one that times, where the system has one."""
+    raw = getattr(time, "CLOCK_MONOTONIC_RAW", None)
+    return time.monotonic_ns() if raw is None else time.clock_gettime_ns(raw)
+
+
+@dataclass(frozen=True)
+class Lap:
+    """The times of a candidate at one size; `ratio` is how many times as fast as the best it is."""
+
+    status: str
+    seconds: float | None = None
+    interval: tuple[float, float] = (0.0, math.inf)
+    samples: tuple[float, ...] = ()
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] = (0.0, math.inf)
+    reason: str = ""
+
+
+class Runner:
+    """A kernel bound to the arrays of one size. Candidates share them, as they take the same arguments."""
+
+    def __init__(self, reference: Kernel, sizes: Mapping[str, int]) -> None:
+        self.reference, self.sizes = reference, sizes
+        self.arrays: dict[str, np.ndarray] = {}
+        self.memory: dict[str, np.ndarray] = {}
+        for buffer in reference.arguments:
+            if not takes_value(buffer):
+                self.memory[buffer.name] = touched(storage_bytes(buffer, sizes))
+                self.arrays[buffer.name] = place(self.memory[buffer.name], buffer, sizes)
+        self.known: Known | None = None
+        self.compiled: Compiled | None = None
+        self.call: Callable[[], object] = lambda: None
+        self.inouts = [b.name for b in reference.arguments if b.role == "inout" and b.name in self.arrays]
+        self.outputs = [b.name for b in reference.arguments if b.role == "out"]
+
+    def bind(self, compiled: Compiled) -> None:
+        """Takes another kernel for what is run."""
+        self.compiled = compiled
+        self._bind()
+
+    def beside(self, compiled: Compiled) -> Runner:
+        """Another kernel on the same arrays."""
+        other = Runner.__new__(Runner)
+        other.__dict__.update(self.__dict__)
+        other.bind(compiled)
+        return other
+
+    def load(self, known: Known) -> None:
+        """Fills the arrays with the inputs of a case, and the outputs with a pattern."""
+        self.known = known
+        for buffer in self.reference.arguments:
+            if buffer.role != "out" and buffer.name in self.arrays:
+                self.arrays[buffer.name][...] = known.inputs[buffer.name]
+        self.poison()
+        self._bind()
+
+    def _bind(self) -> None:
+        """Scalars are part of a call."""
+        if self.compiled is None or self.known is None:
+            return
+        arguments = [
+            scalar_value(buffer, self.known.inputs[buffer.name])
+            if takes_value(buffer)
+            else self.arrays[buffer.name]
+            for buffer in self.reference.arguments
+        ]
+        self.call = self.compiled.bind(*arguments, **self.sizes)
+
+    def follow(self, other: Runner) -> None:
+        """Takes the case of another runner on the same arrays, whose scalars are part of a call."""
+        self.known = other.known
+        self._bind()
+
+    def poison(self) -> None:
+        for name in self.outputs:
+            self.memory[name][:] = POISONS[0]
+
+    def restore(self) -> None:
+        """Gives arguments that are changed in place their first values again."""
+        assert self.known is not None
+        for name in self.inouts:
+            self.arrays[name][...] = self.known.inputs[name]
+
+    def first(self) -> float:
+        """Seconds of a call on fresh values."""
+        self.restore()
+        start = CLOCK()
+        self.call()
+        return (CLOCK() - start) * 1e-9
+
+    second = first
+
+    def sample(self, calls: int) -> float:
+        """Seconds of one call, as the mean of some."""
+        if self.inouts:
+            return sum(self.first() for _ in range(calls)) / calls
+        call = self.call
+        start = CLOCK()
+        for _ in range(calls):
+            call()
+        return (CLOCK() - start) * 1e-9 / calls
+
+    def complaint(self, known: Known, slack: float) -> str | None:
+        """What is wrong with the arrays after a call on a case."""
+        outputs = {
+            buffer.name: self.arrays[buffer.name].view(np.uint8)
+            if buffer.dtype.kind == "b"
+            else self.arrays[buffer.name]
+            for buffer in self.reference.arguments
+            if buffer.role != "in"
+        }
+        return known.complaint(outputs, slack)
+
+
+def alone(runner: Runner, took: float) -> Lap:
+    """The times of a kernel that there is nothing to race against."""
+    return _rounds([runner], took)
+
+
+def race(runner: Runner, rival: Runner, took: float) -> Lap:
+    """The times of a candidate in turn with those of the best. Both use the same arrays: the candidate is the last
+    to write, over a pattern."""
+    rival.follow(runner)
+    return _rounds([runner, rival], took)
+
+
+def _rounds(runners: Sequence[Runner], took: float) -> Lap:
+    runner = runners[0]
+    calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(took, 1e-9))))
+    samples: list[float] = []
+    others: list[float] = []
+    start = time.perf_counter()
+    sure: list[float] = []
+    while True:
+        for other in runners[1:]:
+            other.call()  # the caches are those of the candidate
+            others.append(other.sample(calls))
+        last = _decided(samples, others, time.perf_counter() - start)
+        if last:
+            runner.poison()
+        begin = second_clock()
+        samples.append(runner.sample(calls))
+        sure.append((second_clock() - begin) * 1e-9)
+        if last:
+            break
+    wrong = _clock_is_wrong([sample * calls for sample in samples], sure, bool(runner.inouts))
+    if wrong is not None:
+        return Lap("lost", reason=wrong)
+    own = spread(samples, CONFIDENCE)
+    if not others:
+        return Lap("ok", own.median, (own.low, own.high), tuple(samples))
+    between = spread([b / a for a, b in zip(samples, others, strict=True)], CONFIDENCE)
+    return Lap(
+        "ok", own.median, (own.low, own.high), tuple(samples), between.median, (between.low, between.high)
+    )  # fmt: skip
+
+
+def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float) -> bool:
+    """Whether the next round is the last."""
+    count = len(samples)
+    if count >= MOST or (count >= SOON and elapsed > RACE_SECONDS):
+        return True
+    if not others:
+        if count < FEWEST:
+            return False
+        return spread(samples, CONFIDENCE).uncertainty < TIE
+    ratios = [b / max(a, 1e-12) for a, b in zip(samples, others, strict=False)]
+    if count >= SOON and max(ratios) < CLEAR:
+        return True
+    if count < FEWEST:
+        return False
+    between = spread(ratios, CONFIDENCE)
+    return between.low > 1 or between.high < 1 or (between.low > 1 - TIE and between.high < 1 + TIE)
+
+
+def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], restores: bool) -> str | None:
+    """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples (of
+    one, the system may have taken the processor away in between). What is restored between calls is no sample."""
+    tick = time.get_clock_info("perf_counter").resolution
+    if sum(samples) < TICKS * max(tick, 1e-9):
+        return f"{len(samples)} samples took {sum(samples) / 1e-9:.0f} ns, which is too short for the clock"
+    off = sum(
+        own > 1.3 * other + 5e-6 or (other > 1.3 * own + 20e-6 and not restores)
+        for own, other in zip(samples, sure, strict=True)
+    )
+    if 2 * off > len(samples):
+        return f"the clocks disagree: {sum(samples) * 1e3:.3g} ms and {sum(sure) * 1e3:.3g} ms"
+    return None
+
+
+def geometric(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers."""
+    return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values)) if values else math.nan

@@ -1,0 +1,323 @@
+"""A kernel compiled for a GPU: callable on arrays there, as part of a stream."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dojoir.codegen.lir.program import OK, Check
+from dojoir.errors import ArgumentError
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.meaning.sizes import solve
+from dojoir.runtime.call.arguments import Bound, Signature, check_type
+from dojoir.runtime.call.compiled import Compiled
+from dojoir.runtime.call.layout import array_shape, strides_of
+from dojoir.runtime.call.scalars import Number, takes_value
+from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
+from dojoir.runtime.call.views import View, as_numpy, view_of
+from dojoir.runtime.gpu.array import DeviceArray, array_for
+from dojoir.runtime.gpu.calls import Loaded, Ready
+from dojoir.runtime.gpu.driver import Driver
+from dojoir.runtime.gpu.plan import HostCode
+from dojoir.runtime.gpu.streams import StreamNow, current_stream, handle_of
+from dojoir.runtime.gpu.views import Viewer
+
+MOST_CALLS = 64
+"""How many calls are remembered, each with its launches."""
+
+Variant = Callable[[int, bool], tuple[HostCode, tuple[int, ...]]]
+"""The kernel on a device: its host code and the handles of its kernels. With True: without wide accesses, for
+arrays that do not begin where these need it."""
+
+
+class DeviceCompiled(Compiled):
+    """A kernel as code of a GPU, called as `Compiled` says, on arrays that are there: tensors of PyTorch, arrays of
+    CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the current
+    stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one waits for
+    it. An index read from data is checked too, for which such a kernel waits; while a graph is captured it cannot.
+
+    `run` takes arrays of the CPU too, and then returns such.
+    """
+
+    __slots__ = ("_driver", "_loaded", "_made", "_variant")
+
+    def __init__(
+        self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
+    ) -> None:
+        super().__init__(kernel, target, 1, source, self._no_function, None, host.program.program.checks)
+        self._signature = Signature(kernel, Viewer(target))
+        self._driver = driver
+        self._variant = variant
+        self._loaded: dict[tuple[int, bool], Loaded] = {}
+        self._made: dict[tuple[tuple[Number, ...], int], tuple[Loaded, tuple[Ready, ...]]] = {}
+        self._load_on(driver.in_use(), False)  # so that what is wrong with it is found now
+
+    @staticmethod
+    def _no_function(*values: Number) -> int:
+        raise AssertionError("a kernel of a GPU is started by launches")
+
+    def __call__(self, /, *arguments: object, **sizes: object) -> None:
+        """Starts the kernel on all its arguments, in declared order or by name, in place."""
+        stream, sizes = self._stream_of(sizes)
+        bound = self._bound(arguments, sizes)
+        device = self._use(bound)
+        handle = self._handle(stream, bound, device)
+        self._start(*self._prepared(bound, device, handle), handle)
+
+    def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
+        """The same call with its arguments checked once, to be made any number of times, each in the stream that is
+        current then."""
+        stream, sizes = self._stream_of(sizes)
+        bound = self._bound(arguments, sizes)
+        device = self._use(bound)
+        now: StreamNow = (
+            current_stream((view.owner for view in bound.views), device)
+            if stream is None
+            else functools.partial(handle_of, stream)
+        )
+        return _BoundLaunches(self, bound, device, now)
+
+    def graph(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
+        """The launches of a call as one graph, which costs as much to start as one launch. What it returns starts
+        it."""
+        stream, sizes = self._stream_of(sizes)
+        bound = self._bound(arguments, sizes)
+        device = self._use(bound)
+        own = self._driver.new_stream()
+        loaded, launches = self._prepared(bound, device, own)
+        self._driver.capture(own)
+        try:
+            loaded.run(launches, own)
+        finally:
+            graph = self._driver.captured(own)
+        now = current_stream((view.owner for view in bound.views), device)
+        at = now if stream is None else functools.partial(handle_of, stream)
+        return _Graph(self._driver, graph, at, (bound, loaded, launches))
+
+    def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
+        """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout` in
+        a new array each, where the inputs are: in the memory of the CPU, of a tensor's device as tensors, else on
+        the GPU as arrays that other libraries take."""
+        given = self._named(inputs)
+        stream, sizes = self._stream_of(sizes)
+        arrays = [buffer for buffer in self._signature.arrays if buffer.role != "out"]
+        on_host = all(_on_host(given[buffer.name]) for buffer in arrays)
+        viewer = view_of if on_host else self._signature.view
+        views = {buffer.name: viewer(buffer.name, given[buffer.name]) for buffer in arrays}
+        for buffer in arrays:
+            check_type(buffer, views[buffer.name])
+        solved = solve(self.kernel, {name: view.shape for name, view in views.items()}, sizes)
+        if on_host:
+            return self._run_from_host(given, views, solved, sizes, stream)
+        device = self._same_device(views.values())
+        self._driver.use(device)
+        owners = [view.owner for view in views.values()]
+        now = current_stream(owners, device) if stream is None else functools.partial(handle_of, stream)
+        made: dict[str, Any] = {}
+        for buffer in self._signature.arrays:
+            if buffer.role != "in":
+                made[buffer.name] = self._result(buffer, solved, owners)
+                if buffer.role == "inout":
+                    self._copy(buffer, made[buffer.name], views[buffer.name], now())
+        self(
+            *(made.get(buffer.name, given.get(buffer.name)) for buffer in self._signature.arguments),
+            **sizes,
+            **({} if stream is None else {"stream": stream}),
+        )
+        for array in made.values():
+            if isinstance(array, DeviceArray):
+                array.stream = now()
+        return made
+
+    def empty(self, name: str, /, **sizes: object) -> Any:
+        """A new array on the GPU for the argument `name`, in its declared layout, its contents arbitrary."""
+        buffer = self.kernel.buffer(name)
+        if buffer.role == "tmp" or takes_value(buffer):
+            what = "a temporary" if buffer.role == "tmp" else "a scalar"
+            raise ArgumentError(f"{name} is {what} of kernel {self.kernel.name}: it takes no array", "no-array")
+        return self._new(buffer, solve(self.kernel, {}, sizes))
+
+    def __repr__(self) -> str:
+        return f"<compiled kernel {self.kernel.name} for {self.target}>"
+
+    @property
+    def driver(self) -> Driver:
+        """Of the GPU that it is compiled for."""
+        return self._driver
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What a status above 1 means."""
+        return self._checks
+
+    def run_at(self, arrays: Mapping[str, int], values: Mapping[str, Number]) -> int:
+        """Runs the kernel on arrays at addresses of the device in use, by name, in the default stream; gives its
+        status."""
+        loaded = self._fitting(arrays, self._driver.in_use())
+        return loaded.run(loaded.prepare(arrays, values, 0), 0)
+
+    # -- run: where results are ---------------------------------------------------------------------------------
+    def _run_from_host(
+        self,
+        given: Mapping[str, object],
+        views: Mapping[str, View],
+        solved: Mapping[str, int],
+        sizes: Mapping[str, object],
+        stream: object | None,
+    ) -> dict[str, Any]:
+        handle = 0 if stream is None else handle_of(stream)
+        arguments: dict[str, object] = dict(given)
+        for buffer in self._signature.arrays:
+            new = self._new(buffer, solved)
+            if buffer.role != "out":
+                new.put(as_numpy(views[buffer.name], buffer.dtype.stored), handle)
+            arguments[buffer.name] = new
+        self(*(arguments[buffer.name] for buffer in self._signature.arguments), stream=handle, **sizes)
+        results: dict[str, Any] = {}
+        for buffer in self._signature.arrays:
+            if buffer.role != "in":
+                array = arguments[buffer.name]
+                assert isinstance(array, DeviceArray)
+                array.stream = handle
+                results[buffer.name] = array.numpy()
+        if any(of_torch(view.owner) for view in views.values()):
+            return {n: as_tensor(array, self.kernel.buffer(n).dtype.accepted) for n, array in results.items()}
+        return results
+
+    def _new(self, buffer: Buffer, sizes: Mapping[str, int]) -> DeviceArray:
+        return array_for(self._driver, buffer, sizes)
+
+    def _result(self, buffer: Buffer, sizes: Mapping[str, int], owners: Sequence[Any]) -> Any:
+        """A new array for a result: a tensor where one was given."""
+        tensor: Any = next(filter(of_torch, owners), None)
+        if tensor is None:
+            return self._new(buffer, sizes)
+        torch: Any = sys.modules["torch"]
+        kind = next(name for name in reversed(buffer.dtype.accepted) if name in TORCH)
+        shape, strides = array_shape(buffer, sizes), strides_of(buffer, sizes)
+        device = (tensor[0] if isinstance(tensor, tuple) else tensor).device
+        return torch.empty_strided(shape, strides, dtype=getattr(torch, kind), device=device)
+
+    def _copy(self, buffer: Buffer, to: Any, view: View, stream: int) -> None:
+        """The values that an `inout` has at first."""
+        if not isinstance(to, DeviceArray):
+            to.copy_(view.owner[0] if isinstance(view.owner, tuple) else view.owner)
+        elif view.strides != to.strides:
+            raise ArgumentError(
+                f"argument {buffer.name} has strides {list(view.strides)} in bytes, and must have "
+                f"{list(to.strides)}",
+                "bad-stride",
+            )
+        else:
+            to.copy_from(view.address, stream)
+
+    # -- starting it --------------------------------------------------------------------------------------------
+    def _stream_of(self, sizes: Mapping[str, object]) -> tuple[object | None, dict[str, object]]:
+        """The stream that a call names, and the sizes; a size or argument may be called stream too."""
+        rest = dict(sizes)
+        if "stream" in rest and "stream" not in {*self._signature.size_names, *self._signature.names}:
+            return rest.pop("stream"), rest
+        return None, rest
+
+    def _use(self, bound: Bound) -> int:
+        """The device of the arrays, which is in use from now on."""
+        device = self._same_device(bound.views)
+        if device != self._driver.in_use():
+            self._driver.use(device)
+        return device
+
+    def _same_device(self, views: Any) -> int:
+        if self._driver.devices == 1:
+            return 0
+        found = {self._driver.device_of(view.address) for view in views if view.address}
+        if len(found) > 1:
+            message = f"the arguments of {self.kernel.name} are on several GPUs ({sorted(found)}): move them to one"
+            raise ArgumentError(message, "other-device")
+        return found.pop() if found else self._driver.in_use()
+
+    def _handle(self, stream: object | None, bound: Bound, device: int) -> int:
+        if stream is not None:
+            return handle_of(stream)
+        return current_stream((view.owner for view in bound.views), device)()
+
+    def _prepared(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, tuple[Ready, ...]]:
+        """The launches of a call in a stream."""
+        key = bound.values, stream
+        made = self._made.get(key)
+        if made is None:
+            made = self._prepare(bound, device, stream)
+            if len(self._made) >= MOST_CALLS:
+                self._made.clear()
+            self._made[key] = made
+        return made
+
+    def _prepare(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, tuple[Ready, ...]]:
+        arguments = self._signature.arguments
+        given = dict(zip((buffer.name for buffer in arguments), bound.values, strict=False))
+        arrays = {buffer.name: int(given[buffer.name]) for buffer in self._signature.arrays}
+        scalars = {name: value for name, value in given.items() if name not in arrays}
+        sizes = dict(zip(self.kernel.runtime_sizes, bound.values[len(arguments) :], strict=True))
+        loaded = self._fitting(arrays, device)
+        return loaded, loaded.prepare(arrays, {**scalars, **sizes}, stream)
+
+    def _fitting(self, arrays: Mapping[str, int], device: int) -> Loaded:
+        """The kernel with wide accesses where the arrays begin as these need it, else without."""
+        loaded = self._load_on(device, False)
+        wide = loaded.host.program.wide
+        if any(arrays.get(name, 0) % alignment for name, alignment in wide.items()):
+            return self._load_on(device, True)
+        return loaded
+
+    def _load_on(self, device: int, narrow: bool) -> Loaded:
+        key = device, narrow
+        if key not in self._loaded:
+            host, functions = self._variant(device, narrow)
+            self._loaded[key] = Loaded(self.kernel, host, self._driver, functions)
+        return self._loaded[key]
+
+    def _start(self, loaded: Loaded, launches: Sequence[Ready], stream: int) -> None:
+        status = loaded.run(launches, stream)
+        if status != OK:
+            raise self._failure(status)
+
+
+class _BoundLaunches:
+    """A call whose arguments fit. Keeps them alive."""
+
+    __slots__ = ("_bound", "_compiled", "_device", "_launches", "_loaded", "_now", "_stream")
+
+    def __init__(self, compiled: DeviceCompiled, bound: Bound, device: int, now: StreamNow) -> None:
+        self._compiled, self._bound, self._device, self._now = compiled, bound, device, now
+        self._stream = now()
+        self._loaded, self._launches = compiled._prepare(bound, device, self._stream)
+
+    def __call__(self) -> None:
+        stream = self._now()
+        if stream != self._stream:
+            self._loaded, self._launches = self._compiled._prepare(self._bound, self._device, stream)
+            self._stream = stream
+        self._compiled._start(self._loaded, self._launches, stream)
+
+
+class _Graph:
+    """A graph that is ready to run. `kept` is what it works on."""
+
+    __slots__ = ("_driver", "_graph", "_kept", "_now")
+
+    def __init__(self, driver: Driver, graph: int, now: StreamNow, kept: object) -> None:
+        self._driver, self._graph, self._now, self._kept = driver, graph, now, kept
+
+    def __call__(self) -> None:
+        self._driver.replay(self._graph, self._now())
+
+
+def _on_host(value: object) -> bool:
+    """Whether an array is in the memory of the CPU."""
+    if isinstance(value, np.ndarray):
+        return True
+    device = getattr(value, "__dlpack_device__", None)
+    return device is not None and int(device()[0]) in (1, 3, 11)

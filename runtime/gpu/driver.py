@@ -1,0 +1,108 @@
+"""What a GPU must do for a kernel to run: the few calls that CUDA and HIP have alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dojoir.support.frozen import dataclass
+
+Address = int
+Stream = int
+"""The handle of a stream; 0 is the default one."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a device is. `architecture` is what its compiler calls it: `sm_90`, `gfx942`."""
+
+    name: str
+    architecture: str
+    multiprocessors: int
+    warp: int
+    shared_bytes: int
+    cache_bytes: int
+    memory: int
+
+
+class Driver(Protocol):
+    """A vendor's driver, on the device that is in use by this thread. Every call raises RunError where the device
+    reports an error, also one of an earlier launch."""
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        ...
+
+    def use(self, device: int) -> None:
+        """Makes a device the one in use."""
+        ...
+
+    def in_use(self) -> int: ...
+
+    def device_of(self, address: Address) -> int:
+        """The device whose memory an address is in."""
+        ...
+
+    def describe(self, device: int) -> Gpu: ...
+
+    def compile(self, text: str, architecture: str) -> bytes:
+        """The machine code of a text. Raises ToolchainError with what the compiler says."""
+        ...
+
+    def load(self, code: bytes, names: Sequence[str]) -> tuple[int, ...]:
+        """The handles of the kernels of machine code, by their names."""
+        ...
+
+    def reserve(self, function: int, shared_bytes: int) -> None:
+        """Has every launch of a kernel ask for so much shared memory of a block, beside what it declares."""
+        ...
+
+    def launch(
+        self, function: int, grid: tuple[int, int, int], threads: int, packed: Address, stream: Stream
+    ) -> None:
+        """Starts a kernel. At `packed` lie the addresses of its arguments."""
+        ...
+
+    def allocate(self, size: int) -> Address: ...
+
+    def free(self, address: Address) -> None: ...
+
+    def to_device(self, to: Address, host: Address, size: int, stream: Stream) -> None: ...
+
+    def to_host(self, host: Address, source: Address, size: int, stream: Stream) -> None: ...
+
+    def copy(self, to: Address, source: Address, size: int, stream: Stream) -> None: ...
+
+    def fill(self, to: Address, byte: int, size: int, stream: Stream) -> None: ...
+
+    def wait(self, stream: Stream) -> None:
+        """Until all work of a stream is done."""
+        ...
+
+    def new_stream(self) -> Stream: ...
+
+    def is_captured(self, stream: Stream) -> bool:
+        """Whether the work of a stream is recorded instead of done."""
+        ...
+
+    def capture(self, stream: Stream) -> None:
+        """Records the work of a stream from now on."""
+        ...
+
+    def captured(self, stream: Stream) -> int:
+        """Ends the recording; gives the graph, ready to run."""
+        ...
+
+    def replay(self, graph: int, stream: Stream) -> None: ...
+
+    def new_event(self) -> int: ...
+
+    def record(self, event: int, stream: Stream) -> None: ...
+
+    def seconds(self, first: int, second: int) -> float:
+        """From one recorded event to another, once both are reached."""
+        ...

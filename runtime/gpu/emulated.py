@@ -1,0 +1,77 @@
+"""GPU programs run without a GPU, every access checked: a compiled function on memory of the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+
+import numpy as np
+
+from dojoir.ir.nodes import Kernel
+from dojoir.runtime.call.layout import storage_bytes
+from dojoir.runtime.call.scalars import Number, takes_value
+from dojoir.runtime.gpu.plan import HostCode, Plan
+from dojoir.runtime.simt.harness import Argument, Buffer, Device, Harness
+from dojoir.support.frozen import dataclass
+
+UNSET = 0xFF
+"""What every byte of a temporary holds before: NaN as a float."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel as the compiled function is called: addresses as numbers, scalars, sizes; it gives a status. What
+    the launches must not do (a race, an access out of bounds) is a RunError."""
+
+    kernel: Kernel
+    host: HostCode
+    harness: Harness
+
+    def __call__(self, *values: Number) -> int:
+        given, sizes = by_name(self.kernel, values)
+        with self.harness.device() as device:
+            plan = self.host.plan({**given, **sizes})
+            buffers, copies = self._arrays(device, given, sizes)
+            status = self._run(device, plan, buffers)
+            for memory, buffer in copies:
+                memory[...] = buffer.array
+        return status
+
+    def _arrays(
+        self, device: Device, given: Mapping[str, Number], sizes: Mapping[str, int]
+    ) -> tuple[dict[str, Buffer], list[tuple[np.ndarray, Buffer]]]:
+        """A copy of each array on the device, and those that go back with the memory they came from."""
+        buffers: dict[str, Buffer] = {}
+        copies: list[tuple[np.ndarray, Buffer]] = []
+        for argument in self.kernel.arguments:
+            if takes_value(argument):
+                continue
+            size = storage_bytes(argument, sizes)
+            memory = (ctypes.c_char * size).from_address(int(given[argument.name]))
+            array = np.frombuffer(memoryview(memory).cast("B"), argument.dtype.stored)
+            buffers[argument.name] = device.array(array, argument.name)
+            if argument.role != "in":
+                copies.append((array, buffers[argument.name]))
+        return buffers, copies
+
+    def _run(self, device: Device, plan: Plan, buffers: dict[str, Buffer]) -> int:
+        for name, size in plan.workspace:
+            buffers[name] = device.empty((size,), np.uint8, name)
+            buffers[name].array[...] = UNSET
+        status = device.array(np.zeros(1, np.int32), "status")
+        for step in plan.steps:
+            entry = self.host.entries[step.entry]
+            arguments: list[Argument] = [buffers[name] for name in entry.arrays]
+            arguments += step.numbers
+            if entry.reports:
+                arguments.append(status)
+            device.launch(entry.name, step.grid, (entry.threads,), arguments, shared_bytes=entry.shared_bytes)
+        return int(status.array[0])
+
+
+def by_name(kernel: Kernel, values: tuple[Number, ...]) -> tuple[dict[str, Number], dict[str, int]]:
+    """What a compiled function is given, by name: its arguments, and all sizes of the kernel."""
+    arguments = kernel.arguments
+    given = {argument.name: value for argument, value in zip(arguments, values, strict=False)}
+    sizes = {name: int(value) for name, value in zip(kernel.runtime_sizes, values[len(arguments) :], strict=True)}
+    return given, sizes | {size.name: size.value for size in kernel.sizes if size.value is not None}

@@ -1,0 +1,97 @@
+"""The GPU targets: how a kernel becomes a source, and who runs it here."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dojoir.codegen.gpu.source import gpu_program
+from dojoir.errors import ToolchainError
+from dojoir.ir.nodes import Kernel, Node, Scope, Statement
+from dojoir.runtime.call.compiled import Compiled
+from dojoir.runtime.gpu import devices
+from dojoir.runtime.gpu.compiled import DeviceCompiled
+from dojoir.runtime.gpu.emulated import Function
+from dojoir.runtime.gpu.plan import HostCode
+from dojoir.runtime.gpu.staged import staged
+from dojoir.runtime.simt.harness import Harness
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel as text for a GPU, with its host code."""
+
+    kernel: Kernel
+    target: str
+    text: str
+    host: HostCode
+
+
+def source_of(kernel: Kernel, target: str, narrow: bool = False) -> Source:
+    """The text of a kernel that is proved; where `narrow`, one element at a time is moved. Raises KernelError where
+    the target cannot take it."""
+    if narrow:
+        kernel = _without_vectors(kernel)
+    program = gpu_program(kernel, target)
+    return Source(kernel, target, program.source, HostCode(program))
+
+
+def _without_vectors(kernel: Kernel) -> Kernel:
+    """The kernel with its vector scopes unrolled: a thread moves one element at a time."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Statement):
+            return node
+        body = tuple(map(change, node.body))
+        if isinstance(node, Scope):
+            return replace(node, body=body, marks=tuple("u" if mark == "v" else mark for mark in node.marks))
+        return replace(node, body=body)
+
+    return replace(kernel, body=tuple(map(change, kernel.body)))
+
+
+def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | None = None) -> Compiled:
+    """The callable of a kernel that is proved, for arrays on a GPU. Raises ToolchainError where there is none, or
+    the compiler fails."""
+    driver = devices.find(target)
+    source = source_of(kernel, target)
+
+    def variant(device: int, narrow: bool) -> tuple[HostCode, tuple[int, ...]]:
+        chosen = source_of(kernel, target, narrow) if narrow else source
+        driver.use(device)
+        code = driver.compile(chosen.text, driver.describe(device).architecture)
+        functions = driver.load(code, [entry.name for entry in chosen.host.entries])
+        most = driver.describe(device).shared_bytes
+        for function, entry in zip(functions, chosen.host.entries, strict=True):
+            if entry.shared_bytes > most:
+                raise _no_room(kernel, entry.shared_bytes, most, driver.describe(device).name)
+            if entry.shared_bytes:
+                driver.reserve(function, entry.shared_bytes)
+        return chosen.host, functions
+
+    return DeviceCompiled(kernel, target, source.text, driver, source.host, variant)
+
+
+def _no_room(kernel: Kernel, size: int, most: int, device: str) -> ToolchainError:
+    message = f"kernel {kernel.name} takes {size} bytes of shared memory for a block, and {device} has {most}"
+    return ToolchainError(message, "shared-size")
+
+
+def through_harness(kernel: Kernel, target: str) -> Compiled:
+    """The callable of a kernel that runs its GPU text on the CPU, checked. Raises ToolchainError where there is no
+    C++ compiler."""
+    source = source_of(kernel, target)
+    harness = Harness(source.text, source.host.program.warp)
+    function = Function(kernel, source.host, harness)
+    return Compiled(kernel, target, 1, source.text, function, harness, source.host.program.program.checks)
+
+
+def way(target: str) -> str:
+    """How a GPU runs here. Raises ToolchainError where there is none."""
+    devices.find(target)
+    return "on the GPU"
+
+
+def on_host(compiled: Compiled) -> Compiled:
+    """What runs on a GPU, on arrays of the CPU."""
+    return staged(compiled) if isinstance(compiled, DeviceCompiled) else compiled

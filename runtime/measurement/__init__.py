@@ -1,0 +1,1 @@
+"""Timing kernels, and the ceilings of the machine."""

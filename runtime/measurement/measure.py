@@ -1,0 +1,383 @@
+"""Timing kernels: alone, beside a baseline, or several in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from dojoir.backends.registry import is_device
+from dojoir.costs.cost import cost
+from dojoir.errors import ArgumentError, Diagnostic, Note, RunError
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.sizes import solve
+from dojoir.proof.wellformed import prove
+from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.pool import thread_count
+from dojoir.runtime.call.needs import check_memory
+from dojoir.runtime.measurement.lease import timing_lease
+from dojoir.runtime.measurement.roofline import ceilings
+from dojoir.runtime.measurement.spread import Spread, spread
+from dojoir.runtime.process.child import Outcome, raise_reported, run_child
+from dojoir.runtime.process.subject import KernelSubject, PythonCode, callable_name
+from dojoir.runtime.verification.verify import check_alike
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public
+
+PRECISION = 0.01
+"""Sampling stops when the confidence interval of the median reaches no further than this to either side."""
+
+Contestant = Kernel | PythonCode | str | Callable[..., object]
+"""What can be timed: a kernel, or what `PythonCode` says (a `str` is its statement, a function is called)."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times longer one takes than another: the median over rounds in which both ran, with its confidence
+    interval."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """The time of one call: `seconds` is the median of `repeats` samples, and lies between `low` and `high` with
+    `confidence`. `samples` are the seconds of a call in each round.
+
+    `flops` and `bytes` are what the text of the kernel does, and moves at least (`dojoir.cost`). The ceilings are
+    what this machine reaches with as many threads, in GB/s and GFLOP/s (None where they were not asked for).
+    `hot` says that every call used the same arrays; else they were rotated past the last-level cache.
+    `difference` is how far the results were from those of the first contestant, as a share of the largest."""
+
+    name: str
+    target: str
+    sizes: Mapping[str, int]
+    threads: int
+    hot: bool
+    samples: tuple[float, ...]
+    confidence: float
+    flops: int
+    bytes: int
+    memory_ceiling: float | None
+    arithmetic_ceiling: float | None
+    difference: float = 0.0
+    baseline: Measurement | None = None
+
+    @cached_property
+    def _spread(self) -> Spread:
+        return spread(self.samples, self.confidence)
+
+    @property
+    def seconds(self) -> float:
+        return self._spread.median
+
+    @property
+    def low(self) -> float:
+        return self._spread.low
+
+    @property
+    def high(self) -> float:
+        return self._spread.high
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """A quarter of the samples were below the first, a quarter above the second."""
+        return self._spread.first_quartile, self._spread.third_quartile
+
+    @property
+    def repeats(self) -> int:
+        return self._spread.count
+
+    @property
+    def gflops(self) -> float:
+        """10^9 floating-point operations per second."""
+        return self.flops / self.seconds / 1e9
+
+    @property
+    def gbytes(self) -> float:
+        """10^9 bytes per second."""
+        return self.bytes / self.seconds / 1e9
+
+    @property
+    def where(self) -> str:
+        """How many threads ran it; on a GPU, whether its cache held the arrays."""
+        if is_device(self.target):
+            return "hot" if self.hot else "cold"
+        return f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+
+    @property
+    def bound_by(self) -> str | None:
+        """What the machine would take longest for at its ceilings: `memory` or `arithmetic`."""
+        memory, arithmetic = self._shares
+        return None if self.memory_ceiling is None else "memory" if memory >= arithmetic else "arithmetic"
+
+    @property
+    def fraction(self) -> float | None:
+        """The share of that ceiling that is reached; more than 1 where the arrays are in a cache."""
+        return None if self.memory_ceiling is None else max(self._shares)
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """How many times longer the baseline takes."""
+        return None if self.baseline is None else ratio_of(self.baseline, self)
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        if self.memory_ceiling is None or self.arithmetic_ceiling is None:
+            return 0.0, 0.0
+        return self.gbytes / self.memory_ceiling, self.gflops / self.arithmetic_ceiling
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        faster = f", {self.ratio} for {self.baseline.name}" if self.baseline and self.ratio else ""
+        return f"<Measurement {self.name}({sizes}) on {self.target}: {format_seconds(self.seconds)}{faster}>"
+
+    def _repr_html_(self) -> str:
+        """The same as a table, for notebooks."""
+        from dojoir.ir.html import table_html
+
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        rows = [
+            ("time", f"{format_seconds(self.seconds)} ({format_seconds(self.low)} to {format_seconds(self.high)})")
+        ]
+        rows += [("memory", f"{self.gbytes:.1f} GB/s")] if self.bytes else []
+        rows += [("arithmetic", f"{self.gflops:.1f} GFLOP/s")] if self.flops else []
+        rows += [("reached", f"{self.fraction:.0%} of the {self.bound_by} ceiling")] if self.fraction else []
+        if self.ratio is not None and self.baseline is not None:
+            rows.append((self.baseline.name, f"takes {self.ratio}"))
+        return table_html(f"{self.name}({sizes}) on {self.target}, {self.where}", rows)
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        text = f"{self.name}({sizes}) on {self.target}, {self.where}: "
+        text += f"{format_seconds(self.seconds)} ({format_seconds(self.low)} to {format_seconds(self.high)})"
+        if self.bytes:
+            text += f", {self.gbytes:.1f} GB/s"
+        if self.flops:
+            text += f", {self.gflops:.1f} GFLOP/s"
+        if self.fraction:
+            text += f", {self.fraction:.0%} of the {self.bound_by} ceiling"
+        if self.ratio is not None and self.baseline is not None:
+            text += f"; {self.baseline.name} takes {self.ratio}"
+        return text
+
+
+@public
+def format_seconds(seconds: float) -> str:
+    """A time with its unit, to three digits: `1.23 ms`."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+@public
+def ratio_of(slow: Measurement, fast: Measurement) -> Ratio:
+    """How many times longer `slow` takes than `fast`, from the rounds of one run in which both took part."""
+    pairs = zip(slow.samples, fast.samples, strict=True)
+    found = spread([a / b for a, b in pairs], fast.confidence)
+    return Ratio(found.median, found.low, found.high)
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several measurements of one run, in the order given."""
+
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def ratios(self) -> tuple[Ratio, ...]:
+        """How many times longer each takes than the first."""
+        return tuple(ratio_of(measurement, self.measurements[0]) for measurement in self.measurements)
+
+    def _repr_html_(self) -> str:
+        """A row for each: its time, and how many times longer it takes than the first."""
+        from dojoir.ir.html import table_html
+
+        rows = [
+            (m.name, f"{format_seconds(m.seconds)}, {ratio} of the first")
+            for m, ratio in zip(self.measurements, self.ratios, strict=True)
+        ]
+        return table_html(f"on {self.measurements[0].target}, {self.measurements[0].where}", rows)
+
+    def __str__(self) -> str:
+        rows = zip(self.measurements, self.ratios, strict=True)
+        return "\n".join(f"{measurement}; {ratio} of the first" for measurement, ratio in rows)
+
+
+@public
+def measure(
+    kernel: Kernel,
+    target: str = "llvm",
+    *,
+    cpu: str | None = None,
+    baseline: Contestant | None = None,
+    hot: bool = True,
+    confidence: float = 0.95,
+    precision: float = PRECISION,
+    budget: float = 2.0,
+    time_limit: float = 60.0,
+    memory_limit: int | None = None,
+    threads: int | None = None,
+    with_ceilings: bool = True,
+    sizes: Mapping[str, int] | None = None,
+    **named_sizes: int,
+) -> Measurement:
+    """Times a call of the kernel, in a child process. Sizes are given by name (`N=4096`), or in `sizes`.
+
+    After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
+    side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
+    rest. The arrays are on huge pages where there are any, and touched before.
+    With `hot` every call uses the same ones; without, they are rotated so that none is in a cache when its turn
+    comes. A `baseline` (a kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the
+    same run. `with_ceilings` compares with what this machine reaches, which is measured once and kept.
+
+    On a GPU, time is that of its events. With `hot` the launches of a call are one graph, started several times;
+    without, a buffer of twice the last cache is written before each call. Python code gets tensors of PyTorch.
+
+    Raises RunError where the child crashes (`crash`), takes more than `time_limit` seconds (`time-limit`) or runs
+    out of memory; KernelError, ToolchainError and ArgumentError as `compile` does.
+    """
+    given = [kernel] if baseline is None else [kernel, baseline]
+    check_kernel(kernel, "measure")
+    together = measure_together(
+        given,
+        target,
+        cpu=cpu,
+        hot=hot,
+        confidence=confidence,
+        precision=precision,
+        budget=budget,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        threads=threads,
+        with_ceilings=with_ceilings,
+        sizes={**(sizes or {}), **named_sizes},
+    )
+    own, *others = together.measurements
+    return replace(own, baseline=others[0]) if others else own
+
+
+@public
+def measure_together(
+    contestants: Sequence[Contestant],
+    target: str = "llvm",
+    *,
+    cpu: str | None = None,
+    hot: bool = True,
+    confidence: float = 0.95,
+    precision: float = PRECISION,
+    budget: float = 2.0,
+    time_limit: float = 60.0,
+    memory_limit: int | None = None,
+    threads: int | None = None,
+    with_ceilings: bool = True,
+    sizes: Mapping[str, int] | None = None,
+    **named_sizes: int,
+) -> Together:
+    """Times several kernels, functions and pieces of Python code on the same inputs in one child process, in
+    turn, so that they can be compared. The first kernel says what the arguments are. Everything else is as in
+    `measure`."""
+    target = check_target(target, cpu)
+    count = thread_count(threads)
+    kernels = [contestant for contestant in contestants if isinstance(contestant, Kernel)]
+    if not kernels:
+        raise ArgumentError("nothing to measure: give at least one kernel", "no-kernel")
+    for kernel in kernels:
+        prove(kernel)
+        check_alike(kernel, kernels[0])
+    if not 0.5 <= confidence < 1:
+        raise ArgumentError(f"confidence must be at least 0.5 and below 1, not {confidence}", "bad-confidence")
+    full = solve(kernels[0], {}, {**(sizes or {}), **named_sizes})
+    for kernel in kernels:
+        check_memory(kernel, full)
+    subjects = [_subject(contestant, target, count) for contestant in contestants]
+    job = {
+        "kind": "timing",
+        "subjects": [subject.to_json() for subject in subjects],
+        "sizes": full,
+        "hot": hot,
+        "confidence": confidence,
+        "precision": precision,
+        "budget": budget,
+        "seed": 0,
+    }
+    on_gpu = is_device(target)
+    ceiling = ceilings().at(count) if with_ceilings and not on_gpu else None
+    with timing_lease():
+        outcome = run_child(job, time_limit, memory_limit, threads=None if on_gpu else count)
+    result = _result(outcome, [_name(subject) for subject in subjects])
+    memory, fma_f32, fma_f64 = (
+        (*result["ceilings"], None)
+        if on_gpu
+        else (ceiling.memory, ceiling.fma_f32, ceiling.fma_f64)
+        if ceiling is not None
+        else (None, None, None)
+    )
+    measurements = []
+    for number, subject in enumerate(subjects):
+        own = subject.kernel if isinstance(subject, KernelSubject) else kernels[0]
+        work = cost(own)
+        double = any(buffer.dtype.name == "f64" for buffer in own.buffers)
+        measurements.append(
+            Measurement(
+                name=_name(subject),
+                target=target if isinstance(subject, KernelSubject) else "Python",
+                sizes=full,
+                threads=count,
+                hot=hot,
+                samples=tuple(result["samples"][number]),
+                confidence=confidence,
+                flops=work.flops(full),
+                bytes=work.bytes(full),
+                memory_ceiling=memory if with_ceilings else None,
+                arithmetic_ceiling=(fma_f64 if double else fma_f32) if with_ceilings else None,
+                difference=result["differences"][number],
+            )
+        )
+    return Together(tuple(measurements))
+
+
+def _subject(contestant: Contestant, target: str, threads: int) -> KernelSubject | PythonCode:
+    match contestant:
+        case Kernel():
+            return KernelSubject(contestant, target, threads)
+        case PythonCode():
+            return contestant
+        case str():
+            return PythonCode(contestant)
+        case _ if callable(contestant):
+            return PythonCode(callable_name(contestant), name=contestant.__name__)
+    raise ArgumentError(
+        f"cannot measure {type(contestant).__name__}: give a kernel, Python code or a function", "not-a-kernel"
+    )
+
+
+def _name(subject: KernelSubject | PythonCode) -> str:
+    return subject.kernel.name if isinstance(subject, KernelSubject) else subject.name or subject.statement
+
+
+def _result(outcome: Outcome, names: Sequence[str]) -> dict[str, Any]:
+    """What the child found out. Raises what ended it."""
+    raise_reported(outcome)
+    merged: dict[str, Any] = {key: value for message in outcome.messages for key, value in message.items()}
+    if outcome.ended is None and "samples" in merged:
+        return merged
+    if "sampling" in merged:
+        where = "while it was timed"
+    elif "warming" in merged:
+        where = f"in the first call of {names[merged['warming']]}"
+    elif "building" in merged:
+        where = f"while {names[merged['building']]} was built"
+    else:
+        where = "at its start"
+    ended = outcome.ended or "ended early"
+    code = "time-limit" if ended.startswith("hung") else "out-of-memory" if "SIGKILL" in ended else "crash"
+    notes = tuple(Note(line) for line in outcome.stderr.splitlines()[-3:])
+    raise RunError(Diagnostic(code, f"the measurement {ended} {where}", notes=notes))

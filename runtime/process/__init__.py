@@ -1,0 +1,1 @@
+"""Child processes that run what may crash or hang."""

@@ -1,0 +1,46 @@
+// What the text of a kernel, made plain C++ by simt.h, asks of the runtime.
+#pragma once
+
+// A place in the text where threads wait for each other or touch memory as one: which call, in which line.
+struct simt_site {
+  const char *call;
+  unsigned line;
+};
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+enum simt_exchange { SIMT_SYNC, SIMT_SHUFFLE, SIMT_BALLOT };
+
+extern "C" {
+// Constant for as long as a thread runs, so the compiler may ask once.
+uint3 simt_thread_index() __attribute__((const));
+uint3 simt_block_index() __attribute__((const));
+uint3 simt_block_size() __attribute__((const));
+uint3 simt_grid_size() __attribute__((const));
+unsigned simt_warp_size() __attribute__((const));
+unsigned simt_lane() __attribute__((const));
+
+void simt_block_barrier(const simt_site *site);
+
+// Waits until every lane of `mask` is at this site. A mask of 0 stands for the lanes that come here together, as
+// on hardware that runs a warp in lockstep. A shuffle gives the bits of lane `from`, a ballot the lanes with bits.
+unsigned long long simt_warp(simt_exchange what, unsigned long long mask, unsigned long long bits, unsigned from,
+                             const simt_site *site);
+
+// Says that an atomic access to `bytes` bytes follows.
+void simt_atomic(void *at, unsigned bytes, const simt_site *site);
+
+extern char simt_dynamic_shared[];
+}
+
+// A kernel as the runtime starts it: `parameters` has two letters for each, a kind (p pointer, f float, i signed,
+// u unsigned, ? anything else) and its size in bytes as a digit.
+struct simt_kernel {
+  const char *name;
+  const char *parameters;
+  void (*call)(void **arguments);
+};
+extern "C" const simt_kernel simt_kernels[];
+extern "C" const unsigned simt_kernel_count;

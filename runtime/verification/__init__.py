@@ -1,0 +1,1 @@
+"""Comparing what compiled code computes with what the kernel means."""

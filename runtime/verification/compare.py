@@ -1,0 +1,134 @@
+"""Comparing what a kernel gave with a reference that knows how far off a right result may be."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from dojoir.ir.dtypes import DType
+from dojoir.meaning.bits import to_floats
+from dojoir.support.frozen import dataclass
+from dojoir.types.rounding import FORMATS
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """One output of the reference, as it is (`values`), and the most that each element may be off (`bounds`, None:
+    not at all). Where a bound is infinite or NaN, nothing is asked of the element. `declared` is what the reference
+    gives in the declared types, if that was computed: where only one of them is finite, nothing is asked either."""
+
+    values: np.ndarray
+    bounds: Floats | None
+    declared: Floats | None
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element that is off by the largest share of what is allowed. `ulps` counts units in the last place of
+    the expected value in the declared type (0 for integers)."""
+
+    argument: str
+    index: tuple[int, ...]
+    value: float
+    expected: float
+    allowed: float
+    share: float
+    ulps: float
+
+    def __str__(self) -> str:
+        place = f"{self.argument}[{', '.join(map(str, self.index))}]" if self.index else self.argument
+        off = f"off by {abs(self.value - self.expected):.3g}" if math.isfinite(self.value) else "no finite number"
+        ulps = f", {self.ulps:.3g} ulp" if self.ulps and math.isfinite(self.ulps) else ""
+        return (
+            f"{place} is {self.value:.9g}, expected {self.expected:.9g} ({off}{ulps}; allowed {self.allowed:.3g})"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one output compares: the `worst` element of those that were compared (None if there is none), and how
+    many elements were `unchecked`, since rounding alone may change them to anything."""
+
+    worst: Worst | None
+    unchecked: int
+    elements: int
+
+    @property
+    def ok(self) -> bool:
+        return self.worst is None or self.worst.share <= 1
+
+
+def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, slack: float) -> Comparison:
+    """`actual` holds what the kernel gave, as `DType.stored` (bools as bytes). Bounds count `slack` times."""
+    count = actual.size
+    if not count:
+        return Comparison(None, 0, 0)
+    if not dtype.is_float and expected.bounds is None:
+        return _compare_exactly(name, actual, expected.values)
+    values = to_floats(actual, dtype) if dtype.is_float else actual.astype(np.float64)
+    wanted = expected.values.astype(np.float64)
+    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
+    asked = comparable(dtype, expected, slack)
+    with np.errstate(all="ignore"):
+        allowed = slack * bounds
+        finite = np.isfinite(wanted)
+        same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+        share = np.abs(values - wanted) / allowed
+        share = np.where(same, 0.0, np.where(finite & np.isfinite(values), share, np.inf))
+        share = np.where(asked, share, -1.0)
+    at = int(np.argmax(share))
+    if share.flat[at] < 0:
+        return Comparison(None, count, count)
+    worst = Worst(
+        name,
+        tuple(int(i) for i in np.unravel_index(at, wanted.shape)),
+        float(values.flat[at]),
+        float(wanted.flat[at]),
+        float(allowed.flat[at]) if finite.flat[at] else 0.0,
+        float(share.flat[at]),
+        _ulps(float(values.flat[at]), float(wanted.flat[at]), dtype),
+    )
+    return Comparison(worst, int(count - np.count_nonzero(asked)), count)
+
+
+def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np.bool_]:
+    """The elements of which anything is asked."""
+    if expected.bounds is None and not dtype.is_float:
+        return np.ones(expected.values.shape, bool)
+    wanted = expected.values.astype(np.float64)
+    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
+    largest = FORMATS[dtype.name].largest if dtype.is_float else math.inf
+    with np.errstate(all="ignore"):
+        found = ~np.isposinf(bounds)
+        if expected.declared is not None:
+            found &= np.isfinite(wanted) == np.isfinite(expected.declared)
+            found &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))
+        found &= ~np.isfinite(wanted) | (np.abs(wanted) + slack * bounds <= largest)
+    return np.asarray(found)
+
+
+def _compare_exactly(name: str, actual: np.ndarray, wanted: np.ndarray) -> Comparison:
+    different = actual != wanted.astype(actual.dtype)
+    at = int(np.argmax(different))
+    worst = Worst(
+        name,
+        tuple(int(i) for i in np.unravel_index(at, wanted.shape)),
+        float(actual.flat[at]),
+        float(wanted.flat[at]),
+        0.0,
+        math.inf if different.flat[at] else 0.0,
+        0.0,
+    )
+    return Comparison(worst, 0, actual.size)
+
+
+def _ulps(value: float, expected: float, dtype: DType) -> float:
+    if not dtype.is_float or value == expected or not math.isfinite(expected):
+        return 0.0
+    format_ = FORMATS[dtype.name]
+    quantum = max(math.frexp(expected)[1] - format_.precision, format_.quantum)
+    return abs(value - expected) / math.ldexp(1.0, quantum)

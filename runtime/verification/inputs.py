@@ -1,0 +1,124 @@
+"""Inputs to run a kernel on: reproducible from a seed, of several distributions, within what indices allow."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import Access, Buffer, Kernel
+from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.runtime.call.layout import array_shape
+from dojoir.runtime.call.scalars import takes_value
+from dojoir.types.rounding import FORMATS
+
+DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special")
+"""uniform in [-1, 1); normal; positive: uniform in (0, 1]; wide: either sign, magnitudes from tiny to large;
+integers: small ones, on which sums and products are exact; special: uniform with many zeros of both signs, ones,
+subnormals and repeated values."""
+
+NONFINITE = "nonfinite"
+"""uniform with some infinities and NaNs: only where asked for."""
+
+WIDEST = 24.0
+"""Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range."""
+
+BLOCK = 1 << 20
+"""Elements that are drawn; a larger array repeats them."""
+
+
+def make_inputs(
+    kernel: Kernel, sizes: Mapping[str, int], seed: int, distribution: str, reach: float = WIDEST
+) -> dict[str, np.ndarray]:
+    """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
+    dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
+    the dimensions that they index; uniform and normal scalars are not negative. `reach` bounds the
+    magnitudes of `wide` numbers, 2**-reach to 2**reach."""
+    ranges = index_ranges(kernel, sizes)
+    return {
+        buffer.name: _array(buffer, array_shape(buffer, sizes), seed, distribution, ranges.get(buffer.name), reach)
+        for buffer in kernel.arguments
+        if buffer.role != "out"
+    }
+
+
+def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """For each buffer whose elements are used as indices, the smallest extent that one of them indexes."""
+    ranges: dict[str, int] = {}
+    for access in _accesses(kernel):
+        dims = kernel.buffer(access.buffer).dims
+        for index, dim in zip(access.indices, dims, strict=True):
+            if isinstance(index, Access):
+                extent = dim.extent.evaluate(sizes)
+                ranges[index.buffer] = min(extent, ranges.get(index.buffer, extent))
+    return ranges
+
+
+def _accesses(kernel: Kernel) -> Iterator[Access]:
+    for site in kernel.sites:
+        yield from site.statement.target.accesses()
+        yield from site.statement.reads
+
+
+def _array(
+    buffer: Buffer, shape: tuple[int, ...], seed: int, distribution: str, limit: int | None, reach: float
+) -> np.ndarray:
+    # Each buffer has a stream of its own, which another argument more or less does not change.
+    random = np.random.default_rng([seed, zlib.crc32(buffer.name.encode()), zlib.crc32(distribution.encode())])
+    count = int(np.prod(shape, dtype=np.int64))
+    drawn = min(count, BLOCK)
+    dtype = buffer.dtype
+    if dtype.kind == "b":
+        block: np.ndarray = random.random(drawn) < 0.5
+    elif dtype.is_integer:
+        low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
+        block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
+    else:
+        values = _floats(random, drawn, dtype, distribution, reach)
+        if takes_value(buffer):
+            # A scalar is a scale or a small number to add, as a rule.
+            values = np.abs(values) if distribution in ("uniform", "normal") else values
+            return to_floats(from_floats(values, dtype), dtype).reshape(())
+        block = from_floats(values, dtype)
+    return np.resize(block, shape) if count > drawn else block.reshape(shape)
+
+
+def _integer_range(dtype: DType, distribution: str) -> tuple[int, int]:
+    lowest = -(1 << (dtype.bits - 1)) if dtype.kind == "i" else 0
+    highest = lowest + (1 << dtype.bits) - 1
+    match distribution:
+        case "wide" | "special":
+            return lowest, highest
+        case "positive":
+            return 1, min(100, highest)
+        case "integers":
+            return max(-8, lowest), 8
+        case _:
+            return max(-100, lowest), min(100, highest)
+
+
+def _floats(random: np.random.Generator, count: int, dtype: DType, distribution: str, reach: float) -> np.ndarray:
+    """Numbers in f64; rounding to `dtype` comes after."""
+    format_ = FORMATS[dtype.name]
+    match distribution:
+        case "normal":
+            return random.standard_normal(count)
+        case "positive":
+            return 1 - random.random(count)
+        case "wide":
+            reach = min(reach, np.log2(format_.largest) / 3)
+            return np.where(random.random(count) < 0.5, -1, 1) * np.exp2(random.uniform(-reach, reach, count))
+        case "integers":
+            most = min(8, int(format_.largest))
+            return random.integers(-most, most, count, endpoint=True).astype(np.float64)
+        case "special" | "nonfinite":
+            tiny = 2.0**format_.quantum
+            chosen = [0.0, -0.0, 1.0, -1.0, 0.5, tiny, -tiny, 2.0**format_.lowest]
+            if distribution == NONFINITE:
+                chosen = [np.inf, -np.inf, np.nan, 0.0]
+            values = random.uniform(-1, 1, count)
+            return np.where(random.random(count) < 0.4, random.choice(chosen, count), values)
+        case _:
+            return random.uniform(-1, 1, count)

@@ -1,0 +1,112 @@
+"""What a kernel should give on given inputs, and how far off a right result may be."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dojoir.errors import RunError, ToolchainError
+from dojoir.ir.nodes import Kernel
+from dojoir.meaning.bits import to_floats
+from dojoir.meaning.interpreter import interpret
+from dojoir.runtime.build import c_toolchain
+from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.process.child import raise_reported, run_child
+from dojoir.runtime.process.subject import KernelSubject
+from dojoir.runtime.verification.compare import Expected
+from dojoir.runtime.verification.sample_sizes import count_instances
+from dojoir.runtime.verification.tolerance import Bounded, bounded
+from dojoir.runtime.verification.trial import load_arrays, save_arrays
+from dojoir.support.frozen import dataclass
+
+INTERPRETED_INSTANCES = 300_000
+"""How many statements the interpreter is given; the reference is compiled for more."""
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The reference for runs of `kernel` on `target`. `time_limit` is for one compiled run. `used` collects, for
+    the report, what the answers came from."""
+
+    kernel: Kernel
+    target: str
+    time_limit: float
+    used: set[str] = field(default_factory=set)
+
+    def expected(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> dict[str, Expected]:
+        """Every output, by name."""
+        exact = self._exact_inputs(inputs)
+        declared: Mapping[str, np.ndarray] = {}
+        if count_instances(self.kernel, sizes, INTERPRETED_INSTANCES) <= INTERPRETED_INSTANCES:
+            self.used.add("the interpreter in f64")
+            results = interpret(self._bounded.kernel, exact, precision="declared", **sizes)
+            declared = interpret(self.kernel, inputs, precision="declared", **sizes)
+        else:
+            self.used.add(f"the same meaning compiled in f64 for {self._other_target}")
+            results = self._run_compiled(exact, sizes)
+        return {
+            buffer.name: Expected(
+                results[buffer.name],
+                _as_f64(results.get(self._bounded.errors.get(buffer.name, ""))),
+                to_floats(declared[buffer.name], buffer.dtype)
+                if buffer.name in declared and buffer.dtype.is_float
+                else None,
+            )
+            for buffer in self.kernel.arguments
+            if buffer.role != "in"
+        }
+
+    @cached_property
+    def _bounded(self) -> Bounded:
+        return bounded(self.kernel)
+
+    @cached_property
+    def _other_target(self) -> str:
+        """The target that is not tested, if there is one: errors of one code generator are not in both."""
+        if self.target.partition("@")[0] != "llvm":
+            return "llvm"
+        try:
+            c_toolchain.find()
+        except ToolchainError:
+            return "llvm"
+        return "c"
+
+    def _exact_inputs(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The inputs of the kernel with bounds: floats as f64, and what it wants to know of each `inout`."""
+        exact: dict[str, np.ndarray] = {}
+        for name, array in inputs.items():
+            buffer = self.kernel.buffer(name)
+            has_bits = buffer.dtype.is_float and not takes_value(buffer)
+            exact[name] = to_floats(array, buffer.dtype) if has_bits else array
+            if buffer.role == "inout":
+                if name in self._bounded.errors:
+                    exact[self._bounded.errors[name]] = np.zeros(array.shape)
+                if name in self._bounded.sums:
+                    exact[self._bounded.sums[name]] = np.abs(exact[name])
+        return exact
+
+    def _run_compiled(self, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+            source, out = str(Path(folder, "inputs")), str(Path(folder, "outputs"))
+            save_arrays(source, inputs)
+            run = {"inputs": source, "outputs": out, "sizes": dict(sizes), "at_end": True, "poison": 0}
+            subject = KernelSubject(self._bounded.kernel, self._other_target, 1)
+            job = {"kind": "trial", "subject": subject.to_json(), "runs": [run]}
+            outcome = run_child(job, self.time_limit)
+            raise_reported(outcome)
+            error = next((m["error"] for m in outcome.messages if "error" in m), None)
+            if outcome.ended is not None or error is not None:
+                raise RunError(
+                    f"the reference of kernel {self.kernel.name} {error or outcome.ended}: verify at smaller sizes",
+                    "no-reference",
+                )
+            return load_arrays(out)
+
+
+def _as_f64(array: np.ndarray | None) -> np.ndarray | None:
+    return None if array is None else array.astype(np.float64, copy=False)

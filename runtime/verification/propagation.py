@@ -1,0 +1,106 @@
+"""What the errors of operands become in products, quotients and functions, by their derivatives: expressions."""
+
+from __future__ import annotations
+
+import math
+
+from dojoir.ir.nodes import Const, Expr, make_op
+
+ZERO, ONE, INFINITE = Const(0.0), Const(1.0), Const(math.inf)
+
+Bound = Expr | None
+"""An f64 expression for a bound, or None for an error that is always zero."""
+
+
+def of_product(x: Expr, a: Bound, y: Expr, b: Bound) -> Bound:
+    """`|x| b + |y| a + a b`."""
+    both = None if a is None or b is None else op("mul", a, b)
+    return error_sum(times(magnitude(x), b), times(magnitude(y), a), both)
+
+
+def of_quotient(y: Expr, a: Bound, b: Bound, result: Expr) -> Bound:
+    """`(a + |result| b) / (|y| - b)`, and anything where `y` may be zero."""
+    if b is None:
+        return None if a is None else op("div", a, magnitude(y))
+    off = error_sum(a, times(magnitude(result), b)) or ZERO
+    left = op("sub", magnitude(y), b)
+    return op("select", op("gt", left, ZERO), op("div", off, left), INFINITE)
+
+
+def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
+    """From `d(x**y) = x**y (y dx/x + log(x) dy)`, twice that for what is not linear."""
+    by_base: Bound = None
+    if a is not None:
+        left = op("sub", magnitude(x), a)
+        by_base = op("select", op("gt", left, ZERO), op("div", op("mul", magnitude(y), a), left), INFINITE)
+    relative = error_sum(by_base, times(magnitude(op("log", magnitude(x))), b))
+    return relative and op("mul", Const(2.0), op("mul", magnitude(result), relative))
+
+
+def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
+    """What the error `a` of `x` becomes in a function of one operand, by its derivative or the values beside."""
+    match name:
+        case "exp" | "exp2":
+            return op("mul", result, op("sub", op(name, a), ONE))
+        case "log" | "log2":
+            slope = 1.0 if name == "log" else 1 / math.log(2)
+            return _inside(x, a, op("div", op("mul", Const(slope), a), op("sub", x, a)))
+        case "rsqrt":
+            return _inside(x, a, op("div", op("mul", result, a), op("sub", x, a)))
+        case "sqrt":
+            return _inside(x, a, op("div", a, result))
+        case "sigmoid":
+            return op("mul", Const(0.25), a)
+        case "erf":
+            return op("mul", Const(2 / math.sqrt(math.pi)), a)
+        case "tanh" | "sin" | "cos" | "atan":
+            return a
+        case "expm1":
+            return op("mul", op("add", result, ONE), op("expm1", a))
+        case "log1p":
+            above = op("add", x, ONE)
+            return _inside(above, a, op("div", a, op("sub", above, a)))
+        case "tan":
+            return _tangent(a, result)
+    raise AssertionError(f"no rule for {name}")
+
+
+def _tangent(a: Expr, result: Expr) -> Expr:
+    """From tan(x + d) - tan x = (1 + tan² x) t / (1 - |tan x| t) at most, with t = tan |d|; anything where that
+    passes a pole."""
+    step = op("tan", a)
+    left = op("sub", ONE, op("mul", magnitude(result), step))
+    off = op("mul", op("add", ONE, op("mul", result, result)), step)
+    passes = op("or", op("le", left, ZERO), op("gt", a, ONE))
+    return op("select", passes, INFINITE, op("div", off, left))
+
+
+def _inside(x: Expr, a: Expr, bound: Expr) -> Expr:
+    """`bound` where `x` is positive for sure, none where it is negative for sure (the result is NaN), and
+    anything between."""
+    outside = op("select", op("lt", op("add", x, a), ZERO), ZERO, INFINITE)
+    return op("select", op("gt", x, a), bound, outside)
+
+
+# -- expressions -------------------------------------------------------------------------------------------
+def op(name: str, *args: Expr) -> Expr:
+    return make_op(name, args)
+
+
+def magnitude(a: Expr) -> Expr:
+    return Const(abs(a.value)) if isinstance(a, Const) else op("abs", a)
+
+
+def error_sum(*bounds: Bound) -> Bound:
+    present = [bound for bound in bounds if bound is not None]
+    if not present:
+        return None
+    total = present[0]
+    for bound in present[1:]:
+        total = op("add", total, bound)
+    return total
+
+
+def times(factor: Expr, bound: Bound) -> Bound:
+    """`factor * bound`, where no error stays no error whatever the factor: 0 * inf is 0 here."""
+    return bound and op("select", op("eq", bound, ZERO), ZERO, op("mul", factor, bound))

@@ -1,0 +1,124 @@
+"""What verifying a kernel came to: the cases that were run, and whether they decide anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dojoir.errors import RunError
+from dojoir.runtime.verification.compare import Worst
+from dojoir.support.frozen import dataclass
+
+MOST_UNCHECKED = 0.1
+"""The largest share of the elements of a distribution that may go uncompared in a result that is `ok`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
+    says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
+    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual."""
+
+    sizes: Mapping[str, int]
+    seed: int
+    distribution: str
+    problem: str | None
+    worst: Worst | None
+    unchecked: int
+    elements: int
+    reach: float | None = None
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
+        within = "" if self.reach is None else f" within 2**±{self.reach:g}"
+        return f"{sizes or 'no sizes'}, {self.distribution} inputs{within}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went wrong.
+    `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash or at
+    the time limit."""
+
+    kernel: str
+    target: str
+    reference: str
+    cases: tuple[Case, ...]
+    reason: str | None
+    not_run: int = 0
+
+    @property
+    def status(self) -> str:
+        """`failed`; `undecided`, where above a tenth of the elements of a distribution were not compared; `ok`."""
+        if self.reason is not None:
+            return "failed"
+        return "undecided" if self.undecided else "ok"
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+    @property
+    def unchecked(self) -> Mapping[str, float]:
+        """The share of the elements of each distribution that was not compared, since rounding alone may change
+        them to anything."""
+        counts: dict[str, tuple[int, int]] = {}
+        for case in self.cases:
+            unchecked, elements = counts.get(case.distribution, (0, 0))
+            counts[case.distribution] = unchecked + case.unchecked, elements + case.elements
+        return {name: unchecked / max(elements, 1) for name, (unchecked, elements) in counts.items()}
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The distributions of which too few elements were compared."""
+        return tuple(name for name, share in self.unchecked.items() if share > MOST_UNCHECKED)
+
+    @property
+    def worst(self) -> Worst | None:
+        """Of all cases, the element off by the largest share of what is allowed."""
+        found = [case.worst for case in self.cases if case.worst is not None]
+        return max(found, key=lambda worst: worst.share, default=None)
+
+    @property
+    def worst_ulps(self) -> float:
+        """The error of that element in units in the last place."""
+        return 0.0 if self.worst is None else self.worst.ulps
+
+    def _repr_html_(self) -> str:
+        """What is printed, with a bar that is green for ok, red for failed, yellow for undecided."""
+        from dojoir.ir.html import message_html
+
+        colours = {"ok": "#2e9e5b", "failed": "#d1453b", "undecided": "#c79a00"}
+        return message_html(str(self), colours[self.status])
+
+    def __str__(self) -> str:
+        elements = sum(case.elements for case in self.cases)
+        head = f"{self.kernel} on {self.target}: {self.status if self.ok else self.status.upper()}"
+        against = f", against {self.reference}" if self.reference else ""
+        lines = [f"{head}, {len(self.cases)} cases, {elements} elements{against}"]
+        if self.reason is not None:
+            lines.append(f"  {self.reason}")
+        if self.worst is not None and self.reason is None:
+            share = f"{self.worst.share:.0%} of what rounding explains"
+            lines.append(f"  worst: {self.worst}, {share}")
+        shares = ", ".join(f"{_percent(share)} of {name}" for name, share in self.unchecked.items() if share)
+        if shares and self.reason is None:
+            lines.append(f"  not compared, since rounding alone may change them to anything: {shares}")
+        if self.status == "undecided":
+            little = "nothing could be compared" if min(self.unchecked.values()) == 1 else "too little to decide"
+            lines.append(f"  {little}: give inputs that rounding changes little (inputs=, --inputs)")
+        if self.not_run:
+            lines.append(f"  {self.not_run} cases were not run")
+        return "\n".join(lines)
+
+    def raise_if_failed(self) -> None:
+        """Raises RunError with this report where the kernel failed, or too little of it was compared."""
+        if self.status == "undecided":
+            raise RunError(str(self), "undecided")
+        if not self.ok:
+            hung = self.reason is not None and self.reason.startswith("it hung")
+            raise RunError(str(self), "time-limit" if hung else "verification-failed")
+
+
+def _percent(share: float) -> str:
+    """A share that is not zero never looks like it."""
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"

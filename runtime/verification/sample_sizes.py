@@ -1,0 +1,98 @@
+"""Sizes to check a kernel at: one, primes, and what no vector length divides, as far as its facts allow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dojoir.errors import ArgumentError
+from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement, holds
+
+TRIED = 64
+"""How far above a wished size one is searched that fits the facts of the kernel."""
+
+STEPS = 4000
+"""How many combinations that search may look at."""
+
+
+def sample_sizes(kernel: Kernel, most_instances: int) -> list[dict[str, int]]:
+    """A few small assignments of the runtime sizes at which the facts of the kernel hold, and at which it runs at
+    most `most_instances` statements (but at least one assignment). Raises ArgumentError where none is found."""
+    names = kernel.runtime_sizes
+    n = len(names)
+    wishes = [
+        [1] * n,
+        [(2, 3, 5, 7)[i % 4] for i in range(n)],
+        [(7, 5, 3, 2)[i % 4] for i in range(n)],
+        [3] * (n - 1) + [67] * min(n, 1),
+        [37] * min(n, 1) + [3] * (n - 1),
+        [(17, 19, 13, 11)[i % 4] for i in range(n)],
+    ]
+    found = [sizes for wish in wishes if (sizes := _nearest(kernel, wish)) is not None]
+    distinct = list({tuple(sizes.values()): sizes for sizes in found}.values())
+    if not distinct:
+        raise ArgumentError(
+            f"no small sizes were found at which the facts of kernel {kernel.name} hold: pass sizes=", "no-sizes"
+        )
+    counted = sorted((count_instances(kernel, sizes, 1 << 40), i) for i, sizes in enumerate(distinct))
+    within = {i for count, i in counted if count <= most_instances} or {counted[0][1]}
+    return [sizes for i, sizes in enumerate(distinct) if i in within]
+
+
+def _nearest(kernel: Kernel, wish: list[int]) -> dict[str, int] | None:
+    """The first assignment, each size at or above its wish, at which every fact holds."""
+    names = kernel.runtime_sizes
+    left = [STEPS]
+
+    def search(chosen: dict[str, int]) -> dict[str, int] | None:
+        ready = [f for f in kernel.facts if f.left.sizes | f.right.sizes <= chosen.keys()]
+        left[0] -= 1
+        if left[0] < 0 or not all(holds(fact, chosen, ()) for fact in ready):
+            return None
+        if len(chosen) == len(names):
+            return chosen
+        name = names[len(chosen)]
+        for value in range(wish[len(chosen)], wish[len(chosen)] + TRIED):
+            complete = search({**chosen, name: value})
+            if complete is not None:
+                return complete
+        return None
+
+    return search({})
+
+
+def count_instances(kernel: Kernel, sizes: Mapping[str, int], limit: int) -> int:
+    """How many statements the kernel runs at these sizes, guards counted as if they held; any number above
+    `limit` where it is more than that."""
+
+    def total(nodes: tuple[Node, ...], iterators: tuple[int, ...]) -> int:
+        count = 0
+        for node in nodes:
+            match node:
+                case Statement():
+                    count += 1
+                case Guard(_, body):
+                    count += total(body, iterators)
+                case Scope(extent, body):
+                    trips = max(0, min(bound.evaluate(sizes, iterators) for bound in extent.bounds))
+                    if not _depends(body, len(iterators)):
+                        count += trips * total(body, (*iterators, 0)) if trips else 0
+                        continue
+                    for i in range(trips):
+                        count += total(body, (*iterators, i))
+                        if count > limit:
+                            return count
+            if count > limit:
+                return count
+        return count
+
+    return total(kernel.body, ())
+
+
+def _depends(nodes: tuple[Node, ...], depth: int) -> bool:
+    """Whether the extent of a scope within `nodes` depends on the iterator at `depth`."""
+    for node in nodes:
+        if isinstance(node, Scope) and any(depth in bound.iterators for bound in node.extent.bounds):
+            return True
+        if not isinstance(node, Statement) and _depends(node.body, depth):
+            return True
+    return False

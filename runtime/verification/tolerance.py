@@ -1,0 +1,442 @@
+"""How far a right result may be from the exact one: a second kernel that computes, beside every float, a bound.
+
+`bounded(kernel)` is the kernel in f64 with a new buffer beside each one that rounding can reach. It holds a bound
+of the error that any correct execution in the declared types may have there: for every operation the rounding of
+its result, and what the errors of its operands become. This is running error analysis (J. H. Wilkinson,
+"Error analysis revisited", 1986; N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. 2002,
+sections 3.3 and 4.2) written out as statements. A sum of n terms in any order is off by at most about
+`n u sum |term|`: each accumulation adds `u` times the sum of magnitudes so far, which is kept as well.
+
+All of it comes from the reference and its inputs, nothing from what is tested. Where rounding decides a
+comparison, a selection, a floor or an index, the bound is the whole difference that this can make.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+
+from dojoir.ir.dtypes import F64, DType
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    Guard,
+    Index,
+    Kernel,
+    Node,
+    Scope,
+    Statement,
+    index_value,
+)
+from dojoir.ir.operations import OPERATIONS, Class
+from dojoir.runtime.verification.propagation import (
+    INFINITE,
+    ONE,
+    ZERO,
+    Bound,
+    error_sum,
+    magnitude,
+    of_function,
+    of_power,
+    of_product,
+    of_quotient,
+    op,
+)
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
+from dojoir.types.rounding import FORMATS
+
+FUNCTION_ROUNDINGS = 4
+"""Roundings that a call of exp, log and the like counts for. The implementations are within 2 ulp, which are up
+to 4 units of roundoff."""
+
+FLUSHED = 2.0**-126
+"""Under `fp fast`, smaller numbers of f32 and bf16 may be taken for zero, as some instructions do with operands and
+sums."""
+
+_MATH = frozenset(
+    {
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "rsqrt",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "sin",
+        "cos",
+        "pow",
+        "tan",
+        "atan",
+        "expm1",
+        "log1p",
+    }
+)
+_ASSIGNMENT = {None: "=", "add": "+=", "mul": "*=", "max": "max=", "min": "min="}
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
+    an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
+    buffer that must come in with the magnitudes of its elements; the bounds of an `inout` come in as zeros."""
+
+    kernel: Kernel
+    errors: Mapping[str, str]
+    sums: Mapping[str, str]
+
+
+def bounded(kernel: Kernel) -> Bounded:
+    """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
+    typed = check(kernel)
+    summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
+    names = _Names(kernel, {}, _beside(kernel, summed, "sum"))
+    while True:
+        reached = {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
+        if reached <= names.errors.keys():
+            return _written(kernel, typed, names)
+        names = replace(names, errors=_beside(kernel, reached | names.errors.keys(), "error"))
+
+
+def roundoff(dtype: DType) -> tuple[float, float]:
+    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
+    format_ = FORMATS[dtype.name]
+    return 2.0**-format_.precision, math.ldexp(0.5, format_.quantum)
+
+
+# -- the kernel --------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Names:
+    """The buffers with bounds (`errors`) and with sums of magnitudes, by the buffer that they stand beside."""
+
+    kernel: Kernel
+    errors: Mapping[str, str]
+    sums: Mapping[str, str]
+
+    @property
+    def taken(self) -> set[str]:
+        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values()}
+
+
+def _taken(kernel: Kernel) -> set[str]:
+    return {kernel.name, *(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes)}
+
+
+def _beside(kernel: Kernel, buffers: Iterable[str], suffix: str) -> dict[str, str]:
+    """A new name for each of the buffers."""
+    taken = _taken(kernel)
+    return {name: _free(f"{name}_{suffix}", taken) for name in sorted(buffers)}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: _Names) -> Bounded:
+    lines = _Lines(names)
+    statements = iter(typed)
+
+    def visit(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        written: list[Node] = []
+        for node in nodes:
+            match node:
+                case Statement():
+                    written.extend(lines.around(next(statements)))
+                case Scope(extent, body):
+                    written.append(Scope(extent, visit(body)))
+                case Guard(conditions, body):
+                    written.append(Guard(conditions, visit(body)))
+        return tuple(written)
+
+    body = visit(kernel.body)
+    buffers: list[Buffer] = []
+    for buffer in kernel.buffers:
+        plain = Buffer(buffer.role, buffer.name, F64 if buffer.dtype.is_float else buffer.dtype, buffer.dims)
+        buffers.append(plain)
+        if buffer.name in names.errors:
+            buffers.append(replace(plain, name=names.errors[buffer.name], dtype=F64))
+        if buffer.name in names.sums:
+            role = "inout" if buffer.role == "inout" else "tmp"
+            buffers.append(replace(plain, name=names.sums[buffer.name], role=role))
+    roles = {buffer.name: buffer.role for buffer in kernel.buffers}
+    return Bounded(
+        Kernel(kernel.name, kernel.sizes, (*buffers, *lines.temporaries), body, kernel.facts),
+        {name: error for name, error in names.errors.items() if roles[name] != "tmp"},
+        {name: total for name, total in names.sums.items() if roles[name] == "inout"},
+    )
+
+
+# -- statements --------------------------------------------------------------------------------------------
+@dataclass
+class _Lines:
+    """Writes the statements for one statement after the other. An operand that a bound uses again is computed
+    once, into a temporary without dimensions."""
+
+    names: _Names
+    temporaries: list[Buffer] = field(default_factory=list)
+    lines: list[Statement] = field(default_factory=list)
+
+    def is_reached(self, typed: TypedStatement) -> bool:
+        """Whether rounding makes a difference to what a statement stores."""
+        _, bound = self.compute(typed.value)
+        rounds = typed.op in ("add", "mul") or typed.value.dtype != typed.dtype
+        return bound is not None or (typed.dtype.is_float and rounds)
+
+    def around(self, typed: TypedStatement) -> list[Statement]:
+        """The statement in f64, with those before and after it that bound its error."""
+        name, indices = typed.target.buffer, typed.target.indices
+        if name not in self.names.errors:
+            return [Statement(typed.target, _ASSIGNMENT[typed.op], plain(typed.value))]
+        self.lines = []
+        value, bound = self.compute(typed.value)
+        error = Access(self.names.errors[name], indices)
+        total = Access(self.names.sums[name], indices) if name in self.names.sums else None
+        own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
+        coarse = _coarser(typed.value.dtype, typed.dtype)
+        match typed.op:
+            case None:
+                if typed.dtype.is_float and typed.dtype != typed.value.dtype:
+                    bound = error_sum(bound, _rounding(value, typed.dtype, bound))
+                if total is not None:
+                    self.lines.append(Statement(total, "=", magnitude(value)))
+                self.lines += [Statement(error, "=", bound or ZERO), own]
+            case "add":
+                if bound is not None:
+                    self.lines.append(Statement(error, "+=", bound))
+                if self._flushes(typed.dtype):
+                    self.lines.append(Statement(error, "+=", Const(FLUSHED)))
+                self.lines.append(own)
+                if total is not None:
+                    self.lines.append(Statement(total, "+=", magnitude(value)))
+                    self.lines.append(Statement(error, "+=", _rounding_of_sum(typed.target, total, coarse, error)))
+            case "mul":
+                product = self.keep(op("mul", typed.target, value), F64)
+                bound = self._keep(of_product(typed.target, error, value, bound))
+                if typed.dtype.is_float:
+                    bound = error_sum(bound, _rounding(product, coarse, bound))
+                self.lines += [Statement(error, "=", bound or ZERO), own]
+            case _:
+                if bound is not None:
+                    self.lines.append(Statement(error, "max=", bound))
+                self.lines.append(own)
+        return self.lines
+
+    def keep(self, value: Expr, dtype: DType) -> Expr:
+        """The value under a name of its own, unless it is as simple as one."""
+        if isinstance(value, Const | Access | Index):
+            return value
+        taken = self.names.taken
+        name = _free(f"v{len(self.temporaries)}", taken)
+        self.temporaries.append(Buffer("tmp", name, dtype))
+        self.lines.append(Statement(Access(name, ()), "=", value))
+        return Access(name, ())
+
+    # -- values and bounds -------------------------------------------------------------------------------
+    def compute(self, typed: Typed) -> tuple[Expr, Bound]:
+        """A value (in f64, or in its own type if that is no float), and a bound of its error."""
+        match typed:
+            case Number() | IndexValue():
+                return plain(typed), None
+            case Load(_, access):
+                return access, self._load(access)
+            case Convert(dtype, arg):
+                value, bound = self.compute(arg)
+                number = value if arg.dtype.is_float else Cast(F64, value)
+                result = self.keep(_converted(dtype, arg.dtype, value), F64 if dtype.is_float else dtype)
+                return result, self._keep(_conversion(dtype, arg.dtype, number, bound))
+            case Apply(dtype, name, args):
+                pairs = [self.compute(arg) for arg in args]
+                values = [value for value, _ in pairs]
+                bounds = [bound for _, bound in pairs]
+                if OPERATIONS[name].kind is Class.INTEGER:
+                    values[1] = _divisor(args[1])
+                result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
+                floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
+                return result, self._keep(_operation(dtype, name, values, floats, bounds, result))
+
+    def _keep(self, bound: Bound) -> Bound:
+        return None if bound is None else self.keep(bound, F64)
+
+    def _flushes(self, dtype: DType) -> bool:
+        """Whether small numbers of a type may be taken for zero."""
+        return self.names.kernel.fp == "fast" and dtype.name in ("f32", "bf16")
+
+    def _load(self, access: Access) -> Bound:
+        """The error of an element; it may be any, where it was rounding that chose the element."""
+        error = self.names.errors.get(access.buffer)
+        own = None if error is None else Access(error, access.indices)
+        bound: Bound = own
+        if self._flushes(self.names.kernel.buffer(access.buffer).dtype):
+            small = op("lt", magnitude(access), Const(FLUSHED))
+            bound = error_sum(bound, op("select", small, magnitude(access), ZERO))
+        for index in access.indices:
+            if isinstance(index, Access):
+                off = self._load(index)
+                bound = bound if off is None else error_sum(bound, _anything_if(off))
+        return self._keep(bound)
+
+
+def plain(typed: Typed) -> Expr:
+    """The value alone, in f64 (or in its own type, if that is no float)."""
+    match typed:
+        case Number(dtype, number):
+            return Const(float(number)) if dtype.is_float else Cast(dtype, Const(number))
+        case IndexValue(affine):
+            return Cast(typed.dtype, index_value(affine))
+        case Load(_, access):
+            return access
+        case Convert(dtype, arg):
+            return _converted(dtype, arg.dtype, plain(arg))
+        case Apply(_, name, args):
+            values = [plain(arg) for arg in args]
+            if OPERATIONS[name].kind is Class.INTEGER:
+                values[1] = _divisor(args[1])
+            return op(name, *values)
+
+
+def _divisor(typed: Typed) -> Expr:
+    """What stands to the right of // and %: a number, which the language wants there as it is."""
+    assert isinstance(typed, Number)
+    return Const(typed.value)
+
+
+def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
+    if dtype.is_float:
+        return value if source.is_float else Cast(F64, value)
+    return Cast(dtype, value)
+
+
+# -- rules -------------------------------------------------------------------------------------------------
+def _rounding(value: Expr, dtype: DType, bound: Bound) -> Expr:
+    """The most that rounding `value`, itself off by `bound`, to `dtype` changes it: nothing, where it is exact."""
+    lost = _within_range(_lost(value, dtype), value, dtype)
+    return _unless_exact(lost, [value], dtype, bound)
+
+
+def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
+    """`lost`, where `dtype` can hold `value`: beyond its largest number the result may be anything. Infinity and
+    NaN are held exactly by the types that have them."""
+    if dtype == F64:
+        return lost
+    format_ = FORMATS[dtype.name]
+    has_infinity = format_.overflow == "inf"
+    is_lost = op("lt", magnitude(value), INFINITE) if has_infinity else op("eq", value, value)
+    beyond = op("select", is_lost, INFINITE, ZERO)
+    return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
+
+
+def _rounding_of_sum(target: Access, total: Access, dtype: DType, bound: Bound) -> Expr:
+    """One accumulation's share. Where the sum and the sum of magnitudes are exact, so is any other order; where
+    that of magnitudes overflows, another order may."""
+    lost = _within_range(_lost(total, dtype), total, dtype)
+    return _unless_exact(lost, [target, total], dtype, bound)
+
+
+def _lost(value: Expr, dtype: DType, times: int = 1) -> Expr:
+    """What `times` roundings of `value` to `dtype` change it at most."""
+    relative, absolute = roundoff(dtype)
+    return op("add", op("mul", Const(times * relative), magnitude(value)), Const(times * absolute))
+
+
+def _unless_exact(lost: Expr, values: list[Expr], dtype: DType, bound: Bound) -> Expr:
+    """`lost`, or zero where all the values are exact in `dtype` and nothing was lost before."""
+    if dtype == F64:
+        return lost
+    exact = _is_exact(values[0], dtype)
+    for value in values[1:]:
+        exact = op("and", exact, _is_exact(value, dtype))
+    if bound is not None:
+        exact = op("and", exact, op("eq", bound, ZERO))
+    return op("select", exact, ZERO, lost)
+
+
+def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound:
+    if dtype.is_float:
+        widens = source.is_float and _coarser(dtype, source) == source
+        return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
+    if bound is None:
+        return None
+    if dtype.kind == "b":
+        return op("select", op("gt", magnitude(value), bound), ZERO, ONE)
+    if not source.is_float:
+        return bound
+    high, low = Cast(dtype, op("add", value, bound)), Cast(dtype, op("sub", value, bound))
+    off = op("sub", Cast(F64, high), Cast(F64, low))
+    return op("select", op("lt", bound, INFINITE), off, INFINITE)
+
+
+def _operation(
+    dtype: DType, name: str, values: list[Expr], floats: list[Expr], bounds: list[Bound], result: Expr
+) -> Bound:
+    """The bound of an operation. `floats` are the `values` as f64."""
+    match name, floats, bounds:
+        case "neg" | "abs", _, [a]:
+            return a
+        case "and" | "or" | "not", _, _:
+            return error_sum(*bounds)
+        case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
+            off = error_sum(a, b)
+            return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)
+        case "select", [_, x, y], [c, a, b]:
+            chosen = op("select", values[0], a or ZERO, b or ZERO) if a or b else None
+            if c is None:
+                return chosen
+            either = error_sum(magnitude(op("sub", x, y)), _worst(a, b)) or ZERO
+            return op("select", op("eq", c, ZERO), chosen or ZERO, either)
+        case "min" | "max", _, [a, b]:
+            return _worst(a, b)
+        case "floordiv" | "mod", _, [a, _]:
+            return a and _anything_if(a)
+        case "floor" | "ceil" | "round", [x], [a]:
+            return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
+    carried = _carried(name, floats, bounds, result)
+    if not dtype.is_float:
+        return carried
+    if name not in _MATH:
+        return error_sum(carried, _rounding(result, dtype, error_sum(*bounds)))
+    return error_sum(carried, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
+
+
+def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -> Bound:
+    """What the errors of the operands become in the result."""
+    match name, values, bounds:
+        case "add" | "sub", _, [a, b]:
+            return error_sum(a, b)
+        case "mul", [x, y], [a, b]:
+            return of_product(x, a, y, b)
+        case "fma", [x, y, _], [a, b, c]:
+            return error_sum(of_product(x, a, y, b), c)
+        case "div", [_, y], [a, b]:
+            return of_quotient(y, a, b, result)
+        case "pow", [x, y], [a, b]:
+            return of_power(x, a, y, b, result)
+        case _, [x], [a] if a is not None:
+            return op("select", op("eq", a, ZERO), ZERO, of_function(name, x, a, result))
+    return None
+
+
+# -- expressions -------------------------------------------------------------------------------------------
+def _worst(a: Bound, b: Bound) -> Bound:
+    return a if b is None else b if a is None else op("max", a, b)
+
+
+def _anything_if(bound: Expr) -> Expr:
+    return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
+
+
+def _is_exact(value: Expr, dtype: DType) -> Expr:
+    return op("eq", Cast(dtype, value), value)
+
+
+def _coarser(a: DType, b: DType) -> DType:
+    """The one of two types that rounds more, if both are floats; else the first."""
+    if not (a.is_float and b.is_float):
+        return a
+    return a if FORMATS[a.name].precision <= FORMATS[b.name].precision else b

@@ -1,0 +1,335 @@
+"""Checking a compiled kernel against its meaning."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.ir.text import format_buffer
+from dojoir.meaning.sizes import solve
+from dojoir.proof.wellformed import prove
+from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.pool import thread_count
+from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_child
+from dojoir.runtime.process.subject import KernelSubject
+from dojoir.runtime.verification.compare import Comparison, Expected, Worst, comparable, compare
+from dojoir.runtime.verification.given import GIVEN, given_arrays
+from dojoir.runtime.verification.inputs import DISTRIBUTIONS, NONFINITE, WIDEST, make_inputs
+from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
+from dojoir.runtime.verification.report import MOST_UNCHECKED, Case, Report
+from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
+from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays
+from dojoir.support.frozen import dataclass
+from dojoir.support.public import public
+
+SAMPLE_INSTANCES = 20_000
+"""How many statements the kernel may run at each of the default sizes."""
+
+REFERENCE_LIMIT = 600.0
+"""Seconds that a compiled reference may take at least."""
+
+NARROWEST = 1.5
+"""The reach of `wide` inputs below which they are not drawn nearer to one."""
+
+SLACK, FAST_SLACK = 2.0, 8.0
+"""The bounds are of first order, so twice what they say is allowed; more for kernels that allow algebra."""
+
+
+def slack_of(kernel: Kernel) -> float:
+    """How many times the bound on rounding errors an element may be off."""
+    return FAST_SLACK if kernel.fp == "fast" else SLACK
+
+
+@public
+def verify(
+    kernel: Kernel,
+    against: Kernel | None = None,
+    *,
+    target: str = "llvm",
+    cpu: str | None = None,
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
+    seeds: int | Sequence[int] = (0, 1, 2),
+    distributions: Sequence[str] = DISTRIBUTIONS,
+    inputs: Mapping[str, object] | None = None,
+    threads: int | None = None,
+    time_limit: float = 60.0,
+    memory_limit: int | None = None,
+    emulated: bool = False,
+) -> Report:
+    """Runs the kernel on `target` and compares it with what `against` (by default the kernel itself) means.
+
+    The kernel runs in a child process, for at most `time_limit` seconds and in at most `memory_limit` bytes of
+    address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
+    where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
+    `distributions` (`"nonfinite"` adds infinities and NaN) with the `seeds` in turn. Integers and bools must be
+    exact; a float may be off by what rounding explains, a bound computed from the reference alone (see
+    `dojoir.runtime.verification.tolerance`). The reference is interpreted in f64, or, above 300,000 statements,
+    compiled in f64 for the other target. `sizes` are by default a few small ones that the facts of the kernel
+    allow.
+
+    `inputs` holds arguments by name that are used as they are (a positive definite matrix): the sizes follow from
+    their shapes, and what is not given is drawn. Where rounding may change results to anything, `wide` inputs are
+    drawn nearer to one; the report says which share of each distribution could still not be compared, and above a
+    tenth of one it is undecided, not ok.
+
+    With `emulated` the code for a GPU (`cuda`, `hip`) runs on the CPU, where a race, a barrier that not all threads
+    reach, and an access out of bounds are failures too.
+
+    Raises KernelError for a kernel that is wrong, ToolchainError where the target has no compiler, ArgumentError
+    for sizes or inputs that do not fit, or an `against` with other arguments.
+    """
+    reference = check_kernel(kernel if against is None else against, "verify")
+    prove(check_kernel(kernel, "verify"))
+    prove(reference)
+    check_alike(kernel, reference)
+    _check_distributions(distributions)
+    target = check_target(target, cpu, emulated)
+    given = given_arrays(kernel, inputs or {})
+    if all(buffer.role == "out" or buffer.name in given for buffer in kernel.arguments) and given:
+        distributions, seeds = (GIVEN,), 0
+    return verify_subject(
+        KernelSubject(kernel, target, thread_count(threads), emulated=emulated),
+        reference,
+        _chosen_sizes(kernel, reference, sizes, given),
+        (seeds,) if isinstance(seeds, int) else tuple(seeds) or (0,),
+        distributions,
+        time_limit,
+        memory_limit,
+        given,
+    )
+
+
+def verify_subject(
+    subject: KernelSubject,
+    reference: Kernel,
+    sizes: Sequence[Mapping[str, int]],
+    seeds: Sequence[int],
+    distributions: Sequence[str],
+    time_limit: float,
+    memory_limit: int | None = None,
+    given: Mapping[str, np.ndarray] | None = None,
+) -> Report:
+    """`verify` for anything that a child can load as a kernel, with everything chosen."""
+    kernel = subject.kernel
+    with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+        oracle = Oracle(reference, subject.target, max(time_limit, REFERENCE_LIMIT))
+        plans = list(_plans(kernel, sizes, seeds, distributions, given or {}, oracle, name))
+        trial = _Trial(run_child(_job(subject, plans), time_limit, memory_limit))
+        cases: list[Case] = []
+        for number, plan in enumerate(plans):
+            if not trial.was_started(number):
+                break
+            cases.append(_judge(plan, trial.problem(number), oracle))
+    reason = next((f"{case.problem} ({case})" for case in cases if case.problem is not None), None)
+    if reason is None and len(cases) < len(plans):
+        reason = f"the process {trial.outcome.ended or 'ended'} {'between cases' if cases else 'while it compiled'}"
+    reference_used = " and ".join(sorted(oracle.used))
+    where = f"{subject.target}, emulated" if subject.emulated else subject.target
+    return Report(kernel.name, where, reference_used, tuple(cases), reason, len(plans) - len(cases))
+
+
+# -- the cases ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Plan:
+    """A case before it is run: its inputs, and how the files with them and with the outputs of each run start;
+    what is expected of it, if that is known already."""
+
+    sizes: Mapping[str, int]
+    seed: int
+    distribution: str
+    inputs: Mapping[str, np.ndarray]
+    files: str
+    reach: float | None = None
+    expected: Mapping[str, Expected] | None = None
+
+    @property
+    def source(self) -> str:
+        return f"{self.files}-inputs"
+
+    def outputs(self, poison: int) -> str:
+        return f"{self.files}-outputs-{poison}"
+
+    def case(self, problem: str | None, worst: Worst | None = None, unchecked: int = 0, elements: int = 0) -> Case:
+        return Case(self.sizes, self.seed, self.distribution, problem, worst, unchecked, elements, self.reach)
+
+
+def _plans(
+    kernel: Kernel,
+    sizes: Sequence[Mapping[str, int]],
+    seeds: Sequence[int],
+    distributions: Sequence[str],
+    given: Mapping[str, np.ndarray],
+    oracle: Oracle,
+    folder: str,
+) -> Iterator[_Plan]:
+    """The distributions with the seeds in turn, over all sizes so that each distribution comes at least twice, or
+    at the only size once. Where the kernel runs long: one for each seed."""
+    each = max(len(seeds), min(len(distributions), -(-2 * len(distributions) // len(sizes))))
+    each = 1 if distributions == (GIVEN,) else each
+    pairs = zip(itertools.cycle(seeds), itertools.cycle(distributions), strict=False)
+    for which, chosen in enumerate(sizes):
+        is_long = count_instances(kernel, chosen, INTERPRETED_INSTANCES) > INTERPRETED_INSTANCES
+        for number, (seed, distribution) in enumerate(itertools.islice(pairs, len(seeds) if is_long else each)):
+            files = f"{folder}/{which}-{number}"
+            if distribution == "wide":
+                plan = _wide(kernel, chosen, seed, given, oracle, files)
+            else:
+                drawn = {} if distribution == GIVEN else make_inputs(kernel, chosen, seed, distribution)
+                plan = _Plan(chosen, seed, distribution, {**drawn, **given}, files)
+            save_arrays(plan.source, plan.inputs)
+            yield plan
+
+
+def _wide(
+    kernel: Kernel,
+    sizes: Mapping[str, int],
+    seed: int,
+    given: Mapping[str, np.ndarray],
+    oracle: Oracle,
+    files: str,
+) -> _Plan:
+    """Inputs of as many magnitudes as leave results that can be compared: that is asked of the reference alone."""
+    reach = WIDEST
+    while True:
+        inputs = {**make_inputs(kernel, sizes, seed, "wide", reach), **given}
+        expected = oracle.expected(sizes, inputs)
+        shown = None if reach == WIDEST else reach
+        if reach <= NARROWEST or _unchecked(oracle.kernel, expected) <= MOST_UNCHECKED:
+            return _Plan(sizes, seed, "wide", inputs, files, shown, expected)
+        reach /= 2
+
+
+def _unchecked(kernel: Kernel, expected: Mapping[str, Expected]) -> float:
+    """The share of the elements of all outputs of which nothing can be asked."""
+    slack, elements, unchecked = slack_of(kernel), 0, 0
+    for name, output in expected.items():
+        elements += output.values.size
+        unchecked += output.values.size - int(
+            np.count_nonzero(comparable(kernel.buffer(name).dtype, output, slack))
+        )
+    return unchecked / max(elements, 1)
+
+
+def _job(subject: KernelSubject, plans: Sequence[_Plan]) -> dict[str, object]:
+    runs = [
+        {
+            "inputs": plan.source,
+            "outputs": plan.outputs(poison),
+            "sizes": dict(plan.sizes),
+            "at_end": poison == POISONS[0],
+            "poison": poison,
+        }
+        for plan in plans
+        for poison in POISONS
+    ]
+    return {"kind": "trial", "subject": subject.to_json(), "runs": runs}
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What a child reported of its runs, len(POISONS) for each case."""
+
+    outcome: Outcome
+
+    def __post_init__(self) -> None:
+        raise_reported(self.outcome)
+
+    def was_started(self, case: int) -> bool:
+        return case * len(POISONS) in self._started
+
+    def problem(self, case: int) -> str | None:
+        """What went wrong in the runs of a case, apart from their results."""
+        for run in range(case * len(POISONS), (case + 1) * len(POISONS)):
+            done = self._done.get(run)
+            if done is None:
+                return f"it {self.outcome.ended or 'ended early'}"
+            if done.get("error"):
+                return str(done["error"])
+            if done["faults"]:
+                return "it " + " and ".join(done["faults"])
+        return None
+
+    @cached_property
+    def _started(self) -> set[int]:
+        return {message["start"] for message in self.outcome.messages if "start" in message}
+
+    @cached_property
+    def _done(self) -> dict[int, Message]:
+        return {message["done"]: message for message in self.outcome.messages if "done" in message}
+
+
+def _judge(plan: _Plan, problem: str | None, oracle: Oracle) -> Case:
+    """The case once its outputs are compared, if it came so far."""
+    if problem is not None:
+        return plan.case(problem)
+    expected = plan.expected or oracle.expected(plan.sizes, plan.inputs)
+    slack = slack_of(oracle.kernel)
+    found: list[Comparison] = []
+    for poison in POISONS:
+        outputs = load_arrays(plan.outputs(poison))
+        found += [
+            compare(buffer.name, buffer.dtype, outputs[buffer.name], expected[buffer.name], slack)
+            for buffer in oracle.kernel.arguments
+            if buffer.role != "in"
+        ]
+    worst = max((c.worst for c in found if c.worst is not None), key=lambda w: w.share, default=None)
+    wrong = None if all(comparison.ok for comparison in found) else f"wrong result: {worst}"
+    return plan.case(wrong, worst, sum(c.unchecked for c in found), sum(c.elements for c in found))
+
+
+# -- what is asked for -------------------------------------------------------------------------------------
+def _chosen_sizes(
+    kernel: Kernel,
+    reference: Kernel,
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None,
+    given: Mapping[str, np.ndarray],
+) -> list[dict[str, int]]:
+    if sizes is None and not given:
+        return sample_sizes(kernel, SAMPLE_INSTANCES)
+    shapes = {name: array.shape for name, array in given.items()}
+    wanted = [sizes or {}] if sizes is None or isinstance(sizes, Mapping) else sizes
+    chosen = [solve(kernel, shapes, one) for one in wanted]
+    for one in chosen:
+        solve(reference, {}, one)
+    if not chosen:
+        raise ArgumentError("sizes is empty: leave it out, or give at least one", "no-sizes")
+    return chosen
+
+
+def _check_distributions(distributions: Sequence[str]) -> None:
+    known = (*DISTRIBUTIONS, NONFINITE)
+    for name in distributions:
+        if name not in known:
+            raise ArgumentError(
+                f"there is no distribution '{name}'{did_you_mean(name, known)}; they are {', '.join(known)}",
+                "unknown-distribution",
+            )
+    if not distributions:
+        raise ArgumentError(f"distributions is empty; there are {', '.join(known)}", "unknown-distribution")
+
+
+def check_alike(kernel: Kernel, reference: Kernel) -> None:
+    """Raises ArgumentError where two kernels do not take the same arguments and sizes."""
+    if kernel.runtime_sizes != reference.runtime_sizes:
+        raise ArgumentError(
+            f"the kernels have different sizes: {', '.join(kernel.runtime_sizes) or 'none'} and "
+            f"{', '.join(reference.runtime_sizes) or 'none'}",
+            "other-arguments",
+        )
+    for own, other in itertools.zip_longest(kernel.arguments, reference.arguments):
+        if own is None or other is None or _outside(own) != _outside(other):
+            raise ArgumentError(
+                f"the kernels take different arguments: "
+                f"{' and '.join(format_buffer(b) if b else 'nothing' for b in (own, other))}",
+                "other-arguments",
+            )
+
+
+def _outside(buffer: Buffer) -> tuple[object, ...]:
+    return buffer.role, buffer.name, buffer.dtype, tuple(dim.extent for dim in buffer.dims)

@@ -1,0 +1,100 @@
+"""`dojoir-opt`: the texts it writes, and what it says of options, targets and moves that there are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli import PAIR, Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+COMMENTED = """# Twice, and one more.
+kernel pair(N)
+in  x: f32[N]  # the input
+out y: f32[N]
+tmp t: f32[N]
+
+# first
+N @i  # rows
+| t[{0}] = 2 * x[{0}]  # doubled
+# second
+N @j
+| # one more
+| y[{0}] = t[{0}] + 1
+# the end
+"""
+
+
+def test_labels_and_comments_are_kept(shell: Shell) -> None:
+    assert shell(stdin=COMMENTED) == (COMMENTED, "")
+    out, _ = shell("-p", "join_scopes(@i, @j); reuse_dims(t, 0)", stdin=COMMENTED)
+    body = (
+        "# first\nN @i  # rows\n| t[{0}] = 2 * x[{0}]  # doubled\n| # second\n| # one more\n| y[{0}] = t[{0}] + 1\n"
+    )
+    assert body in out and out.endswith("\n# the end\n")
+    assert shell("--canonical", stdin=COMMENTED) == (PAIR, "")
+    assert shell("--names", stdin=COMMENTED)[0].count("#") == COMMENTED.count("#")
+    assert "leave --names out" in shell("--names", "--canonical", stdin=COMMENTED, status=2)[1]
+
+
+def test_all_errors_of_a_text_are_told(shell: Shell) -> None:
+    wrong = PAIR.replace("2 * x[{0}]", "2 ** x[{0}]").replace("t[{0}] + 1", "u[{0}] + 1")
+    _, err = shell(stdin=wrong, status=1)
+    assert [line.split(": ")[0] for line in err.splitlines() if "error[" in line] == [
+        "<stdin>:7:15",
+        "<stdin>:9:12",
+    ]
+    _, err = shell("--json", stdin=wrong, status=1)
+    assert [json.loads(line)["error"]["line"] for line in err.splitlines()] == [7, 9]
+
+
+def test_a_target_that_there_is_not_is_usage(shell: Shell) -> None:
+    for option in ("--target", "--emit"):
+        _, err = shell("pair.dojo", option, "avx51", status=2)
+        assert "there is no target 'avx51'; did you mean 'avx512'?" in err and "the targets are llvm, c" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [("--chek", "--check"), ("--bench", "--time"), ("--asm", "--emit asm"), ("--passes", "-p"), ("-j4", "")],
+)
+def test_options_that_there_are_not(shell: Shell, arguments: str, meant: str) -> None:
+    _, err = shell("pair.dojo", arguments, status=2)
+    assert "unrecognized arguments" in err and (not meant or f"did you mean '{meant}'?" in err)
+
+
+def test_a_level_of_optimisation(shell: Shell) -> None:
+    assert "-O takes no level" in shell("pair.dojo", "-O3", status=2)[1]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("fuse", "join_scopes"), ("interchange", "swap_scopes"), ("reorder", "sink_scope"), ("strip_mine", "split"),
+     ("compute_at", "join_scopes(0, 1); reuse_dims(t, 0)"), ("cache_read", "stage(0.1, x, xs, in)")],
+)  # fmt: skip
+def test_moves_by_what_others_call_them(shell: Shell, word: str, meant: str) -> None:
+    for option in ("-p", "--explain"):
+        _, err = shell("pair.dojo", option, f"{word}(0, 1)", status=1)
+        assert f"did you mean {meant}" in err and f"which others call {word}?" in err
+
+
+def test_the_code_of_processors(shell: Shell) -> None:
+    assert "fmla" in shell("library:matmul", "-O", "--emit", "asm", "--cpu", "neoverse-n1")[0]
+    assert "vfmadd" in shell("library:matmul", "-O", "--emit", "asm", "--cpu", "znver3")[0]
+    text = shell("pair.dojo", "--emit", "llvm-opt")[0]
+    assert "define " in text and " x float>" in text, "LLVM has put it into vectors"
+    assert " x float>" not in shell("pair.dojo", "--emit", "llvm")[0]
+
+
+def test_optimize_is_a_pass(shell: Shell) -> None:
+    out, err = shell("library:softmax", "-p", "optimize", "--why", "-s", "N=4096", "-s", "M=4096")
+    assert (out, err) == shell("library:softmax", "-O", "--why", "-s", "N=4096", "-s", "M=4096")
+    assert err.startswith("softmax: schedule ") and " moves, for " in err
+    assert "--why is for -O and -p optimize" in shell("pair.dojo", "--why", status=2)[1]
+    assert "the stored schedule that fits" in shell("--help-pass", "optimize")[0]

@@ -1,0 +1,272 @@
+"""Evaluating candidates: each comes to its own end, what is planted is caught, and nothing else suffers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir.runtime.build.compiler import compile as compile_kernel
+from dojoir.runtime.call.compiled import Compiled
+from dojoir.runtime.evaluation import bench as bench_module
+from dojoir.runtime.evaluation import race
+from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.build import Built
+from dojoir.runtime.evaluation.pool import Case, Known, Pool, checks
+
+TEXT = """
+kernel scaled(N)
+in  x: f32[N]
+out y: f32[N]
+N
+| y[{0}] = x[{0}] * 2 + 1
+"""
+SIZES = {"N": 4096}
+
+
+def changed(line: str, more: str = "") -> dojoir.Kernel:
+    """The kernel with another body, and more declarations."""
+    return dojoir.parse(TEXT.replace("N\n| y[{0}] = x[{0}] * 2 + 1\n", line).replace("out y", f"{more}out y"))
+
+
+REFERENCE = dojoir.parse(TEXT)
+FAST = dojoir.Trace(REFERENCE).then("vectorize(0)").kernel
+WRONG = changed("N\n| y[{0}] = x[{0}] * 2 + 1.001\n")
+HANGS = changed("N\n| t = x[{0}]\n| 1000000000000\n| | t = sin(t)\n| y[{0}] = t\n", "tmp t: f32\n")
+HUGE = changed(
+    "N\n| 4000000000\n| | t[{1}] = sin(x[{0}] + {1})\n| y[{0}] = 0\n| 4000000000\n| | y[{0}] += t[{1}]\n",
+    "tmp t: f32[4000000000]\n",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test here is about time: none waits for what others measure on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def evaluator() -> Iterator[dojoir.Evaluator]:
+    with dojoir.Evaluator(REFERENCE, "llvm", SIZES, time_limit=2.0, memory_limit=4 << 30) as made:
+        yield made
+
+
+def test_each_candidate_comes_to_its_own_end(evaluator: dojoir.Evaluator) -> None:
+    found = list(evaluator.evaluate([REFERENCE, WRONG, HANGS, HUGE, FAST]))
+    assert [one.status for one in found] == ["ok", "wrong", "hung", "memory", "ok"]
+    assert [one.hash for one in found] == [k.hash for k in (REFERENCE, WRONG, HANGS, HUGE, FAST)]
+    assert "wrong result" in found[1].reason and found[1].seconds is None
+    assert found[0].interval is not None and found[0].seconds is not None
+    assert found[0].interval[0] <= found[0].seconds <= found[0].interval[1]
+    assert found[0].cases >= 12 and found[0].stages.keys() >= {"build", "verify", "time"}
+
+
+def test_a_crash_is_the_result_of_its_kernel(evaluator: dojoir.Evaluator) -> None:
+    def kill() -> None:
+        while not any(worker.stage == "verify" for worker in list(evaluator._busy.values())):
+            time.sleep(0.01)
+        os.kill(next(iter(evaluator._busy.values())).pid, signal.SIGSEGV)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    crashed, after = evaluator.evaluate([HANGS, FAST])
+    killer.join()
+    assert (crashed.status, after.status) == ("crashed", "ok")
+    assert "SIGSEGV" in crashed.reason and "checked" in crashed.reason
+
+
+def test_a_race_has_a_ratio_and_noise_is_small(evaluator: dojoir.Evaluator) -> None:
+    slow = dojoir.Trace(REFERENCE).then("split(0, 2)").kernel
+    (found,) = evaluator.evaluate([slow], best=FAST)
+    assert found.status == "cut" or (found.ratio is not None and len(found.ratios) == 1)
+    assert evaluator.noise(FAST) >= 0
+
+
+def test_the_same_machine_code_is_not_timed_again(evaluator: dojoir.Evaluator) -> None:
+    labelled = dojoir.Trace(FAST).then("add_scope(0, 1)").kernel
+    first, again = evaluator.evaluate([FAST, labelled])
+    if first.digest == again.digest:
+        assert again.seconds == first.seconds and again.cases == 0
+
+
+def test_several_sizes_are_one_evaluation() -> None:
+    with dojoir.Evaluator(REFERENCE, "llvm", [{"N": 1000}, {"N": 3000}]) as evaluator:
+        (found,) = evaluator.evaluate([FAST], best=REFERENCE)
+    assert found.status in ("ok", "cut") and len(found.ratios) in (0, 2), found
+
+
+def test_no_process_is_left(evaluator: dojoir.Evaluator) -> None:
+    other = dojoir.Evaluator(REFERENCE, "llvm", SIZES)
+    with other:
+        assert next(iter(other.evaluate([FAST]))).ok
+        nursery = other._nursery
+    assert nursery.poll() is not None
+    with pytest.raises(dojoir.ArgumentError, match="inside of `with`"):
+        list(other.evaluate([FAST]))
+
+
+def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:
+    with pytest.raises(dojoir.ArgumentError, match=r"different (arguments|sizes)"):
+        list(evaluator.evaluate([dojoir.kernels.load("softmax")]))
+    for wrong in ({"workers": 0}, {"time_limit": 0.0}, {"cut": 1.0}):
+        with pytest.raises(dojoir.ArgumentError):
+            dojoir.Evaluator(REFERENCE, "llvm", SIZES, **wrong)
+    with pytest.raises(dojoir.ArgumentError):
+        dojoir.Evaluator(REFERENCE, "llvm", [])
+    with pytest.raises(dojoir.ArgumentError, match="is a GPU"):
+        dojoir.Evaluator(REFERENCE, "cuda", SIZES)
+
+
+# -- what is planted -------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+    made = Pool(str(tmp_path_factory.mktemp("pool")), REFERENCE, "llvm", (SIZES,), (11, 22, 33), 60.0)
+    for size in range(len(made.small)):
+        for _, distribution in checks(made, 0):
+            made.prepare(Case(size, distribution, 0))
+    for seed in (0, 1):
+        made.prepare(Case(len(made.small), "uniform", seed))
+    return made
+
+
+def job(pool: Pool) -> Job:
+    small = tuple(Case(size, distribution, 0) for size, distribution in checks(pool, 0))
+    last = len(pool.small)
+    return Job(FAST, small, ((Case(last, "uniform", 0), Case(last, "uniform", 1)),))
+
+
+def real() -> Callable[[np.ndarray, np.ndarray], None]:
+    compiled = compile_kernel(REFERENCE, threads=1)
+    return lambda x, y: compiled(x, y)
+
+
+def planted(fault: Callable[[np.ndarray, np.ndarray], None]) -> Built:
+    """A build whose code is a function of Python on the arrays."""
+
+    def call(x: int, y: int, size: int) -> int:
+        arrays = [np.ctypeslib.as_array((ctypes.c_float * size).from_address(at)) for at in (x, y)]
+        fault(*arrays)
+        return 0
+
+    return Built(Compiled(FAST, "llvm", 1, "", call, None), f"planted {id(fault)}")
+
+
+def no_work(x: np.ndarray, y: np.ndarray) -> None:
+    pass
+
+
+def only_small(x: np.ndarray, y: np.ndarray) -> None:
+    y[:2000] = x[:2000] * 2 + 1
+
+
+def right_sums(x: np.ndarray, y: np.ndarray) -> None:
+    y[:] = (x * 2 + 1)[::-1]
+
+
+def off_by_little(x: np.ndarray, y: np.ndarray) -> None:
+    y[:] = x * 2 + 1
+    y[-1] *= 1.0001
+
+
+def writes_its_input(x: np.ndarray, y: np.ndarray) -> None:
+    y[:] = x * 2 + 1
+    x[0] += 1
+
+
+def right_once() -> Callable[[np.ndarray, np.ndarray], None]:
+    calls: list[int] = []
+
+    def fault(x: np.ndarray, y: np.ndarray) -> None:
+        calls.append(len(x))
+        if calls.count(len(x)) <= (1 if len(x) > 1000 else 100):
+            y[:] = x * 2 + 1
+
+    return fault
+
+
+def stale() -> Callable[[np.ndarray, np.ndarray], None]:
+    kept: list[np.ndarray] = []
+
+    def fault(x: np.ndarray, y: np.ndarray) -> None:
+        if len(x) < 1000 or not kept:
+            y[:] = x * 2 + 1
+            if len(x) > 1000:
+                kept.append(y.copy())
+        else:
+            y[:] = kept[0]
+
+    return fault
+
+
+@pytest.mark.parametrize(
+    "fault", [no_work, only_small, right_sums, off_by_little, writes_its_input, right_once(), stale()]
+)
+def test_a_planted_fault_is_caught(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, fault: Callable[[np.ndarray, np.ndarray], None]
+) -> None:
+    monkeypatch.setattr(bench_module, "build", lambda *_: planted(fault))
+    found = Bench(pool, 1).evaluate(job(pool))
+    assert found.status == "wrong" and found.seconds is None, found
+
+
+def test_what_is_right_passes_where_faults_do_not(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def right(x: np.ndarray, y: np.ndarray) -> None:
+        y[:] = x * 2 + 1
+
+    monkeypatch.setattr(bench_module, "build", lambda *_: planted(right))
+    assert Bench(pool, 1).evaluate(job(pool)).ok
+
+
+@pytest.mark.parametrize(
+    "clock",
+    [
+        lambda: time.perf_counter_ns() // 10**9 * 10**9,
+        lambda: time.perf_counter_ns() // 10,
+        lambda: 0,
+    ],
+    ids=["one tick a second", "slow", "still"],
+)
+def test_a_clock_that_is_wrong_is_not_believed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, clock: Callable[[], int]
+) -> None:
+    monkeypatch.setattr(race, "CLOCK", clock)
+    found = Bench(pool, 1).evaluate(job(pool))
+    assert found.status == "lost" and found.seconds is None and found.ratio is None
+
+
+def test_what_is_within_its_bounds_is_what_compare_accepts(pool: Pool) -> None:
+    """The quick answer is never more permissive than the full one: at each end of each bound, and just beyond."""
+    from dojoir.runtime.evaluation.pool import within
+    from dojoir.runtime.verification.compare import compare
+
+    for distribution in ("special", "wide"):
+        pool.prepare(Case(0, distribution, 2))
+        known: Known = pool.known(Case(0, distribution, 2))
+        for name, bounds in known.outputs.items():
+            random = Random(name)
+            for _ in range(50):
+                values = np.array(bounds.expected.values, np.float32)
+                at = random.randrange(values.size)
+                end = random.choice([bounds.low, bounds.high]).reshape(-1)[at]
+                values.reshape(-1)[at] = np.nextafter(end, np.float32(random.choice([-np.inf, 0, np.inf])))
+                full = compare(name, bounds.dtype, values, bounds.expected, 2.0).ok
+                assert not within(values, bounds) or full
+
+
+def test_a_pool_reads_what_it_wrote(pool: Pool) -> None:
+    case = Case(len(pool.small), "uniform", 0)
+    known = pool.known(case)
+    right = known.inputs["x"].astype(np.float64) * 2 + 1
+    assert np.allclose(known.outputs["y"].expected.values, right)
+    assert known.complaint({"y": right.astype(np.float32)}, 2.0) is None
+    assert "wrong result" in (known.complaint({"y": right.astype(np.float32) + 1}, 2.0) or "")

@@ -1,0 +1,171 @@
+"""What a person sees: short reprs, cells of a notebook, a terminal."""
+
+from __future__ import annotations
+
+import html
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_cli import Shell
+
+import dojoir
+
+SOFTMAX = dojoir.kernels.load("softmax")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def on_terminal(*arguments: str, columns: int = 80, **environment: str) -> str:
+    """What `dojoir-opt` writes to a terminal of so many columns."""
+    ours, its = pty.openpty()
+    unset = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dojoir.cli", *arguments],
+        stdin=subprocess.DEVNULL, stdout=its, stderr=its,
+        env={**unset, "TERM": "xterm-256color", "COLUMNS": str(columns), **environment},
+    )  # fmt: skip
+    os.close(its)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    process.wait(timeout=60)
+    os.close(ours)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def words_of(cell: str) -> str:
+    return html.unescape(re.sub("<[^>]*>", "", cell))
+
+
+# -- reprs and notebooks --------------------------------------------------------------------------------------
+def test_reprs_are_short() -> None:
+    trace = dojoir.Trace(SOFTMAX).then("join_scopes(0, 1)")
+    assert repr(SOFTMAX) == "<Kernel softmax(N, M): x -> y, 6 statements>"
+    assert repr(dojoir.parse_move("split(@i, 16)")) == "split(@i, 16)"
+    assert repr(trace) == "<trace of softmax, 1 move>"
+    assert repr(dojoir.check(SOFTMAX, "join_scopes(0, 1)")) == "<Verdict legal>"
+    refused = repr(dojoir.check(SOFTMAX, "reuse_dims(m, 0)"))
+    assert refused.startswith("<Verdict illegal, wrong-value: reuse_dims(m, 0): ") and len(refused) < 140
+    measured = dojoir.measure(SOFTMAX, N=4, M=4, threads=1, budget=0.1, with_ceilings=False)
+    assert re.fullmatch(r"<Measurement softmax\(N=4, M=4\) on llvm: [0-9.]+ [mun]?s>", repr(measured))
+    for move in dojoir.moves(SOFTMAX):
+        assert repr(move) == str(move) and dojoir.parse_move(repr(move)) == move
+
+
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_a_cell_shows_the_text_of_a_kernel(name: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    assert words_of(kernel._repr_html_()) == str(kernel)
+    assert "color:" in kernel._repr_html_()
+
+
+def test_a_cell_of_a_trace_shows_moves_changes_and_kernel() -> None:
+    trace = dojoir.Trace(SOFTMAX).then("join_scopes(0, 1)").then("reuse_dims(m, 0)")
+    cell = trace._repr_html_()
+    assert str(trace.kernel) in words_of(cell)
+    assert "<li><code>reuse_dims(m, 0)</code></li>" in cell
+    assert "- tmp m: f32[N]" in words_of(cell) and "+ tmp m: f32[N~]" in words_of(cell)
+
+
+def test_a_cell_of_a_verdict_is_what_is_printed() -> None:
+    for move in ("reuse_dims(m, 0)", "join_scopes(0, 1)"):
+        verdict = dojoir.check(SOFTMAX, move)
+        assert words_of(verdict._repr_html_()) == str(verdict)
+
+
+def test_a_cell_of_a_move_says_what_it_does() -> None:
+    for move in (*dojoir.moves(SOFTMAX)[:8], dojoir.PASSES["simplify"]):
+        cell = words_of(move._repr_html_())
+        assert cell.startswith(str(move) if not isinstance(move, dojoir.Pass) else move.usage) and len(cell) > 30
+
+
+def test_cells_of_measurements_hold_what_is_printed() -> None:
+    both = dojoir.measure_together([SOFTMAX, "y[:] = x"], N=4, M=4, threads=1, budget=0.1, with_ceilings=False)
+    one = both.measurements[0]
+    assert dojoir.format_seconds(one.seconds) in words_of(one._repr_html_())
+    assert all(str(ratio) in words_of(both._repr_html_()) for ratio in both.ratios)
+    report = dojoir.verify(dojoir.kernels.load("relu"), seeds=1)
+    assert words_of(report._repr_html_()) == str(report)
+
+
+def test_an_optimised_kernel_names_its_machine() -> None:
+    trace = dojoir.optimize(SOFTMAX, cpu="znver3")
+    assert "for znver3" in repr(trace) and "for znver3" in repr(trace.copy())
+    assert "for znver3" in words_of(trace._repr_html_())
+
+
+# -- terminals --------------------------------------------------------------------------------------------------
+def test_a_kernel_is_coloured_on_a_terminal_alone(shell: Shell) -> None:
+    plain = shell("library:relu")[0]
+    shown = on_terminal("library:relu")
+    assert "\x1b[" in shown and "\x1b" not in plain
+    assert ESCAPES.sub("", shown).rstrip() == plain.rstrip()
+    assert "\x1b[3" not in on_terminal("library:relu", NO_COLOR="1")
+
+
+def test_the_kind_of_an_error_is_in_colour_wherever_it_is(shell: Shell) -> None:
+    shown = on_terminal("library:softmax", "-p", "reuse_dims(m, 0)")
+    assert re.search(r"\x1b\[1;31merror", shown) and re.search(r"\x1b\[1;36mnote", shown)
+
+
+def test_errors_are_wrapped_between_words(shell: Shell) -> None:
+    _, plain = shell("library:softmax", "-p", "reuse_dims(m, 0)", status=1)
+    shown = ESCAPES.sub("", on_terminal("library:softmax", "-p", "reuse_dims(m, 0)"))
+    said = [line for line in shown.split("\n") if not line.startswith("  ")]
+    assert max(map(len, said)) <= 80 < max(map(len, plain.split("\n")))
+    assert "wrong-value" in shown
+    asked = ESCAPES.sub("", on_terminal("library:softmax", "--explain", "reuse_dims(m, 0)"))
+    assert max(len(line) for line in asked.split("\n")) <= 80 and "wrong-value" in asked
+
+
+@pytest.mark.parametrize("option", ["--list-passes", "--list-targets", "--list-kernels"])
+def test_lists_are_grouped_and_fit(shell: Shell, option: str) -> None:
+    plain = shell(option)[0]
+    heads = [line for line in plain.splitlines() if line and not line.startswith(" ")]
+    assert len(heads) >= 4 and "others" not in heads
+    assert max(len(ESCAPES.sub("", line)) for line in on_terminal(option).splitlines()) <= 80
+
+
+def test_times_fit_and_say_the_speed_up(shell: Shell) -> None:
+    out, _ = shell("library:softmax", "-O", "--time", "-s", "N=64", "-s", "M=64", "--threads", "1")
+    lines = out.splitlines()
+    assert max(map(len, lines[1:])) <= 80
+    head, optimised, written, numpy = lines[2:6]
+    assert head.split()[-1] == "speed-up"
+    for row in (optimised, numpy):
+        assert re.search(r" \d+\.\d\dx \(\d+\.\d\d to \d+\.\d\d\)$", row)
+    assert written.startswith("as written") and "x (" not in written
+    spreads = [float(re.findall(r"([0-9.]+)%", row)[0]) for row in (optimised, written, numpy)]
+    assert ("warning: " in out) == (max(spreads) > 5) or 4.9 < max(spreads) < 5.1
+
+
+def test_a_warning_where_times_spread() -> None:
+    from dataclasses import replace
+
+    from dojoir.cli.timing import _table
+
+    steady = dojoir.measure(SOFTMAX, N=4, M=4, threads=1, budget=0.1, with_ceilings=False)
+    noisy = replace(steady, samples=tuple(1e-6 * (1 + n % 7) for n in range(len(steady.samples))))
+    calm = replace(steady, samples=(1e-6,) * len(steady.samples))
+    assert "warning: the times of as written (" in _table("k", {}, [("as written", noisy)])
+    assert "warning" not in _table("k", {}, [("as written", calm)])
+
+
+def test_errors_speak_of_the_option(shell: Shell) -> None:
+    _, err = shell("pair.dojo", "--run", status=1)
+    assert "pass -s N=" in err

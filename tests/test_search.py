@@ -1,0 +1,190 @@
+"""Search: every strategy, budgets that bind, traces varied, the answer of a search and what it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import dojoir
+from dojoir.search import STRATEGIES, Play
+from dojoir.search.actions import ACTIONS, drawn
+from dojoir.search.beam import family_of
+from dojoir.search.model import Trees, _ranks
+from dojoir.search.variation import crossed, mutated, prefix, replayed
+
+SIZES = {"N": 64, "M": 96}
+SOFTMAX = dojoir.kernels.load("softmax")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test here is about time: none waits for what others measure on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
+        yield
+
+
+def static(**more: Any) -> dojoir.Tuned:
+    budget = more.pop("budget", dojoir.Budget(states=25))
+    return dojoir.tune(SOFTMAX, sizes=SIZES, budget=budget, **{"timer": "static", **more})
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_strategy_finds_something_and_does_the_same_again(name: str) -> None:
+    first, again = (static(strategy=name, seed=3) for _ in range(2))
+    assert first.trace.kernel == again.trace.kernel
+    assert [one.hash for one in first.states] == [one.hash for one in again.states]
+    assert len({one.hash for one in first.states}) == len(first.states) == 25
+    start = dojoir.estimate(SOFTMAX, SIZES, threads=1)
+    assert dojoir.estimate(first.trace.kernel, SIZES, threads=1) < start / 2
+    assert dojoir.certify(first.trace) and first.trace.is_safe
+    assert static(strategy=name, seed=4).states != first.states
+
+
+@pytest.mark.parametrize("unit", ["moves", "states", "builds", "measurements"])
+@pytest.mark.parametrize("limit", [0, 1, 9])
+def test_a_budget_binds_where_it_says(unit: str, limit: int) -> None:
+    tuned = static(budget=dojoir.Budget(**{unit: limit}))
+    assert tuned.spent[unit] == limit
+    assert f"{unit} ({limit})" in tuned.stopped
+
+
+def test_seconds_bind() -> None:
+    tuned = static(budget=dojoir.Budget(seconds=0.5))
+    assert 0.5 <= tuned.spent["seconds"] < 2.0 and "seconds" in tuned.stopped
+
+
+def test_an_interrupt_keeps_the_best() -> None:
+    def interrupt(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+        seen.append(best)
+        if len(seen) == 12:
+            raise KeyboardInterrupt
+
+    seen: list[float] = []
+    tuned = static(progress=interrupt)
+    assert tuned.stopped == "interrupted" and len(tuned.states) == 12
+    assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) < dojoir.estimate(SOFTMAX, SIZES, threads=1)
+
+
+def test_moves_that_do_not_matter_are_left_out() -> None:
+    start = dojoir.Trace(SOFTMAX)
+    for move in ("join_scopes(0, 1)", "label(0, rows)", "vectorize(0.1)"):
+        start.apply(move)
+    tuned = static(start=start, budget=dojoir.Budget(states=1))
+    assert [move.name for move in tuned.trace.moves] == ["join_scopes", "vectorize"] or tuned.notes
+
+
+class Own:
+    """A strategy of a user's own: the text after one move that it is given."""
+
+    def __init__(self, play: Play, move: str = "vectorize(0.1)") -> None:
+        self.left = [play.starts[-1], dojoir.Trace(play.kernel).then(move)]
+        self.told: list[str] = []
+
+    def ask(self, n: int) -> list[dojoir.Trace]:
+        found, self.left = self.left[:n], self.left[n:]
+        return found
+
+    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+        self.told += [one.hash for one in evaluations]
+        assert len(self.told) == 2
+
+
+def test_a_strategy_of_ones_own_is_equal_to_ours(tmp_path: Path) -> None:
+    tuned = static(strategy=Own, options={"move": "vectorize(0.1)"})
+    assert tuned.stopped == "the strategy has nothing more to try" and len(tuned.states) == 3
+    file = tmp_path / "mine.py"
+    file.write_text("class Mine:\n    def __init__(self, play): self.play = play\n"
+                    "    def ask(self, n): return self.play.children(self.play.best, 1)\n"
+                    "    def tell(self, evaluations): pass\n")  # fmt: skip
+    assert len(static(strategy=f"{file}:Mine", budget=dojoir.Budget(states=5)).states) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"strategy": "nonsense"}, {"strategy": "dojoir.nothing:Class"}, {"options": {"nonsense": 1}},
+        {"timer": "sundial"}, {"cost_model": "oracle"}, {"cluster": "localhost"}, {"run": "a"}, {"db": 3},
+        {"start": []}, {"start": dojoir.Trace(dojoir.kernels.load("relu"))}, {"strategy": dict},
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(dojoir.ArgumentError):
+        static(**wrong)
+
+
+def test_a_mutation_changes_one_move_and_a_crossing_adds() -> None:
+    random, trace = Random(1), dojoir.Trace(SOFTMAX)
+    for move in ("join_scopes(0, 1)", "split(0, 16)", "vectorize(0.0.1)"):
+        trace.apply(move)
+    seen = {mutated(trace, random, "llvm") for _ in range(6)} - {None}
+    assert seen and all(one is not None and one.kernel != trace.kernel for one in seen)
+    assert all(dojoir.certify(one) for one in seen if one is not None)
+    other = dojoir.Trace(SOFTMAX).then("join_scopes(0, 1)").then("reuse_dims(m, 0)")
+    both = crossed(trace, other)
+    assert both is not None and {"split", "reuse_dims"} <= {move.name for move in both.moves}
+    assert crossed(trace, trace) is None
+    assert prefix(trace, 1).moves == trace.moves[:1]
+    assert replayed(prefix(trace, 0), trace.moves).kernel == trace.kernel
+    assert family_of(trace) == family_of(prefix(trace, 3)) != family_of(other)
+
+
+def test_a_pass_is_an_action_and_stands_as_its_moves() -> None:
+    machine, matmul = dojoir.machine_for("avx2"), dojoir.kernels.load("matmul")
+    for name, space in ACTIONS.items():
+        texts = [*space(machine, 2)]
+        assert len(texts) == len(set(texts)) > 0, name
+        dojoir.parse_pipeline("; ".join(texts[:3]), machine=machine)
+    random = Random(0)
+    tiled = [t for _ in range(12) if (t := drawn(dojoir.Trace(matmul), random, "llvm", 1)) is not None]
+    assert any(buffer.storage == "reg" for t in tiled for buffer in t.kernel.buffers)
+    assert all(len(t.moves) > 0 and t.is_safe for t in tiled)
+
+
+def test_several_sizes_count_together() -> None:
+    tuned = dojoir.tune(
+        SOFTMAX, sizes=[SIZES, {"N": 8, "M": 1024}], timer="static", budget=dojoir.Budget(states=12)
+    )
+    assert all(len(one.ratios) in (0, 2) for one in tuned.states)
+
+
+def test_the_model_ranks_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("dojoir.search.model.FEWEST", 20)
+    tuned = static(cost_model="trees", strategy="evolve", budget=dojoir.Budget(states=60), seed=1)
+    assert "rank correlation" in tuned.notes[-1]
+    assert float(tuned.notes[-1].split("correlation ")[1].split()[0]) > 0
+    model = Trees([SIZES])
+    assert model.correlation() is None and not model.ready
+    model.pairs = [(float(n), float(n * n)) for n in range(12)]
+    assert model.correlation() == pytest.approx(1.0)
+    assert _ranks([3.0, 1.0, 3.0]) == [1.5, 0.0, 1.5]
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    from dojoir.records import Database
+
+    whole = static(strategy="evolve", seed=5)
+    with Database(tmp_path / "one.db") as database:
+        half = static(strategy="evolve", seed=5, db=database, run="r", budget=dojoir.Budget(states=10))
+        assert len(database.results("r")) == len(half.states) == 10
+        again = static(strategy="evolve", seed=5, db=database, run="r")
+        assert [one.hash for one in again.states] == [one.hash for one in whole.states]
+        assert again.trace.kernel == whole.trace.kernel
+        assert len(database.results("r")) == 25
+
+
+def test_what_was_measured_is_the_answer(tmp_path: Path) -> None:
+    tuned = dojoir.tune(
+        SOFTMAX, sizes={"N": 256, "M": 256}, budget=dojoir.Budget(states=6), store=str(tmp_path), seed=2
+    )
+    assert len(tuned.states) == 6 and all(one.status in ("ok", "cut") for one in tuned.states), tuned.states
+    assert tuned.ratio is not None and tuned.ratio_to_optimize is not None
+    assert tuned.ratio.low <= tuned.ratio.median <= tuned.ratio.high
+    assert str(tuned).startswith("softmax: ")
+    assert dojoir.optimize(SOFTMAX, folders=[tmp_path]).kernel == tuned.trace.kernel

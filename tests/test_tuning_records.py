@@ -1,0 +1,51 @@
+"""A search with a database: nothing is done twice, a run goes on where it stopped, a dead database ends none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dojoir
+
+pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+
+from dojoir import records
+from dojoir.records import Database
+
+
+def tuned(db: object, states: int, **more: Any) -> dojoir.Tuned:
+    options: dict[str, Any] = {"sizes": SIZES, "strategy": "random", "timer": "static", "seed": 3} | more
+    return dojoir.tune(dojoir.kernels.load("relu"), db=db, budget=dojoir.Budget(states=states), **options)
+
+
+def hashes(found: dojoir.Tuned) -> list[str]:
+    return [state.hash for state in found.states]
+
+
+SIZES = {"N": 4096}
+
+
+def test_a_resumed_run_ends_where_one_without_a_stop_ends(tmp_path: Path) -> None:
+    with Database(tmp_path / "a.db") as database:
+        tuned(database, 6, run="first")
+        resumed = tuned(database, 14, run="first")
+        whole = tuned(None, 14)
+        assert hashes(resumed) == hashes(whole)
+        assert resumed.trace.kernel == whole.trace.kernel
+        assert database.stats()["builds"] == 14  # none twice
+        assert any("6 states were known" in note for note in resumed.notes)
+        assert [one.hash for one in database.results("first")] == hashes(whole)
+        assert records.check(database).ok
+
+
+def test_a_database_that_dies_ends_no_search(tmp_path: Path) -> None:
+    class Dying(Database):
+        def record(self, *args: Any, **named: Any) -> int:
+            raise dojoir.RunError("the database is gone", "database-lost")
+
+    with Dying(tmp_path / "a.db") as database:
+        found = tuned(database, 6)
+    assert len(found.states) == 6
+    assert any("the database is gone" in note for note in found.notes)

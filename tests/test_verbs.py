@@ -1,0 +1,181 @@
+"""The command `dojoir`: its verbs, its statuses, and the form of its errors."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import dojoir
+from dojoir.verbs import main
+
+RELU = ["library:relu", "-s", "N=4096", "--timer", "static"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """The status, stdout and stderr of a command."""
+    try:
+        status = main(arguments)
+    except SystemExit as left:
+        status = int(str(left.code or 0))
+    out, err = capsys.readouterr()
+    assert "Traceback" not in out + err and "internal" not in err, err
+    return status, out, err
+
+
+def test_tune_writes_the_moves_that_it_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace, text = tmp_path / "trace.json", tmp_path / "relu.dojo"
+    more = ["--strategy", "random", "--states", "12", "--save-trace", str(trace), "-o", str(text)]
+    status, out, err = run(capsys, "tune", *RELU, *more)
+    assert status == 0 and "states, 1.00x as fast as the start" in err
+    moves = [line for line in out.splitlines() if not line.startswith("#")]
+    loaded = dojoir.Trace.load(trace)
+    assert [str(move) for move in loaded.moves] == moves
+    assert dojoir.load(text).hash == loaded.kernel.hash
+
+
+def test_tune_answers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "tune", *RELU, "--strategy", "random", "--states", "6", "--json")
+    found = json.loads(out)["tuned"]
+    assert status == 0 and found["states"] == 6 and found["statuses"] == {"ok": 6}
+    assert all("progress" in json.loads(line) for line in err.splitlines())
+
+
+def test_tune_takes_a_strategy_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Mine:\n"
+        "    def __init__(self, play):\n        self.play = play\n"
+        "    def ask(self, n):\n        return self.play.children(self.play.starts[0], n)\n"
+        "    def tell(self, evaluations):\n        pass\n"
+    )
+    given = ["tune", *RELU, "--states", "5", "--load", str(path), "--strategy"]
+    assert run(capsys, *given, "Mine")[0] == 0
+    status, _, err = run(capsys, *given, "Yours")
+    assert status == 1 and "error[unknown-strategy]" in err
+
+
+def test_a_run_is_resumed_and_the_database_answers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+    db = ["--db", str(tmp_path / "a.db")]
+    given = ["tune", *RELU, "--strategy", "random", *db, "--resume", "mine", "--states"]
+    assert run(capsys, *given, "4")[0] == 0
+    status, out, _ = run(capsys, *given, "8")
+    assert status == 0 and "run mine, 4 states were known" in out
+    status, out, _ = run(capsys, "db", "stats", *db, "--json")
+    assert json.loads(out)["stats"]["builds"] == 8
+    lines = tmp_path / "lines.jsonl"
+    assert run(capsys, "db", "export", *db, "-o", str(lines))[0] == 0
+    other = ["--db", str(tmp_path / "b.db")]
+    status, out, _ = run(capsys, "db", "import", str(lines), *other)
+    assert status == 0 and "8 results" in out
+    assert run(capsys, "db", "merge", str(tmp_path / "a.db"), *other)[:2] == (
+        0,
+        out.replace("8 results", "0 results"),
+    )
+    assert run(capsys, "db", "check", *other)[0] == 0
+    assert run(capsys, "db", "top", "relu", *other)[:2] == (0, "")  # estimates are no times
+    assert run(capsys, "db", "prune", "--keep", "1", *other)[0] == 0
+    lines.write_text(lines.read_text().replace('"move": "', '"move": "split(9, 9'))
+    status, _, err = run(capsys, "db", "import", str(lines), "--db", str(tmp_path / "c.db"))
+    assert status == 1 and "refused: line " in err
+
+
+def played(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lines: str, *more: str
+) -> tuple[str, str]:
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    status, out, err = run(capsys, "play", *RELU, *more)
+    assert status == 0
+    return out, err
+
+
+def test_a_person_plays(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    out, err = played(
+        capsys, monkeypatch, "list vectorize\nsplit(@i, 8)\nundo\n1\nmoves\nhint\ntime\nhelp\nquit\nundo\n",
+        "--save-trace", str(trace),
+    )  # fmt: skip
+    first = str(dojoir.moves(dojoir.kernels.load("relu"), "llvm")[0])
+    assert err == ""
+    assert f"\n{first}\n" in out and "vectorize(0)" in out and "an estimate" in out and "about" in out
+    assert [str(move) for move in dojoir.Trace.load(trace).moves] == [first]
+
+
+def test_a_wrong_command_is_told_and_the_game_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, err = played(capsys, monkeypatch, "jump\n9999\nsplit(7, 2)\nundo\nshow\n")
+    for code in ("bad-arguments", "unknown-place", "empty-trace"):
+        assert f"[{code}]" in err
+    assert out.count("kernel relu(N)") == 2
+
+
+def test_an_agent_learns_and_plays(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for package in ("gymnasium", "torch", "safetensors"):
+        pytest.importorskip(package, reason="needs the extras agents and learn")
+    path = str(tmp_path / "agent.safetensors")
+    given = ["learn", "agent", "--kernel", "relu", "--length", "2", "--steps", "6", "-o", path]
+    assert run(capsys, *given)[0] == 0
+    status, out, _ = run(capsys, *given)
+    assert status == 0 and "12 steps" in out
+    assert run(capsys, "tune", *RELU, "--strategy", f"maxq:{path}", "--states", "5")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "code"),
+    [
+        ((), 2, "usage"),
+        (("sing",), 2, "usage"),
+        (("tune",), 2, "usage"),
+        (("tune", "library:relu", "--seconds", "0"), 2, "usage"),
+        (("tune", "library:relu"), 1, "size-missing"),
+        (("tune", "library:relu", "-s", "N=8", "-s", "M=8"), 1, "unknown-size"),
+        (("tune", "library:rel"), 1, "unknown-kernel"),
+        (("tune", "nowhere.dojo"), 1, "cannot-read"),
+        (("tune", *RELU, "--strategy", "luck"), 1, "unknown-strategy"),
+        (("tune", *RELU, "--load", "nowhere.py"), 1, "cannot-read"),
+        (("tune", *RELU, "--resume", "x"), 1, "no-database"),
+        (("db", "stats"), 1, "no-database"),
+        (("db", "stats", "--db", "mysql://x"), 1, "bad-database"),
+        (("play", "library:relu"), 1, "size-missing"),
+    ],
+)
+def test_errors_have_the_form_and_statuses_of_dojoir_opt(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    status: int,
+    code: str,
+) -> None:
+    monkeypatch.delenv("DOJOIR_DB", raising=False)
+    if "db" in arguments[:1] or "--resume" in arguments:
+        pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+    found, out, err = run(capsys, *arguments)
+    assert (found, out) == (status, "") and f"error[{code}]" in err, err
+    if status == 1:
+        _, _, err = run(capsys, *arguments, "--json")
+        assert json.loads(err)["error"]["code"] == code
+
+
+def test_help_comes_and_says_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["tune", "--help"], ["db", "--help"], ["learn", "agent", "--help"]):
+        status, out, _ = run(capsys, *arguments)
+        assert status == 0 and "usage: dojoir" in out
+    assert run(capsys, "--version")[1] == f"dojoir {dojoir.__version__}\n"
+
+
+def test_a_package_that_is_missing_is_told_with_what_brings_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith("dojoir.records")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    status, _, err = run(capsys, "db", "stats", "--db", "a.db")
+    assert status == 4 and "pip install 'dojoir[agents]'" in err
