@@ -23,19 +23,25 @@ def op(
     backward: dojoir.Kernel | dojoir.Trace | Callable[..., Any] | None = None,
     *,
     threads: int | None = None,
+    cuda: dojoir.Kernel | dojoir.Trace | None = None,
 ) -> Operator:
     """A kernel, or what a trace made of one, as the operator `name` of PyTorch (`"namespace::name"`), which is
     returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
 
     It takes what the kernel takes (`in` and `inout`), in declared order or by name, and the sizes that no shape
     gives, by name; it returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is
-    empty, it returns at once. It works on CPU tensors in the layout that the kernel declares, in eager mode, under
+    empty, it returns at once. It works on tensors in the layout that the kernel declares, in eager mode, under
     `torch.compile(fullgraph=True)`, and with gradients where `backward` is given:
 
     - a kernel or trace whose arguments are called as those of the operator (`x`), its results (`y`), or the
       gradients of its results (`grad_y`), and whose results are called `grad_x`; as a function on tensors alone;
     - or a function with parameters of such names. It returns the gradient of the only floating-point tensor that
       the operator takes, or a tuple with one for each, in declared order, or a mapping from `grad_x`.
+
+    Tensors are on the CPU or on one GPU. There it runs in PyTorch's current stream, also while a graph records it
+    (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace); else the kernel
+    itself where it has scopes for grids, else what `dojoir.optimize` makes of its text for the GPU. It is compiled
+    at the first such call.
 
     The same name again replaces the operator. Raises ArgumentError for what is not of this form, ToolchainError
     where PyTorch is missing, and what `dojoir.compile` raises.
@@ -46,4 +52,4 @@ def op(
         )
     from dojoir.torch.operator import define
 
-    return define(kernel, name, backward, threads)
+    return define(kernel, name, backward, threads, cuda)

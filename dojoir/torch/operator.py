@@ -9,15 +9,13 @@ from typing import Any
 import torch
 
 import dojoir
+from dojoir.torch.device import OnDevice, last
 from dojoir.torch.gradients import Gradients, gradients_of
 
 Operator = Any
 """`torch._ops.OpOverload`: a callable that PyTorch dispatches."""
 
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
-
-_BACKENDS = ("CPU",)
-"""The keys of PyTorch's dispatcher whose tensors a compiled kernel takes. One for each device that has a target."""
 
 _libraries: dict[str, Any] = {}
 """What defines an operator, by name: PyTorch forgets an operator with it."""
@@ -31,7 +29,7 @@ _TYPES: dict[str, torch.dtype] = {
 """The type of a tensor for each type of a kernel."""
 
 
-def define(kernel: object, name: str, backward: object, threads: int | None) -> Operator:
+def define(kernel: object, name: str, backward: object, threads: int | None, cuda: object) -> Operator:
     """Registers the operator: see `dojoir.torch.op`."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
@@ -39,8 +37,9 @@ def define(kernel: object, name: str, backward: object, threads: int | None) -> 
         raise dojoir.ArgumentError(
             f'an operator of PyTorch is called "namespace::name", not {shown}', "bad-operator-name"
         )
-    compiled = dojoir.compile(_kernel(kernel, "op"), threads=threads)
-    form = Form(compiled)
+    given = _given(kernel, "op")
+    own = None if cuda is None else _given(cuda, "cuda=")
+    form = Form(dojoir.compile(last(given), threads=threads), OnDevice(given, own))
     gradients = None if backward is None else _gradients(form, name, backward, threads)
     return register(form, name, gradients)
 
@@ -53,15 +52,14 @@ def _gradients(form: Form, name: str, backward: object, threads: int | None) -> 
         raise dojoir.ArgumentError(
             f"backward takes a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
         )
-    own = Form(dojoir.compile(_kernel(backward, "backward"), threads=threads))
+    given = _given(backward, "backward")
+    own = Form(dojoir.compile(last(given), threads=threads), OnDevice(given, None))
     operator = register(own, f"{name}_backward", None)
     return gradients_of(form, name, operator, own)
 
 
-def _kernel(given: object, what: str) -> dojoir.Kernel:
-    if isinstance(given, dojoir.Trace):
-        return given.kernel
-    if isinstance(given, dojoir.Kernel):
+def _given(given: object, what: str) -> dojoir.Kernel | dojoir.Trace:
+    if isinstance(given, dojoir.Kernel | dojoir.Trace):
         return given
     raise dojoir.ArgumentError(
         f"{what} takes a kernel or a trace, not {type(given).__name__}: dojoir.parse makes a kernel of a text",
@@ -70,10 +68,11 @@ def _kernel(given: object, what: str) -> dojoir.Kernel:
 
 
 class Form:
-    """What an operator takes and returns."""
+    """What an operator takes and returns, and what runs it: `compiled` in the memory of the CPU, `on_device` in
+    that of a GPU."""
 
-    def __init__(self, compiled: dojoir.Compiled) -> None:
-        self.compiled = compiled
+    def __init__(self, compiled: dojoir.Compiled, on_device: OnDevice) -> None:
+        self.compiled, self.on_device = compiled, on_device
         self.arguments = compiled.kernel.arguments
         self.inputs = tuple(b for b in self.arguments if b.role != "out")
         self.results = tuple(b for b in self.arguments if b.role != "in")
@@ -117,8 +116,8 @@ def register(form: Form, name: str, gradients: Gradients | None) -> Operator:
         reason = str(error).splitlines()[0]
         raise dojoir.ArgumentError(f"PyTorch does not take the operator {name}: {reason}", "bad-operator") from None
     _libraries[name] = library
-    for backend in _BACKENDS:
-        library.impl(below, _run(form), backend)
+    library.impl(below, _run(form), "CPU")
+    library.impl(below, run_on_device(form), "CUDA")  # of AMD's GPUs too
     torch.library.register_fake(name, _fake(form, name), lib=library)
     remember, backward = gradients if gradients is not None else _no_gradients(name)
     torch.library.register_autograd(name, backward, setup_context=remember, lib=library)
@@ -156,6 +155,23 @@ def _run(form: Form) -> Callable[..., Any]:
     count = len(form.inputs)
     plain = order == (*range(count), -1) and len(positions) == count and not form.sizes
     return run_plain if plain else run
+
+
+def run_on_device(form: Form) -> Callable[..., Any]:
+    """What runs the kernel on tensors of a GPU, in PyTorch's current stream."""
+    call, order = form.on_device, _order(form)
+    copied = tuple((form.inputs.index(b), r) for r, b in enumerate(form.results) if b.role == "inout")
+    alone = len(form.results) == 1
+
+    def run(*given: Any, **sizes: Any) -> Any:
+        made = form.empty(given, sizes)
+        if any(result.numel() for result in made) or not made:
+            for i, r in copied:
+                made[r].copy_(given[i])
+            call(*[given[i] if i >= 0 else made[~i] for i in order], **sizes)
+        return made[0] if alone else tuple(made)
+
+    return run
 
 
 _NONE: dict[str, int] = {}
