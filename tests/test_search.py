@@ -108,7 +108,7 @@ def test_a_strategy_of_ones_own_is_equal_to_ours(tmp_path: Path) -> None:
     "wrong",
     [
         {"strategy": "nonsense"}, {"strategy": "dojoir.nothing:Class"}, {"options": {"nonsense": 1}},
-        {"timer": "sundial"}, {"cost_model": "oracle"}, {"cluster": "localhost"}, {"run": "a"}, {"db": 3},
+        {"timer": "sundial"}, {"cost_model": "oracle"}, {"run": "a"}, {"db": 3},
         {"start": []}, {"start": dojoir.Trace(dojoir.kernels.load("relu"))}, {"strategy": dict},
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import dojoir
-from dojoir.game.needs import needed
+from dojoir.search.needs import needed
 
 SIZE = 512
 """How long the vector of `hash` is."""

@@ -10,10 +10,10 @@ from typing import Any, SupportsFloat, SupportsInt
 import dojoir
 from dojoir.game.actions import Actions, Legal
 from dojoir.game.encoders import Encoder, encoder
-from dojoir.game.needs import needed
 from dojoir.game.scoring import Evaluates, Scorer
 from dojoir.game.suite import Suite, chosen_sizes
 from dojoir.search.budget import Ledger
+from dojoir.search.needs import needed
 
 needed("gymnasium", "agents", "the environment")
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import dojoir
-from dojoir.game.needs import needed
+from dojoir.search.needs import needed
 
 WORDS = 2000
 """The most words of its vocabulary."""

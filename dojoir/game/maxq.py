@@ -20,7 +20,7 @@ import numpy as np
 import dojoir
 from dojoir.game.arena import Arena, Position
 from dojoir.game.encoders import Vector
-from dojoir.game.needs import needed
+from dojoir.search.needs import needed
 
 torch: Any = needed("torch", "learn", "Max-Q")
 

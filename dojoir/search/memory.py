@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir.records import Context
 
 MOST_HINTS = 3
 """How many traces of the database are among the starts."""
@@ -18,7 +19,10 @@ MOST_HINTS = 3
 
 class Remembering:
     """Stands before an evaluator. `db` is a `dojoir.records.Database`, or has its methods `known`, `record`,
-    `begin` and `end`; `about` is what must agree, `run` the name of the run that is written or resumed."""
+    `begin` and `end`; `about` is what must agree, `run` the name of the run that is written or resumed.
+
+    An evaluator with `contexts` (a cluster) says by them where each state was timed: what it found is written, and
+    nothing of this machine is taken for it."""
 
     def __init__(
         self,
@@ -34,6 +38,7 @@ class Remembering:
     ) -> None:
         self.evaluator, self.db, self.kernel, self.target = evaluator, db, kernel, target
         self.about = {"sizes": [dict(one) for one in sizes], "threads": threads, "protocol": protocol}
+        self.contexts: Mapping[str, Context] | None = getattr(evaluator, "contexts", None)
         self.lost = ""
         self.from_memory: set[str] = set()
         self.run: str = db.begin(kernel, settings, run)
@@ -74,7 +79,7 @@ class Remembering:
         yield from ready
 
     def _known(self, hash: str) -> dojoir.Evaluation | None:
-        if self.lost:
+        if self.lost or self.contexts is not None:
             return None
         try:
             found = self.db.known(self.kernel, hash, self.target, **self.about)
@@ -92,7 +97,10 @@ class Remembering:
     def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation) -> None:
         """Writes what was found out of a state, unless it came from the database."""
         if not self.lost and evaluation.hash not in self.from_memory:
-            self._write(lambda: self.db.record(trace, evaluation, self.target, **self.about, run=self.run))
+            context = {} if self.contexts is None else {"context": self.contexts.get(evaluation.hash)}
+            self._write(
+                lambda: self.db.record(trace, evaluation, self.target, **self.about, run=self.run, **context)
+            )
 
     def end(self, stopped: str, best: dojoir.Trace) -> tuple[str, ...]:
         """Writes how a run ended; gives what there is to tell of the database."""

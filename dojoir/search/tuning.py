@@ -11,6 +11,7 @@ from typing import Any
 import dojoir
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
+from dojoir.search.cluster import Cluster
 from dojoir.search.memory import Remembering, hints
 from dojoir.search.model import Trees
 from dojoir.search.play import Play
@@ -59,8 +60,9 @@ def tune(
     which speeds are counted from; by default its text as it is, and `default_schedule`. With several `sizes` the
     score is the geometric mean of the ratios, and what is slower at one of them is no improvement.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn). `cluster` must be None: this version searches on
-    one machine.
+    and chooses by a model of the speeds so far (scikit-learn). `cluster` is the
+    address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
+    which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
     `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the fastest
     traces that it has of the kernel are among the starts, and what it has of the run named `run` is not measured
@@ -68,22 +70,23 @@ def tune(
     folder that the answer is written to as a schedule. Control-C ends the search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
-    even the start can be timed.
+    even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there
+    is a best, a search whose evaluator ends, ends with it.
     """
     given = [dict(sizes)] if isinstance(sizes, Mapping) else [dict(one) for one in sizes]
     if timer not in ("measure", "static"):
         raise dojoir.ArgumentError(f"timer is 'measure' or 'static', not '{timer}'", "bad-arguments")
-    if cluster is not None:
-        message = (
-            "cluster: this version searches on one machine; leave it out, and take workers= for more processes"
-        )
-        raise dojoir.ArgumentError(message, "bad-arguments")
     makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy
     ledger = Ledger(budget)
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
     play.starts = _starts(kernel, target, start)
     evaluator: Any
-    if timer == "static":
+    if cluster is not None:
+        start_kernel = play.starts[0].kernel
+        evaluator = Cluster(
+            cluster, kernel, start_kernel, target, given, threads=threads, seed=seed, timer=timer
+        )  # fmt: skip
+    elif timer == "static":
         evaluator = Static(target, given, threads)
     else:
         evaluator = dojoir.Evaluator(kernel, target, given, threads=threads, workers=workers, seed=seed)
@@ -113,6 +116,8 @@ def tune(
         stopped = search.run(makes, dict(options or {}))
         timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
         tuned = close(play, timing, search.states, search.traces, stopped, timer, store)
+        if isinstance(timing, Cluster):
+            tuned = replace(tuned, notes=(*tuned.notes, *timing.notes))
         if isinstance(evaluator, Remembering):
             tuned = replace(tuned, notes=(*tuned.notes, *evaluator.end(stopped, tuned.trace)))
     if play.model is not None:
@@ -164,6 +169,10 @@ class _Search:
             return self._loop(made(makes, play, options))
         except KeyboardInterrupt:
             return "interrupted"
+        except (dojoir.RunError, dojoir.ToolchainError) as error:
+            if self.best is None:
+                raise
+            return f"nothing can be evaluated any more: {error.diagnostic.message}"
 
     def _loop(self, strategy: Strategy) -> str:
         ledger, idle = self.play.ledger, 0
@@ -171,7 +180,7 @@ class _Search:
             spent = ledger.spent()
             if spent is not None:
                 return f"the budget is spent: {spent}"
-            traces = [*strategy.ask(ledger.states_left(BATCH))]
+            traces = [*strategy.ask(ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))]
             if not traces:
                 spent = ledger.spent()
                 return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
@@ -232,6 +241,8 @@ class _Search:
         known = self.by_code.get(evaluation.digest) if evaluation.digest else None
         if known is not None:
             return known
+        if rival is None and evaluation.ratio is not None:
+            return evaluation.ratio
         if rival is None:
             first = next((one for one in self.states if one.ok and one.seconds), evaluation)
             return (first.seconds or evaluation.seconds) / evaluation.seconds

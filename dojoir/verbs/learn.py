@@ -20,8 +20,8 @@ def agent(options: argparse.Namespace) -> int:
     """Trains a Max-Q agent, or goes on with that of the file; it is written at the end and on Control-C."""
     from dojoir.game import MaxQ, encoder, library
     from dojoir.game.arena import KernelArena
-    from dojoir.game.needs import needed
     from dojoir.game.scoring import Scorer
+    from dojoir.search.needs import needed
 
     needed("torch", "learn", "Max-Q").set_num_threads(1)  # small networks: threads would only wait for each other
     database = database_of(options, needed=False)

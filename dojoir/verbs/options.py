@@ -19,6 +19,7 @@ examples:
   dojoir learn agent --kernel softmax --kernel layernorm -o agent.safetensors
   dojoir tune library:rmsnorm -s N=1024 -s M=1024 --strategy maxq:agent.safetensors
   dojoir db top softmax --db tuned.db
+  dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
 
 
@@ -47,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     _tune(verbs)
     _play(verbs)
     _learn(verbs)
+    _worker(verbs)
     _db(verbs)
     return made
 
@@ -94,6 +96,7 @@ def _tune(verbs: Any) -> None:
     for name in ("moves", "states", "builds", "measurements"):
         add(f"--{name}", type=_positive, metavar="INT", help=f"stop after so many {name}")
     add("--workers", type=_positive, default=1, metavar="INT", help="processes that build and verify (1)")
+    add("--cluster", metavar="ADDRESS", help="evaluate on the workers of this Dask scheduler (see dojoir worker)")
     add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
     add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
     add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
@@ -133,6 +136,14 @@ def _learn(verbs: Any) -> None:
         )  # fmt: skip
 
 
+def _worker(verbs: Any) -> None:
+    made = _verb(verbs, "worker", "evaluates what a search sends to a cluster", "worker:worker")
+    made.add_argument("address", metavar="ADDRESS", help="the Dask scheduler, such as tcp://10.0.0.1:8786")
+    made.add_argument(
+        "--device", type=_device, default="cpu", metavar="DEVICE", help="cpu, cuda:NUMBER or hip:NUMBER (cpu)"
+    )
+
+
 def _db(verbs: Any) -> None:
     made = verbs.add_parser("db", help="looks after a database", description="looks after a database")
     actions = made.add_subparsers(title="actions", metavar="ACTION", required=True)
@@ -162,6 +173,13 @@ def _size(text: str) -> tuple[str, int]:
     if not (equals and name.isidentifier() and value.isascii() and value.isdigit() and int(value) >= 1):
         raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
     return name, int(value)
+
+
+def _device(text: str) -> str:
+    kind, colon, number = text.partition(":")
+    if (kind == "cpu" and not colon) or (kind in ("cuda", "hip") and (number.isdigit() or not colon)):
+        return text
+    raise argparse.ArgumentTypeError(f"'{text}' is not a device: cpu, cuda:NUMBER or hip:NUMBER")
 
 
 def _positive(text: str) -> int:

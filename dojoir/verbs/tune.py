@@ -30,6 +30,7 @@ def tune(options: argparse.Namespace) -> int:
         seed=options.seed,
         threads=options.threads,
         workers=options.workers,
+        cluster=options.cluster,
         timer=options.timer,
         db=database,
         run=options.resume,

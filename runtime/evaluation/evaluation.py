@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, fields
+from typing import Any
 
 from dojoir.support.frozen import dataclass
 
@@ -45,3 +46,14 @@ class Evaluation:
     def ok(self) -> bool:
         """Whether it is right and was timed."""
         return self.status == "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; `from_json` makes an equal one of it, also after it was a text."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {**values, "stages": dict(self.stages)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
+        """What `to_json` gave."""
+        tuples = ("interval", "samples", "ratio_interval", "ratios")
+        return cls(**{**data, **{name: tuple(data[name]) for name in tuples if data[name] is not None}})

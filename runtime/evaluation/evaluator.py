@@ -28,7 +28,7 @@ from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.evaluation.bench import Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.nursery import Setup, from_plain
+from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
@@ -281,7 +281,7 @@ class Evaluator:
                 self._asked({"reap": worker.pid, "kill": False})
             else:
                 self._idle.append((connection, worker.pid))
-            yield from_plain(message["done"])
+            yield Evaluation.from_json(message["done"])
         now = time.monotonic()
         for connection, worker in list(self._busy.items()):
             if worker.deadline <= now and not connection.poll():

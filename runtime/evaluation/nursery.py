@@ -13,10 +13,8 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from dojoir.errors import DojoError
 from dojoir.runtime.build import llvm_engine
@@ -115,7 +113,7 @@ def _work(setup: Setup, connection: Connection) -> None:
         if over:
             reason = f"it left {leaked >> 20} MiB behind"
             found = Evaluation(found.hash, "memory", stages=found.stages, reason=reason)
-        _send(connection, {"done": plain(found), "last": over or turn == setup.turns})
+        _send(connection, {"done": found.to_json(), "last": over or turn == setup.turns})
         if over:
             break
     os._exit(0)
@@ -139,18 +137,6 @@ def _held() -> int:
     except OSError:
         pass
     return 0
-
-
-def plain(found: Evaluation) -> dict[str, Any]:
-    """An evaluation as plain data."""
-    values = {field.name: getattr(found, field.name) for field in fields(found)}
-    return {**values, "stages": dict(found.stages)}
-
-
-def from_plain(data: Mapping[str, Any]) -> Evaluation:
-    """What `plain` made of one."""
-    tuples = ("interval", "samples", "ratio_interval", "ratios")
-    return Evaluation(**{**data, **{name: tuple(data[name]) for name in tuples if data[name] is not None}})
 
 
 if __name__ == "__main__":
