@@ -2,8 +2,8 @@
 
     python benchmarks/cluster.py [STATES] [--every 100] [--workers 2] [--timer static]
 
-The states are those of a random walk over softmax. After each `--every` of them a worker gets SIGKILL, and another one
-joins. With the timer `static` nothing is built, so that the figure is that of the cluster itself.
+The states are those of a random walk over softmax. After each `--every` of them a worker gets SIGKILL, and another
+one joins. With the timer `static` nothing is built, so that the figure is that of the cluster itself.
 """
 
 from __future__ import annotations
