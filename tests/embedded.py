@@ -27,7 +27,10 @@ class _Maker:
 
     def kernel(self) -> tuple[Kernel, tuple[int, ...]]:
         rule = self.rule
-        sizes = tuple((size.name, self._extent(rule.reach[size.name])) for size in rule.left.sizes)
+        rooms = {str(dim.extent) for name in rule.fresh for dim in rule.right.buffer(name).dims}
+        sizes = tuple(
+            (size.name, self._extent(rule.reach[size.name], size.name in rooms)) for size in rule.left.sizes
+        )
         inputs = tuple((name, self._expr(len(rule.left.buffer(name).dims))) for name in rule.inputs)
         names = (*rule.results, *rule.scratch)
         elements = tuple((name, self._element(name, len(rule.left.buffer(name).dims))) for name in names)
@@ -44,10 +47,11 @@ class _Maker:
             nodes, path = (Scope(extent, nodes),), (0, *path)
         return Kernel("embedded", (), tuple(self.buffers), nodes, fp="fast"), path
 
-    def _extent(self, reach: int) -> Extent:
-        """An extent of at most 4, which may depend on the iterators around it."""
+    def _extent(self, reach: int, is_room: bool) -> Extent:
+        """An extent of at most 4, which may depend on the iterators around it, where no temporary has room for as
+        many elements."""
         constant = Affine.constant(self.random.randint(1, 4))
-        around = [Affine.iterator(d) for d in range(self.depth + reach)]
+        around = [] if is_room else [Affine.iterator(d) for d in range(self.depth + reach)]
         if not around or self.random.random() < 0.4:
             return Extent((constant,))
         one = self.random.choice(around)

@@ -23,6 +23,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Const, Extent, Kernel, Scope, Statement, format_path
 from dojoir.ir.text import to_text
 from dojoir.proof.check import compare, is_exact
+from dojoir.proof.core.same_sums import adds_the_same
 from dojoir.rules.rule import Rule, RuleUse
 
 RULES = [rules.load(name) for name in rules.names()]
@@ -34,12 +35,16 @@ all_rules = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_both_sides_are_kernels_of_one_kind(rule: Rule) -> None:
     for side in (rule.left, rule.right):
         dojoir.prove(side)
-        assert side.fp == "fast"
+        assert side.fp in {"reassoc", "fast"}
+    assert rule.left.fp == rule.right.fp
+    for side in (rule.left, rule.right):
         assert {b.dtype.name for b in side.buffers} == {"f32"}
     assert (rule.left.name, rule.left.sizes, rule.left.arguments) == (
         rule.name, rule.right.sizes, rule.right.arguments)  # fmt: skip
     assert all(b in rule.right.buffers for b in rule.left.buffers)
-    assert all(not rule.right.buffer(name).dims for name in rule.fresh)
+    for name in rule.fresh:  # of extents that are the same in all iterations around a use
+        dims = [str(dim.extent) for dim in rule.right.buffer(name).dims]
+        assert all(rule.reach[dim] == 0 for dim in dims)
     for side in (rule.left, rule.right):
         read = {access.buffer for site in side.sites for access in site.statement.reads}
         assert read.issuperset(rule.inputs)
@@ -262,6 +267,96 @@ def test_what_a_use_of_a_rule_needs(text: str, move: str, code: str) -> None:
     if code == "legal":
         assert slower.code == "needs-fast"
         assert "`fp fast`" in slower.reason
+
+
+SCAN = """kernel f(N, M)
+in  x: f32[N, M]
+inout y: f32[N, M]
+out z: f32[N]
+tmp s: f32[N]
+N
+| s[{0}] = 0
+| (M + 15) // 16
+| | min(16, M - 16*{1})
+| | | s[{0}] += x[{0}, 16*{1} + {2}]
+| | | y[{0}, 16*{1} + {2}] = s[{0}]
+N
+| z[{0}] = s[{0}]
+"""
+
+USE = "use_rule(0.0, blocked_scan, t, p, r)"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        pytest.param("", "", "legal", id="as it is"),
+        pytest.param("in  x", "fp fast\nin  x", "legal", id="where algebra is allowed"),
+        pytest.param("in  x", "fp strict\nin  x", "needs-reassoc", id="where order counts"),
+        pytest.param("s[{0}] = 0", "s[{0}] = 1", "no-match", id="that begins with something"),
+        pytest.param("y[{0}, 16*{1} + {2}]", "y[{0}, 16*{1}]", "shared-element", id="into a few elements"),
+        pytest.param("| (M + 15) // 16", "| min((M + 15) // 16, {0} + 1)",
+                     "dependent-extent", id="of as many blocks as the row says"),
+    ],
+)  # fmt: skip
+def test_what_a_blocked_scan_needs(old: str, new: str, code: str) -> None:
+    kernel = dojoir.parse(SCAN.replace(old, new))
+    verdict = dojoir.check(kernel, USE)
+    assert verdict.code == code, str(verdict)
+    if code == "legal":
+        assert taken_back(kernel, dojoir.parse_move(USE)) == "use_rule"
+        trace = dojoir.Trace(kernel)
+        trace.apply(USE)
+        assert dojoir.certify(trace)
+        assert "tmp t: f32[(M + 15) // 16]" in str(trace.kernel)
+
+
+def test_a_blocked_scan_of_a_blocked_scan() -> None:
+    kernel = dojoir.kernels.load("cumsum")
+    trace = dojoir.Trace(kernel)
+    for move in (
+        "split(@j, 4)", "use_rule(0.0, blocked_scan, t, p, r)",
+        "split(0.2, 4)", "use_rule(0.1, blocked_scan_before, u, v, w)",
+    ):  # fmt: skip
+        done = dojoir.parse_move(move).rewrite(trace.kernel)
+        assert is_exact(trace.kernel, done.kernel, done.instances) == ("rule" not in move)
+        trace.apply(move)
+    assert dojoir.certify(trace)
+    values = np.random.default_rng(0).integers(-9, 9, (3, 37)).astype(np.float32)
+    assert np.array_equal(dojoir.interpret(trace.kernel, {"x": values})["y"], np.cumsum(values, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("p[{0}] + r", "r", id="without the blocks before"),
+        pytest.param("p[{0}] + r", "p[{0}] + p[{0}] + r", id="with the blocks before twice"),
+        pytest.param("p[{0}] + r", "p[{0}] - r", id="a difference"),
+        pytest.param("p[{0}] + r", "p[{0}] + r + 1", id="with something more"),
+        pytest.param("p[{0}] + r", "p[{0}] + x[{0}, {1}]", id="an element in place of their sum"),
+        pytest.param("r += x[{0}, {1}]", "r = x[{0}, {1}]", id="the last element alone"),
+        pytest.param("r += x[{0}, {1}]", "r += x[{0}, {1}] * x[{0}, {1}]", id="squares"),
+        pytest.param("| p[{0}] = s\n| s += t[{0}]", "| s += t[{0}]\n| p[{0}] = s", id="its own block twice"),
+        pytest.param("| t[{0}] = 0\n| B", "| t[{0}] = 0\n| B - 1", id="all but the last of a block"),
+        pytest.param("s = 0\nK", "K", id="on top of what was there"),
+        pytest.param("| r = 0\n", "", id="on top of what the block before had"),
+        pytest.param("| s += t[{0}]", "| s = s + t[{0}]", id="in a circle"),
+    ],
+)
+def test_a_rule_that_adds_up_something_else_is_none(old: str, new: str) -> None:
+    rule = rules.load("blocked_scan")
+    kernel = dojoir.parse(SCAN)
+    use = dojoir.parse_move(USE).rewrite(kernel).instances.rule
+    assert use is not None
+    assert adds_the_same(kernel, rule, use)
+    text = to_text(rule.right, names=False)
+    assert old in text
+    extents = dict(use.match.sizes)
+    wrong = replace(rule, right=dojoir.parse(text.replace(old, new)))
+    if "B - 1" in new:  # no size of a rule: its extent is written out
+        extents["B - 1"] = Extent(tuple(bound - 1 for bound in extents["B"].bounds))
+        use = replace(use, match=replace(use.match, sizes=tuple(extents.items())))
+    assert not adds_the_same(kernel, wrong, use)
 
 
 def test_scratch_may_not_be_used_elsewhere() -> None:

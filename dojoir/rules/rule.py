@@ -6,10 +6,14 @@ A rule is two kernels. In either,
   one in which that iterator may occur; a scalar for one that is the same in all iterations of the rule;
 - an `out` buffer stands for elements of an array;
 - a `tmp` of both sides is scratch: elements of a temporary that nothing outside uses;
-- a `tmp` of the right side alone is a new temporary, a scalar;
+- a `tmp` of the right side alone is a new temporary: a scalar, or one with an element for each iteration of
+  scopes of the rule, whose extents then are the same in all iterations around it;
 - a size stands for an extent. It may depend on the iterators of those scopes that are around it wherever it is
   used, and on none if a statement uses it as a number;
 - f32 stands for the float type in which the arrays of the rule compute.
+
+The header of both sides says what the rule may do to floating point: `fp fast` that it is algebra, `fp reassoc`
+that each result stays the sum of the same elements.
 """
 
 from __future__ import annotations
@@ -53,6 +57,15 @@ class Rule:
     left: Kernel
     right: Kernel
 
+    @property
+    def fp(self) -> str:
+        """What the rule may do to floating point: a kernel must allow as much."""
+        return self.left.fp
+
+    def fits(self, fp: str) -> bool:
+        """Whether the rule may be used in a kernel of a mode."""
+        return fp in {self.fp, "fast"}
+
     @cached_property
     def inputs(self) -> tuple[str, ...]:
         """What stands for an expression."""
@@ -72,6 +85,10 @@ class Rule:
     def fresh(self) -> tuple[str, ...]:
         """The temporaries of the right side alone, in declared order."""
         return tuple(b.name for b in self.right.buffers if b.role == "tmp" and b.name not in self.scratch)
+
+    def new_element(self, name: str, buffer: str, depth: int) -> Access:
+        """What a new temporary of the rule stands for below `depth` scopes: elements of a new buffer."""
+        return Access(buffer, tuple(Affine.iterator(depth + d) for d in range(len(self.right.buffer(name).dims))))
 
     @cached_property
     def numbers(self) -> frozenset[str]:

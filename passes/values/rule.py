@@ -1,4 +1,5 @@
-"""Moves that use a rule of algebra (`dojoir.rules`), and that take one back. They need a kernel under `fp fast`."""
+"""Moves that use a rule of algebra (`dojoir.rules`), and that take one back. A rule says what mode of floating
+point a kernel must be in."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from dojoir import rules
-from dojoir.ir.nodes import Access, Kernel, Path
+from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -31,10 +32,11 @@ from dojoir.support.frozen import dataclass
 class UseRule(Move):
     """Replaces the nodes from `node` on, as many as a rule of algebra has on its left side, by its right side.
 
-    The results are the same over the real numbers, and rounded otherwise: legal under `fp fast` only.
-    `temporaries` are names for the new temporaries of the rule, in its order. Scopes of the right side keep the
-    labels of those of the left side that have the same label in the rule. The rules are in `dojoir/rules`; the
-    inverse is `undo_rule`.
+    The results are the same over the real numbers, and rounded otherwise. A rule of algebra is legal under
+    `fp fast` only; one that says `fp reassoc`, as `blocked_scan` does, keeps each result the sum of the same
+    elements. `temporaries` are names for the new temporaries of the rule, in its order. Scopes of the right side
+    keep the labels of those of the left side that have the same label in the rule. The rules are in
+    `dojoir/rules`; the inverse is `undo_rule`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N, M)
@@ -78,7 +80,9 @@ class UseRule(Move):
         if found is None:
             raise Refusal("no-match", f"what begins at {self.node} is not the left side of {rule.name}", path)
         match, labels = found
-        new = tuple((name, Access(given, ())) for name, given in zip(rule.fresh, self.temporaries, strict=True))
+        depth = kernel.depth_of(path)
+        names = zip(rule.fresh, self.temporaries, strict=True)
+        new = tuple((name, rule.new_element(name, given, depth)) for name, given in names)
         match = replace(match, elements=tuple(sorted((*match.elements, *new))))
         done = Rewrite(*_both(kernel, rule, path, match, labels))
         return reversible(self, kernel, done)
@@ -88,14 +92,12 @@ class UseRule(Move):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        if kernel.fp != "fast":
-            return
-        for path, _ in kernel.walk():
-            for name in rules.names():
-                rule = rules.load(name)
+        usable = _usable(kernel)
+        for path, _ in kernel.walk() if usable else ():
+            for rule in usable:
                 if find(rule, rule.left, kernel, path) is not None:
                     new = tuple(BufferName(fresh_name(kernel, wanted)) for wanted in rule.fresh)
-                    yield cls(place_of(path), Word(name), new)
+                    yield cls(place_of(path), Word(rule.name), new)
 
 
 @dataclass(frozen=True)
@@ -148,13 +150,16 @@ class UndoRule(Undoing):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        if kernel.fp != "fast":
-            return
-        for path, _ in kernel.walk():
-            for name in rules.names():
-                rule = rules.load(name)
+        usable = _usable(kernel)
+        for path, _ in kernel.walk() if usable else ():
+            for rule in usable:
                 if find(rule, rule.right, kernel, path) is not None:
-                    yield cls(place_of(path), Word(name))
+                    yield cls(place_of(path), Word(rule.name))
+
+
+def _usable(kernel: Kernel) -> tuple[Rule, ...]:
+    """The rules that a kernel's mode of floating point allows."""
+    return tuple(rule for rule in map(rules.load, rules.names()) if rule.fits(kernel.fp))
 
 
 def _both(

@@ -5,6 +5,10 @@ proved here is that a rewrite is nothing but one use of it: for one meaning of t
 before is the left side to the letter and the tree after the right side; all around is the same; the arrays of the
 rule do not touch each other; what it reads is not written inside it; and what is scratch is used nowhere else. That
 the kernel after is well-formed is asked besides (`dojoir.proof.core.check`).
+
+A rule says what it may do to floating point, in the header of its two kernels. One under `fp fast` is algebra. One
+under `fp reassoc` changes the order of additions alone, and that is proved here as well, for each use
+(`dojoir.proof.core.same_sums`): each result is the sum of the same elements.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from dojoir.ir.nodes import (
     Access,
     Buffer,
     Condition,
+    Dim,
     Kernel,
     Node,
     Path,
@@ -28,6 +33,8 @@ from dojoir.ir.nodes import (
     format_path,
 )
 from dojoir.ir.places import ancestors, siblings
+from dojoir.ir.text import format_extent
+from dojoir.proof.core.same_sums import adds_the_same
 from dojoir.proof.verdict import Verdict, refuse
 from dojoir.rules.rule import Match, Rule, RuleUse
 from dojoir.sets.kernel_sets import isl_affine, isl_extent, iterators, sets_of
@@ -37,13 +44,15 @@ from dojoir.types.elaborate import natural_type
 def rule_fault(before: Kernel, after: Kernel, use: RuleUse) -> Verdict | None:
     """Why `after` is not `before`, which is well-formed, with one use of a rule; None if it is. That `after` is
     well-formed is another question."""
-    if before.fp != "fast":
-        message = f"this is algebra, which rounds otherwise: it needs `fp fast`, and the kernel is `fp {before.fp}`"
-        return refuse("needs-fast", message, before, use.path)
     try:
         rule = rules.load(use.rule)
     except ArgumentError as error:
         return Verdict("illegal", error.diagnostic)
+    if not rule.fits(before.fp):
+        code = "needs-fast" if rule.fp == "fast" else "needs-reassoc"
+        why = "algebra, which rounds otherwise" if rule.fp == "fast" else "another order of additions"
+        message = f"this is {why}: it needs `fp {rule.fp}`, and the kernel is `fp {before.fp}`"
+        return refuse(code, message, before, use.path)
     wrong = next((w for w in _faults(before, after, rule, use) if w is not None), None)
     if wrong is not None:
         code, message = wrong
@@ -67,6 +76,7 @@ def _faults(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Iterator
     yield _expressions(before, rule, match)
     yield _uses(before, rule, use)
     yield _overlap(before, rule, use)
+    yield _sums(before, rule, use)
 
 
 # -- the trees -----------------------------------------------------------------------------------------------
@@ -84,8 +94,14 @@ def _names(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
         return "another-form", "the place is at another depth"
     used = {b.name for b in before.buffers} | {size.name for size in before.sizes}
     for name in rule.fresh:
-        if match.element[name].buffer in used or match.element[name].indices:
-            return "name-taken", f"`{match.element[name].buffer}` is no new scalar"
+        given = match.element[name]
+        if given.buffer in used or given != rule.new_element(name, given.buffer, match.depth):
+            return "name-taken", f"`{given.buffer}` is no new temporary"
+        for dim in rule.right.buffer(name).dims:
+            extent = match.size[str(dim.extent)]
+            if len(extent.bounds) > 1 or extent.bounds[0].iterators:
+                text = format_extent(extent)
+                return "dependent-extent", f"`{given.buffer}` would have {text} elements, which is no one number"
     return None
 
 
@@ -107,8 +123,14 @@ def rewritten(kernel: Kernel, rule: Rule, use: RuleUse, labels: dict[str, str] |
         kernel = kernel.replace_node((*use.path[:-1], use.path[-1] + 1))
     kernel = kernel.replace_node(use.path, *use.match.nodes(rule.right, labels))
     dtype = computed_in(kernel, rule, use.match)
-    new = (Buffer("tmp", use.match.element[name].buffer, dtype) for name in rule.fresh) if dtype else ()
+    new = (_fresh(rule, use.match, name, dtype) for name in rule.fresh) if dtype else ()
     return kernel.evolve(buffers=(*kernel.buffers, *new))
+
+
+def _fresh(rule: Rule, match: Match, name: str, dtype: DType) -> Buffer:
+    """A new temporary of a rule: a dimension has as many elements as the scope that the rule has it for."""
+    extents = (match.size[str(dim.extent)] for dim in rule.right.buffer(name).dims)
+    return Buffer("tmp", match.element[name].buffer, dtype, tuple(Dim(extent.bounds[0]) for extent in extents))
 
 
 def computed_in(kernel: Kernel, rule: Rule, match: Match) -> DType | None:
@@ -180,6 +202,13 @@ def _uses(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
         for access in site.statement.accesses if not inside else ():
             if access.buffer in scratch:
                 return "used-outside", f"`{access.buffer}` is used at {format_path(site.path)} as well"
+    return None
+
+
+def _sums(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
+    """What is no algebra keeps each result the sum of the same elements."""
+    if rule.fp != "fast" and not adds_the_same(before, rule, use):
+        return "other-sums", "a result would not be the sum of the same elements, each once"
     return None
 
 
