@@ -3,7 +3,7 @@
     python benchmarks/short_list.py
 
 Each stored schedule is replayed; a move of it is reached if `candidates` lists it in its state, with any names for
-new temporaries and labels. All of them are in the `space` of their states: tests/test_space.py holds that.
+new temporaries and labels. All of them are in the `space` of their states: tests/passes/test_space.py holds that.
 """
 
 from __future__ import annotations

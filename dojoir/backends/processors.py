@@ -2,7 +2,7 @@
 
 A line is names, then features, then how many KiB of caches one core uses, the nearest first. Sources: the makers'
 optimisation manuals for caches, LLVM's X86.td and AArch64Processors.td for features, which
-`tests/test_machines.py` holds against what LLVM makes for each name.
+`tests/backends/test_machines.py` holds against what LLVM makes for each name.
 """
 
 from __future__ import annotations

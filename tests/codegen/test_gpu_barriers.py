@@ -1,0 +1,146 @@
+"""Barriers: each that is left out is missed, by the proof and by the harness; and few are more than needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from gpu_kernels import ALL, MATMUL, REVERSE
+from on_harness import run
+
+import dojoir
+from dojoir.codegen.gpu.printer import print_gpu
+from dojoir.codegen.gpu.program import GpuProgram
+from dojoir.codegen.lower import lower as lowering
+from dojoir.codegen.lower.barrier_proof import unseparated
+from dojoir.codegen.lower.barriers import Position, barriers_of
+from dojoir.codegen.lower.threads import Threads
+from dojoir.codegen.target import CUDA
+from dojoir.ir.nodes import Kernel
+
+SCAN = """kernel scan()
+in  x: i32[64]
+out y: i32[64]
+tmp a: i32[2, 64] shared
+
+1 : gx
+| 64 : bx
+| | a[0, {1}] = x[{1}]
+| 6
+| | 64 : bx
+| | | a[({1} + 1) % 2, {2}] = a[{1} % 2, {2}] + a[{1} % 2, 63 - {2}]
+| 64 : bx
+| | y[{1}] = a[0, 63 - {1}]
+"""
+
+GUARDED = """kernel guarded(T)
+in    x: i32[64]
+inout y: i32[64]
+tmp   a: i32[64] shared
+
+1 : gx
+| 64 : bx
+| | a[{1}] = x[{1}]
+| T
+| | if {1} % 2 == 0
+| | | 64 : bx
+| | | | y[{2}] = y[{2}] + a[63 - {2}]
+| | if {1} % 3 == 0
+| | | 64 : bx
+| | | | a[{2}] = a[{2}] + {1}
+"""
+
+WARPS = """kernel warps(N)
+in  x: i32[N, 64]
+out y: i32[N, 64]
+tmp a: i32[4, 64] shared
+
+N // 4 : gx
+| 4 : bx
+| | 2
+| | | 32 : lane
+| | | | a[{1}, 32*{2} + {3}] = x[4*{0} + {1}, 32*{2} + {3}]
+| | 2
+| | | 32 : lane
+| | | | y[4*{0} + {1}, 32*{2} + {3}] = a[{1}, 63 - 32*{2} - {3}]
+if N % 4 > 0
+| N % 4
+| | 64
+| | | y[N - 1 - {0}, {1}] = x[N - 1 - {0}, 63 - {1}]
+"""
+
+TURNS = """kernel turns(N)
+in  x: i32[N, 64]
+out y: i32[N, 64]
+tmp a: i32[2, 64] shared
+
+1 : gx
+| N
+| | 64 : bx
+| | | a[{1} % 2, {2}] = x[{1}, {2}]
+| | 64 : bx
+| | | y[{1}, {2}] = a[{1} % 2, 63 - {2}]
+"""
+
+MEETING = {"turns": TURNS, "matmul": MATMUL, "reverse": REVERSE, "scan": SCAN, "guarded": GUARDED, "warps": WARPS}
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "turns": {"N": 5}, "reverse": {"N": 2}, "guarded": {"T": 7}, "warps": {"N": 9}
+}  # fmt: skip
+
+
+def inputs(
+    kernel: Kernel, sizes: Mapping[str, int]
+) -> dict[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
+    random = np.random.default_rng(1)
+    return {
+        b.name: random.integers(-4, 4, [dim.extent.evaluate(sizes) for dim in b.dims]).astype(
+            "f4" if b.dtype.is_float else "i4"
+        )
+        for b in kernel.arguments
+        if b.role != "out"
+    }
+
+
+@pytest.mark.parametrize("name", [*ALL, *MEETING])
+@pytest.mark.parametrize("warp", [32, 64])
+def test_the_barriers_of_a_kernel_are_enough(name: str, warp: int) -> None:
+    threads = Threads(dojoir.parse({**ALL, **MEETING}[name]), warp)
+    assert unseparated(threads, barriers_of(threads)) == []
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_kernels_with_barriers_run_right(name: str) -> None:
+    kernel, sizes = dojoir.parse(MEETING[name]), SIZES.get(name, {})
+    given = inputs(kernel, sizes)
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for target in ("cuda", "hip"):
+        for array, values in run(kernel, given, sizes, target, "backward").items():
+            np.testing.assert_array_equal(values, expected[array])
+
+
+def planted() -> list[tuple[str, Position]]:
+    return [(name, at) for name, text in MEETING.items() for at in barriers_of(Threads(dojoir.parse(text), 32))]
+
+
+def test_there_are_barriers_to_take_away() -> None:
+    assert len(planted()) == 11
+
+
+def test_two_buffers_in_turns_need_one_barrier_an_iteration() -> None:
+    assert list(barriers_of(Threads(dojoir.parse(TURNS), 32))) == [((0, 0), 1)]
+
+
+@pytest.mark.parametrize(("name", "left_out"), planted(), ids=str)
+def test_a_barrier_that_is_left_out_is_missed(
+    name: str, left_out: Position, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, sizes = dojoir.parse(MEETING[name]), SIZES.get(name, {})
+    threads = Threads(kernel, 32)
+    fewer = {at: about for at, about in barriers_of(threads).items() if at != left_out}
+    assert unseparated(threads, fewer)
+    monkeypatch.setattr(lowering, "barriers_of", lambda _: fewer)
+    program = lowering.lower(kernel, CUDA)
+    with pytest.raises(dojoir.RunError) as raced:
+        run(kernel, inputs(kernel, sizes), sizes, program=GpuProgram("cuda", print_gpu(program, "cuda"), program))
+    assert raced.value.diagnostic.code in {"race", "uninitialised-shared"}

@@ -1,0 +1,78 @@
+"""Kernels for GPUs on the harness: right, without a race, at both warp sizes and in both orders of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_kernels import ALL
+from on_harness import run
+
+import dojoir
+
+SIZES = {
+    "relu": {"N": 3, "M": 300},
+    "softmax": {"N": 3},
+    "warp_rows": {"N": 11},
+    "row_sums": {"N": 11, "M": 75},
+    "column_sums": {"M": 21},
+    "reverse": {"N": 2},
+    "counts": {"N": 200},
+    "steps": {"T": 2, "N": 70},
+}
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize("name", ALL)
+def test_a_kernel_gives_what_it_means(name: str, target: str) -> None:
+    kernel = dojoir.parse(ALL[name])
+    sizes = SIZES.get(name, {})
+    random = np.random.default_rng(0)
+    given = {}
+    for buffer in kernel.arguments:
+        if buffer.role != "out":
+            shape = [dim.extent.evaluate(sizes) for dim in buffer.dims]
+            values = random.uniform(-4, 4, shape)
+            given[buffer.name] = values.astype("f4" if buffer.dtype.is_float else "i4")
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for order in ("forward", "backward"):
+        for name, array in run(kernel, given, sizes, target, order).items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-5)
+
+
+ROWS = ("softmax", "layernorm", "log_softmax", "residual_rmsnorm", "reduce_max", "gemv")
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_the_library_run_on_blocks(name: str, target: str) -> None:
+    kernel = dojoir.kernels.load(name).specialize(M=512)
+    trace = dojoir.Trace(kernel)
+    for step in dojoir.parse_pipeline("join_all; block_rows(0, 128)"):
+        step(trace) if isinstance(step, dojoir.passes.Pass) else trace.apply(step)
+    sizes = {"N": 3}
+    random = np.random.default_rng(0)
+    given = {
+        b.name: random.uniform(0.5, 2, [dim.extent.evaluate(sizes) for dim in b.dims]).astype("f4")
+        for b in kernel.arguments
+        if b.role != "out"
+    }
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for array, values in run(trace.kernel, given, sizes, target, "backward").items():
+        np.testing.assert_allclose(values, expected[array], rtol=2e-5, atol=1e-5)
+
+
+HALVES = """kernel halves(N)
+in  x: f16[N]
+in  s: f16
+out y: f16[N]
+
+N // 32 + 1 : gx
+| min(32, N - 32*{0}) : bx
+| | y[32*{0} + {1}] = s * x[32*{0} + {1}]
+"""
+
+
+def test_floats_of_sixteen_bits_are_given_and_come_back() -> None:
+    x = np.linspace(-2, 2, 50, dtype=np.float16)
+    found = run(dojoir.parse(HALVES), {"x": x, "s": np.float16(1.5)}, {"N": 50})
+    np.testing.assert_array_equal(found["y"], x * np.float16(1.5))

@@ -1,0 +1,72 @@
+"""Wide accesses: neighbours that one access of a thread moves, where their address is seen to be aligned."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from gpu_kernels import SOFTMAX
+from on_harness import run
+
+import dojoir
+from dojoir.codegen.emission import gpu_program
+
+ADD = """kernel add(N, M)
+where M % 4 == 0
+inout x: f32[N, M]
+in    w: f32[M]
+in    b: i32[N]
+out   y: f32[N, M]
+
+N : gx
+| (M // 4 + 31) // 32
+| | min(32, M // 4 - 32*{1}) : bx
+| | | 4 : v
+| | | | x[{0}, 128*{1} + 4*{2} + {3}] += w[128*{1} + 4*{2} + {3}] * f32(b[{0}])
+| | | | y[{0}, 128*{1} + 4*{2} + {3}] = x[{0}, 128*{1} + 4*{2} + {3}] + 1
+"""
+
+
+def test_a_row_is_read_and_written_by_sixteen_bytes() -> None:
+    program = gpu_program(dojoir.parse(SOFTMAX), "cuda")
+    assert program.source.count("const float4 x4 = *((const float4 *)&x[") == 1
+    assert program.source.count("*(float4 *)&y[") == 1
+    assert program.wide == {"x": 16, "y": 16}
+
+
+def test_what_is_stored_first_is_read_again() -> None:
+    text = dojoir.emit(dojoir.parse(ADD), "cuda")
+    assert "float4 w4 =" in text
+    assert "*(float4 *)&x[" not in text
+    assert len(re.findall(r"= x\[.*\] \+ 1.0f;", text)) == 4
+    assert "*(float4 *)&y[" in text
+
+
+@pytest.mark.parametrize("change", [("where M % 4 == 0", "where M % 2 == 0"), ("where M % 4 == 0", "where M >= 4")])
+def test_without_the_fact_accesses_are_narrower(change: tuple[str, str]) -> None:
+    text = dojoir.emit(dojoir.parse(ADD.replace(*change)), "cuda")
+    assert "float4 *)&y[" not in text
+    assert ("float2 *)&y[" in text) == ("% 2" in change[1])
+
+
+def test_without_alignment_accesses_are_of_one_element() -> None:
+    program = gpu_program(dojoir.parse(ADD), "cuda", wide=False)
+    assert not program.wide
+    assert not re.search(r"float[24]", program.source)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_wide_accesses_do_the_same(wide: bool) -> None:
+    kernel, sizes = dojoir.parse(ADD), {"N": 3, "M": 148}
+    random = np.random.default_rng(0)
+    given = {
+        "x": random.uniform(-1, 1, (3, 148)).astype("f4"),
+        "w": random.uniform(-1, 1, 148).astype("f4"),
+        "b": random.integers(-4, 4, 3).astype("i4"),
+    }
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for target in ("cuda", "hip"):
+        found = run(kernel, given, sizes, target, program=gpu_program(kernel, target, wide=wide))
+        for name, array in found.items():
+            np.testing.assert_allclose(array, expected[name], rtol=1e-6)

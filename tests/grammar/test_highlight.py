@@ -1,0 +1,51 @@
+"""Colours of kernels: both grammars take every kernel of the library whole, and name what is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from folders import ROOT
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Error, Keyword, Name, Text
+
+import dojoir
+from dojoir.highlight import DojoLexer
+from dojoir.ir.dtypes import DTYPES
+
+TEXTMATE = ROOT / "editors" / "dojo.tmLanguage.json"
+
+
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_a_kernel_is_lexed_whole(name: str) -> None:
+    text = dojoir.kernels.source(name)
+    tokens = list(DojoLexer(stripnl=False, ensurenl=False).get_tokens(text))
+    assert "".join(value for _, value in tokens) == text
+    assert not [value for kind, value in tokens if kind in Error or (kind is Text and value.strip())]
+    kinds = {value: kind for kind, value in tokens}
+    assert kinds["kernel"] is Keyword.Declaration
+    assert kinds[name] is Name.Function
+
+
+def test_parts_of_a_line() -> None:
+    tokens = list(DojoLexer().get_tokens("| M : v @j\n| | s[{0}] max= exp(x[{0}, {j}])  # rows\n"))
+    kinds = {value: str(kind).removeprefix("Token.") for kind, value in tokens if value.strip()}
+    assert kinds["v"] == "Keyword.Pseudo"
+    assert kinds["@j"] == "Name.Label"
+    assert kinds["{j}"] == "Name.Variable"
+    assert kinds["max="] == "Operator"
+    assert kinds["exp"] == "Name.Builtin"
+    assert kinds["# rows"] == "Comment.Single"
+
+
+def test_pygments_finds_it_by_name() -> None:
+    assert isinstance(get_lexer_by_name("dojo"), DojoLexer)
+
+
+def test_the_grammar_for_editors_names_the_same_types() -> None:
+    patterns = json.loads(TEXTMATE.read_text(encoding="utf-8"))["patterns"]
+    for pattern in patterns:
+        re.compile(pattern["match"])
+    (types,) = (pattern["match"] for pattern in patterns if pattern.get("name") == "storage.type.dojo")
+    assert all(re.fullmatch(types, name) for name in DTYPES)

@@ -1,0 +1,50 @@
+"""The kinds of random cases that `fuzz.py` runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import differential
+import faults
+import walks
+from shrinking import shrink
+
+import dojoir
+from dojoir.ir.nodes import Kernel
+
+
+def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
+    """Runs one case: its failures, each as text with a minimal reproduction, and what it counted. `small` is how
+    often a walk is on a kernel with few statements."""
+    counts: Counter[str] = Counter()
+    on = ("llvm",) if fast else differential.targets()
+    match kind:
+        case "kernels":
+            failures = _kernels(random, on, fast)
+        case "mutations":
+            text, wrong = differential.mutation(random, on)
+            failures = [] if wrong is None else [(wrong, text, "")]
+        case "walks":
+            made = walks.walk(random, random.choices(((), on[:1], on), (0.9, 0.07, 0.03))[0], small=small)
+            counts = made.counts
+            failures = [(failure.what, failure.text(), "") for failure in made.failures]
+        case "faults":
+            failures = [(found.what, found.text(), "") for found in faults.plant(random, counts)]
+        case _:
+            raise ValueError(kind)
+    named = [dict(zip(("what", "text", "minimal"), failure, strict=True)) for failure in failures]
+    return {"failures": named, "counts": counts}
+
+
+def _kernels(random: Random, on: tuple[str, ...], fast: bool) -> list[tuple[str, str, str]]:
+    kernel, wrong = differential.generated(random, on)
+    if wrong is None:
+        return []
+
+    def fails(smaller: Kernel) -> bool:
+        exact = differential.is_bitwise(kernel)
+        return any(differential.examine(smaller, Random(n), exact, on) is not None for n in range(3))
+
+    return [(wrong, dojoir.to_text(kernel), "" if fast else dojoir.to_text(shrink(kernel, fails)))]

@@ -1,0 +1,211 @@
+"""Every kernel of the library on every target that runs here, scheduled and after random legal walks, in volume.
+
+    python tests/helpers/everywhere.py --rounds 10 --seed 0 [--targets rvv,sve] [--kernels softmax,matmul]
+
+A round is one walk of each kernel, and each kernel with the default schedule of each target: one program for a
+target, in a process of its own, which may crash. What a target gives is held against the interpreter; SVE and RVV
+run with vectors of three lengths. Prints what differs, with its kernel, and what ran; exits 1 if anything differed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import emulated
+from differential import is_bitwise
+from emulated import LENGTHS, Arrays, Trial, merged
+from runnable import agree, random_arguments, small_sizes
+
+import dojoir
+from dojoir import Kernel, kernels, schedules
+from dojoir.backends.machine import MACHINES
+from dojoir.codegen.c.names import symbol
+from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.emission import lower
+from dojoir.codegen.simd.isas import ISAS
+from dojoir.codegen.simd.printer import print_simd
+from dojoir.ir.nodes import holds
+from dojoir.runtime.build import c_toolchain, host
+from dojoir.runtime.build.compiler import check_target
+from dojoir.runtime.call.compiled import Compiled
+
+LARGE = (8, 9, 16, 17, 31, 32, 33, 40)
+"""Sizes around those of tiles and vectors."""
+
+WORK = 30_000
+"""How many statements the interpreter may run in a call at such sizes."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel and its calls, and how it came about. `target`: it is for this one alone. `exact`: all targets must
+    give the same bits, whatever the text says."""
+
+    about: str
+    kernel: Kernel
+    trials: tuple[Trial, ...]
+    target: str = ""
+    exact: bool = False
+
+
+# -- subjects ----------------------------------------------------------------------------------------------
+def scheduled(name: str, target: str) -> Kernel:
+    """A kernel of the library with the default schedule for the typical machine of a target."""
+    return dojoir.PASSES["default_schedule"].given(target).on(kernels.load(name)).kernel
+
+
+def subjects(names: Sequence[str], random: Random, targets: Sequence[str]) -> Iterator[Subject]:
+    """Each kernel as scheduled by rule for each target and by what is stored for it, and walked from its text or
+    from a schedule."""
+    for name in names:
+        kernel = kernels.load(name)
+        trials = calls(kernel, random)
+        for target in targets:
+            yield Subject(f"{name}, scheduled", scheduled(name, target), trials, target)
+            for schedule in schedules.schedules(name):
+                if target in schedule.targets:
+                    begin = kernel.with_fp(schedule.fp) if schedule.fp else kernel
+                    yield Subject(f"{name}, {schedule.path}", schedule.on(begin).kernel, trials, target)
+        start = random.choice((kernel, kernel, scheduled(name, random.choice(sorted(MACHINES)))))
+        yield Subject(f"{name}, walked", emulated.walked(start, random), trials)
+
+
+def calls(kernel: Kernel, random: Random, count: int = 2) -> tuple[Trial, ...]:
+    """Calls at small sizes, and one at sizes that fill tiles."""
+    chosen = [small_sizes(kernel, random) for _ in range(count - 1)]
+    chosen += [large_sizes(kernel, random) or small_sizes(kernel, random)]
+    return tuple(trial(kernel, sizes, random) for sizes in chosen)
+
+
+def trial(kernel: Kernel, sizes: Mapping[str, int], random: Random) -> Trial:
+    inputs = random_arguments(kernel, sizes, random)
+    return Trial(kernel, inputs, sizes, dojoir.interpret(kernel, inputs, **sizes))
+
+
+def large_sizes(kernel: Kernel, random: Random) -> dict[str, int] | None:
+    instances = dojoir.cost(kernel).instances
+    for _ in range(200):
+        sizes = {name: random.choice(LARGE) for name in kernel.runtime_sizes}
+        if all(holds(fact, sizes, ()) for fact in kernel.facts) and instances(sizes) < WORK:
+            return sizes
+    return None
+
+
+# -- a program for a target --------------------------------------------------------------------------------
+def results(target: str, found: Sequence[Subject], folder: Path) -> Iterator[tuple[Subject, Trial, str, Arrays]]:
+    """What a target gives for every call of every subject, and where it did."""
+    if target in LENGTHS:
+        program = emulated.build(target, [subject.kernel for subject in found], folder)
+        trials = [(n, trial) for n, subject in enumerate(found) for trial in subject.trials]
+        for length in LENGTHS[target]:
+            given = emulated.run(target, program, trials, length)
+            for (n, trial), arrays in zip(trials, given, strict=True):
+                yield found[n], trial, f"{target}, {length} bits", arrays
+        return
+    compiled = native(target, [subject.kernel for subject in found], folder)
+    for subject, callable_ in zip(found, compiled, strict=True):
+        for trial in subject.trials:
+            yield subject, trial, target, callable_.run(trial.inputs, **trial.sizes)
+
+
+def native(target: str, found: Sequence[Kernel], folder: Path) -> list[Compiled]:
+    """The kernels as code of this processor, those in C in one library."""
+    if target == "llvm":
+        return [dojoir.compile(kernel, threads=2) for kernel in found]
+    toolchain = c_toolchain.find().with_options(("-O1",))
+    named = [replace(kernel, name=f"k{n}_{kernel.name}") for n, kernel in enumerate(found)]
+    if target == "c":
+        programs = [lower(kernel, "c") for kernel in named]
+        sources = [print_c(program) for program in programs]
+    else:
+        isa = ISAS[target]
+        toolchain = toolchain.with_options(isa.options)
+        programs = [lower(kernel, target) for kernel in named]
+        sources = [print_simd(program, isa) for program in programs]
+    out = folder / f"{target}.so"
+    c_toolchain.build_shared(merged(sources), out, toolchain=toolchain, limit=600)
+    library = ctypes.CDLL(str(out))
+    made = []
+    for kernel, program, source in zip(found, programs, sources, strict=True):
+        address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
+        assert address is not None
+        made.append(Compiled(kernel, target, 2, source, address, library, program.checks))
+    return made
+
+
+def differences(target: str, found: Sequence[Subject], folder: Path, counts: Counter[str]) -> Iterator[str]:
+    """How a target differs from the interpreter."""
+    mine = [subject for subject in found if subject.target in ("", target)]
+    for subject, trial, where, arrays in results(target, mine, folder):
+        counts[where] += 1
+        wrong = agree(subject.kernel, trial.expected, arrays, subject.exact or is_bitwise(subject.kernel))
+        if wrong is not None:
+            yield f"{subject.about}: {where} at {dict(trial.sizes)}: {wrong}\n{subject.kernel}"
+
+
+def runs_here(target: str) -> bool:
+    """Whether this machine builds and runs code of a target."""
+    try:
+        check_target(target)
+        if target in ISAS and ISAS[target].architecture != host.architecture():
+            emulated.machine(target)
+        elif target == "c" or target in ISAS:
+            c_toolchain.find()
+            if target in ISAS:
+                host.check_features(ISAS[target])
+    except dojoir.ToolchainError:
+        return False
+    return True
+
+
+# -- the script --------------------------------------------------------------------------------------------
+def one_round(seed: str, names: Sequence[str], targets: Sequence[str], batch: int = 13) -> int:
+    """One round in this process; the number of differences."""
+    counts: Counter[str] = Counter()
+    failures = 0
+    for first in range(0, len(names), batch):
+        found = list(subjects(names[first : first + batch], Random(f"{seed}:{first}"), targets))
+        for target in targets:
+            with tempfile.TemporaryDirectory() as folder:
+                for text in differences(target, found, Path(folder), counts):
+                    failures += 1
+                    print(f"--- {seed}: {text}", flush=True)
+    print(", ".join(f"{where}: {number} calls" for where, number in counts.items()), flush=True)
+    return failures
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description="every kernel on every target, in volume")
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--first", type=int, default=0)
+    options.add_argument("--seed", default="0")
+    options.add_argument("--targets", default=",".join(("llvm", "c", *ISAS)))
+    options.add_argument("--kernels", default=",".join(kernels.names()))
+    options.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    targets = [target for target in given.targets.split(",") if runs_here(target)]
+    if given.child:
+        return min(one_round(given.seed, given.kernels.split(","), targets), 100)
+    failed, began = 0, time.monotonic()
+    for number in range(given.first, given.first + given.rounds):
+        command = [sys.executable, __file__, "--child", "--seed", f"{given.seed}:{number}"]
+        command += ["--targets", ",".join(targets), "--kernels", given.kernels]
+        status = subprocess.run(command).returncode
+        failed += status != 0
+        print(f"round {number}: {'fine' if status == 0 else f'status {status}'}", flush=True)
+    print(f"{given.rounds} rounds on {', '.join(targets)}: {failed} failed, {time.monotonic() - began:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

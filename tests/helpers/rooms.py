@@ -1,0 +1,66 @@
+"""The rooms of the product and the order of their imports, and what each file imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from folders import ROOT
+
+PARTS = ("dojoir", "grammar", "passes", "codegen", "runtime")
+
+ROWS = (
+    "support.frozen errors codes support ir highlight types query grammar rules sets meaning",
+    "proof.verdict proof.certificate proof.claim proof.difference proof.explain proof.facts proof.core",
+    "proof.refute.small_run proof.patterns proof.refute proof.slice proof.way proof.wellformed proof.exactness",
+    "proof.check proof",
+    "author instructions kernels backends costs",
+    "passes.base passes.loops passes.storage passes.values passes.hardware passes.engine passes.schedule passes",
+    "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",
+    "codegen.emission codegen runtime.call runtime.build.cache runtime.build.c_toolchain runtime.simt",
+    "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
+    "runtime.library runtime.diagnosis runtime torch schedules cli",
+    "records search game verbs",
+)
+ROOMS = [room for row in ROWS for room in row.split()]
+"""The rooms in the order of their imports: each may use those before it. Type-only and lazy imports count."""
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module or name that a file imports, anywhere in it, as a full dotted name with its line."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        match node:
+            case ast.Import(names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module, names, level):
+                assert level == 0, f"{path}:{node.lineno}: imports are absolute"
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in names)
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    """The dotted name of a file of the package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "dojoir" else ("dojoir", *parts)).removesuffix(".__init__")
+
+
+MODULES = {module_of(path) for part in PARTS for path in sources(part)}
+
+
+def room_of(module: str) -> str | None:
+    """The room of a module: the longest name in ROOMS that it is or is in."""
+    below = module.removeprefix("dojoir.")
+    found = [room for room in ROOMS if below == room or below.startswith(room + ".")]
+    return max(found, key=len, default=None)
+
+
+def ours(path: Path) -> Iterator[tuple[str, str]]:
+    """What a file imports of dojoir: where, and the module that it is in."""
+    for line, name in imported(path):
+        if name.partition(".")[0] == "dojoir":
+            module = name if name in MODULES else name.rpartition(".")[0]
+            yield f"{path.relative_to(ROOT)}:{line}: import of {name}", module

@@ -1,0 +1,205 @@
+"""Schedules for GPUs: every kernel of the library, by rule, right and without a race on the harness."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from random import Random
+from typing import Literal
+
+import pytest
+from folders import ROOT
+from on_harness import run
+from references import inputs
+from runnable import agree, runnable_kernel
+
+import dojoir
+from dojoir import schedules
+from dojoir.ir.nodes import Scope
+from dojoir.proof.core.marks import GRID
+from dojoir.runtime.gpu import nvrtc
+
+PAGE = ROOT / "docs" / "targets.md"
+
+Order = Literal["forward", "backward"]
+ORDERS: tuple[tuple[str, Order], ...] = (("cuda", "forward"), ("hip", "backward"))
+
+SIZES = {
+    "N": 3, "M": 300, "K": 7, "H": 5, "T": 3, "D": 40, "V": 9, "B": 2, "C": 3, "G": 2, "L": 270, "O": 2, "W": 35,
+    "KH": 3, "KW": 3,
+}  # fmt: skip
+"""Sizes by name: rows are longer than a block has threads."""
+
+OTHERS = {"jacobi2d": {"N": 70}, "heat3d": {"N": 9}, "cross_entropy": {"N": 70, "C": 300}, "transpose": {"N": 41},
+          "attention": {"T": 9, "H": 2}, "conv2d": {"pad": 1}, "reduce_mean_0": {"N": 9}}  # fmt: skip
+LONG = 9001
+"""The size of what has one: two blocks of partial sums, and a last access that is not whole."""
+
+
+DOUBLES = """kernel twice(N)
+in  x: f64[N]
+out y: f64[N]
+N
+| y[{0}] = 2 * x[{0}]
+"""
+
+SHIFTED = """kernel differences(N)
+in  x: f32[N + 1]
+out y: f32[N]
+N
+| y[{0}] = x[{0} + 1] - x[{0}]
+"""
+
+
+@cache
+def by_rule(kernel: dojoir.Kernel, target: str = "cuda") -> dojoir.Kernel:
+    return dojoir.PASSES["default_schedule"].given(target).on(kernel).kernel
+
+
+def grids(kernel: dojoir.Kernel) -> int:
+    """How many scopes of grids a kernel has."""
+    return sum(isinstance(node, Scope) and bool(set(node.marks) & {*GRID}) for _, node in kernel.walk())
+
+
+def sizes_of(kernel: dojoir.Kernel) -> dict[str, int]:
+    names = kernel.runtime_sizes
+    if len(names) == 1:
+        return {names[0]: LONG}
+    return {name: OTHERS.get(kernel.name, {}).get(name, SIZES[name]) for name in names}
+
+
+def runs_right(
+    kernel: dojoir.Kernel, scheduled: dojoir.Kernel, sizes: dict[str, int], target: str, order: Order
+) -> None:
+    given = inputs(kernel, sizes)
+    expected = dojoir.interpret(kernel, given, **sizes)
+    assert agree(kernel, expected, run(scheduled, given, sizes, target, order), exact=False) is None
+
+
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_the_library_by_rule(name: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    sizes = sizes_of(kernel)
+    for target, order in ORDERS:
+        scheduled = by_rule(kernel, target)
+        assert grids(scheduled) >= 1, "nothing of it is a grid"
+        runs_right(kernel, scheduled, sizes, target, order)
+
+
+@pytest.mark.skipif(find_spec("cuda") is None, reason="cuda-bindings is not installed")
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_nvrtc_takes_the_library_by_rule(name: str) -> None:
+    try:
+        nvrtc.cubin(dojoir.emit(by_rule(dojoir.kernels.load(name)), "cuda"), "sm_90a")
+    except dojoir.ToolchainError as error:
+        if "failed" in str(error):
+            raise
+        pytest.skip(f"NVRTC cannot be loaded: {error}")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_kernels_by_rule(seed: int) -> None:
+    random = Random(seed)
+    kernel = dojoir.parse(dojoir.to_text(runnable_kernel(random)))
+    trace = dojoir.PASSES["default_schedule"].given("cuda").on(kernel)
+    assert dojoir.certify(trace)
+    dojoir.emit(trace.kernel, "cuda")
+    dojoir.emit(trace.kernel, "hip")
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_a_short_row_is_a_warp(target: str) -> None:
+    kernel = dojoir.kernels.load("softmax").specialize(M=512)
+    scheduled = by_rule(kernel, target)
+    assert f"{32 if target == 'cuda' else 64} : lane" in dojoir.to_text(scheduled)
+    text = dojoir.emit(scheduled, target)
+    kernels = text[text.index('extern "C"') :]
+    assert (
+        "__shared__" not in kernels and "barrier" not in kernels and "__sync" not in kernels.replace("_sync(", "")
+    )
+    runs_right(kernel, scheduled, {"N": 11}, target, "backward")
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(4096, 512), (2048, 256)])
+def test_rows_of_constant_length_stay_in_registers(columns: int, threads: int) -> None:
+    kernel = dojoir.kernels.load("softmax").specialize(M=columns)
+    scheduled = by_rule(kernel)
+    assert f"{threads} : bx" in dojoir.to_text(scheduled)
+    assert "tmp e: f32[N~" in dojoir.to_text(scheduled)
+    runs_right(kernel, scheduled, {"N": 2}, "cuda", "backward")
+
+
+def test_a_vector_is_one_access_of_a_thread() -> None:
+    text = dojoir.emit(by_rule(dojoir.kernels.load("add")), "cuda")
+    assert text.count("float4 *)&") == 3
+    assert "double2" in dojoir.emit(by_rule(dojoir.parse(DOUBLES)), "cuda")
+    assert "float4" not in dojoir.emit(by_rule(dojoir.parse(SHIFTED)), "cuda")
+
+
+def test_what_is_turned_goes_through_shared_memory() -> None:
+    scheduled = by_rule(dojoir.kernels.load("transpose"))
+    assert "x_tile: f32[64, 64] shared pad(0, 1)" in dojoir.to_text(scheduled)
+
+
+STORED: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
+    ("softmax.gpu.moves", {"M": 4096}, {"N": 2}),
+    ("layernorm.gpu.moves", {"M": 16384}, {"N": 2}),
+    ("transpose.gpu.moves", {"N": 128, "M": 64}, {}),
+)
+"""The stored schedules for GPUs, with sizes that they are for: fixed, and at run time."""
+
+
+@pytest.mark.parametrize(("name", "fixed", "rest"), STORED)
+def test_a_stored_schedule_is_right(name: str, fixed: dict[str, int], rest: dict[str, int]) -> None:
+    kernel = dojoir.kernels.load(name.split(".")[0], **fixed)
+    for target, order in ORDERS:
+        choice = schedules.choose(kernel, target, sizes=rest)
+        assert choice.schedule is not None and choice.schedule.path == name
+        assert dojoir.certify(choice.trace)
+        runs_right(kernel, choice.trace.kernel, rest, target, order)
+    other = schedules.choose(kernel, "avx2", sizes={"N": 1 << 20, **rest}).schedule
+    assert other is None or "gpu" not in other.needs
+
+
+def test_every_stored_schedule_for_gpus_is_tested() -> None:
+    stored = {entry.name for entry in files("dojoir.schedules").iterdir() if ".gpu" in entry.name}
+    assert stored == {name for name, *_ in STORED}
+
+
+@pytest.mark.parametrize("name", dojoir.kernels.names())
+def test_no_schedule_for_cores_is_chosen(name: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    for sizes in ({}, dict.fromkeys(kernel.runtime_sizes, 4096)):
+        chosen = schedules.choose(kernel, "cuda", sizes=sizes).schedule
+        assert chosen is None or "gpu" in chosen.needs
+
+
+def test_open_sizes_have_what_the_rules_give() -> None:
+    softmax = dojoir.kernels.load("softmax")
+    for sizes in ({"N": 64, "M": 4096}, {"N": 64}, {}):
+        trace = dojoir.optimize(softmax, "cuda", sizes=sizes)
+        assert trace.kernel == by_rule(softmax)
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    rows, softmax, tiles, matmul = (text for _, text in blocks[-4:])
+    for name, fixed, moves, shown in (
+        ("softmax", {"M": 1024}, rows, softmax),
+        ("matmul", {"N": 1024, "M": 1024, "K": 1024}, tiles, matmul),
+    ):
+        trace = dojoir.Trace(dojoir.kernels.load(name).specialize(**fixed))
+        for step in dojoir.parse_pipeline(moves):
+            if isinstance(step, dojoir.Pass):
+                step(trace)
+            else:
+                trace.apply(step)
+        assert shown.strip() in dojoir.emit(trace.kernel, "cuda")
+
+
+def test_optimize_takes_the_rules_of_the_target() -> None:
+    kernel = dojoir.kernels.load("gelu")
+    trace = dojoir.optimize(kernel, "cuda", sizes={"N": 64})
+    assert grids(trace.kernel) == 1

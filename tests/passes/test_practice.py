@@ -1,0 +1,136 @@
+"""The texts of `benchmarks/practice`: what the rules of `default_schedule` see in them, and that it stays right."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from folders import ROOT
+
+import dojoir
+
+FOLDER = ROOT / "benchmarks" / "practice"
+TEXTS = sorted(path.stem for path in FOLDER.glob("*.dojo"))
+
+
+def text(name: str) -> dojoir.Kernel:
+    return dojoir.parse((FOLDER / f"{name}.dojo").read_text(encoding="utf-8"))
+
+
+def by_rule(name: str, machine: str = "avx512") -> dojoir.Trace:
+    return dojoir.PASSES["default_schedule"].given(machine).on(text(name))
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_is_well_formed_and_says_its_sizes_and_what_is_beside_it(name: str) -> None:
+    written = (FOLDER / f"{name}.dojo").read_text(encoding="utf-8")
+    kernel = dojoir.parse(written)
+    dojoir.prove(kernel)
+    said = dict(re.findall(r"^# (\w+): (.+)$", written, re.MULTILINE))
+    assert {"group", "sizes", "eager"} <= said.keys()
+    given = {size for size, _ in re.findall(r"(\w+)=(\d+)", said["sizes"])}
+    assert given == {size.name for size in kernel.sizes} and kernel.name == name
+
+
+SEEN = {
+    "product": "c_tile: f32[6, 64] reg",
+    "product_kij": "c_tile: f32[6, 64] reg",
+    "product_nt": "b_panel: f32[64, K] order(1, 0)",
+    "product_tn": "c_tile: f32[6, 64] reg",
+    "linear_relu": "y_tile: f32[6, 64] reg",
+    "attention_full": "s_tile: f32[1, 6, 64] reg",
+    "mlp_loss": "z_tile: f32[6, 64] reg",
+    "rnn_cell": "g_tile: f32[6, 64] reg",
+    "four_layers": "c4_tile: f32[6, 64] reg",
+    "lower_times": "c_tile: f32[6, 64] reg",
+    "upper_times": "c_tile: f32[6, 64] reg",
+    "conv1x1": "y_tile: f32[1, 16, 1, 16] reg",
+    "conv3x3": "y_tile: f32[1, 16, 1, 16] reg",
+    "conv3x3_stride2": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
+    "conv_stem": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
+    "conv1d_dilated_strided": "y_tile: f32[1, 32, 12] reg order(0, 2, 1)",
+}
+"""What the schedule of a text has, by a rule: the tile of the result in registers."""
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_contraction_is_seen_by_its_accesses(name: str) -> None:
+    assert f"tmp {SEEN[name]}" in str(by_rule(name).kernel)
+
+
+def test_products_of_one_column_are_sums_in_lanes() -> None:
+    assert "K : v @k\n| | c[{0}, 0] += a[{0}, {1}] * b[{1}, 0]" in str(by_rule("product_one_column").kernel)
+
+
+def test_a_panel_that_lies_across_is_packed_through_squares() -> None:
+    assert "tmp b_tile: f32[16, 16] stack" in str(by_rule("product_nt").kernel)
+
+
+def test_what_is_no_product_is_fused_as_before() -> None:
+    kernel = dojoir.parse("""
+kernel f(N, M)
+in  x: f32[N, M]
+in  w: f32[M, M]
+out y: f32[N, M]
+out z: f32[N]
+tmp t: f32[N, M]
+
+N @i
+| M @j
+| | t[{i}, {j}] = 0
+| | M @k
+| | | t[{i}, {j}] += x[{i}, {k}] * w[{k}, {j}]
+N @i2
+| z[{i2}] = 0
+| M @a
+| | z[{i2}] += x[{i2}, {a}]
+N @i3
+| M @b
+| | y[{i3}, {b}] = t[{i3}, {b}] * z[{i3}]
+""")
+    written = str(dojoir.PASSES["default_schedule"].given("avx512").on(kernel).kernel)
+    assert "t_tile: f32[6, 64] reg" in written
+    assert written.count("\nN : p") == 1, "the sums of rows and what they scale go through the rows together"
+
+
+RIGHT = {
+    "avx512": ("product_kij", "product_nt", "lower_times", "upper_times", "conv1d_dilated_strided", "mlp_loss"),
+    "avx2": ("product_nt", "conv3x3_stride2", "conv1x1"),
+}
+
+
+@pytest.mark.parametrize(("machine", "name"), [(m, name) for m, names in RIGHT.items() for name in names])
+def test_what_the_rules_make_is_right(name: str, machine: str) -> None:
+    trace = by_rule(name, machine)
+    report = dojoir.verify(trace.kernel, against=text(name), seeds=1)
+    assert report.ok, report
+    if machine == "avx512":
+        assert dojoir.certify(trace)
+
+
+def test_a_sum_into_one_element_has_a_part_for_each_block() -> None:
+    written = str(by_rule("sum_all").kernel)
+    assert "\n(N + 4095) // 4096 : p @i\n| s_part[{0}] = 0\n| min(4096, N - 4096*{0}) : v @i_in" in written
+    assert "\nA : p @i\n| s_part[{0}] = 0\n" in str(by_rule("sum_cube").kernel)
+    assert "total_part[{0}] += " in str(by_rule("nll_of_logits").kernel)
+
+
+def test_a_sum_in_a_given_order_has_no_parts() -> None:
+    strict = text("sum_all").with_fp("strict")
+    assert "part" not in str(dojoir.PASSES["default_schedule"].given("avx512").on(strict).kernel)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7])
+def test_the_sum_of_many_equal_numbers_is_near_the_exact_one(value: float) -> None:
+    x = np.full(1 << 25, value, np.float32)
+    (s,) = dojoir.compile(by_rule("sum_all").kernel).run({"x": x}).values()
+    exact = float(x[0]) * x.size
+    assert abs(float(s) - exact) < 1e-6 * exact
+
+
+@pytest.mark.parametrize("name", ["smooth_l1", "sum_cube"])
+def test_sums_in_parts_are_right(name: str) -> None:
+    trace = by_rule(name)
+    assert dojoir.verify(trace.kernel, against=text(name), seeds=1).ok
+    assert dojoir.certify(trace)

@@ -1,0 +1,151 @@
+"""What the documentation shows is what happens: the README's blocks and the docstrings' examples run.
+
+In the README, `python` blocks run in order as one program, and a `text` block right after one is what it
+prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from the root of the tree,
+with a `text` block after them for what comes on the terminal. `dojo` blocks are kernels; the first two are one
+before and after the moves of examples/softmax.moves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from folders import ROOT
+
+import dojoir
+
+README = ROOT / "README.md"
+REFERENCE = ROOT / "docs" / "reference.md"
+
+
+class Block(NamedTuple):
+    """A fenced block of the README, the line it starts on, and the `text` block right after it, if any."""
+
+    line: int
+    language: str
+    text: str
+    prints: str | None
+
+
+def blocks(*languages: str, page: Path = README) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    fence = re.compile(r"^```(\w+)\n(.*?)^```\n(?:\s*^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+    for match in fence.finditer(text):
+        if match[1] in languages:
+            yield Block(text.count("\n", 0, match.start()) + 2, match[1], match[2], match[3])
+
+
+def agree(got: str, want: str) -> bool:
+    """Equal, with `...` for anything; any white space is like any other, so that a page may break long lines."""
+    return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+
+
+def test_the_kernel_before_and_after() -> None:
+    before, after, *_ = (dojoir.parse(block.text) for block in blocks("dojo"))
+    assert before == dojoir.load(ROOT / "examples" / "softmax.dojo") == dojoir.kernels.load("softmax")
+    trace = dojoir.Trace(before)
+    for line in (ROOT / "examples" / "softmax.moves").read_text(encoding="utf-8").splitlines():
+        if move := line.partition("#")[0].strip():
+            trace.apply(move)
+    assert trace.kernel == after
+
+
+def test_every_kernel_shown_is_well_formed() -> None:
+    for block in blocks("dojo"):
+        dojoir.prove(dojoir.parse(block.text, f"README.md, line {block.line}"))
+
+
+def test_the_tour_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    tour = list(blocks("python"))
+    assert tour
+    for block in tour:
+        code = compile("\n" * (block.line - 1) + block.text, str(README), "exec")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)
+        if block.prints is not None:
+            assert agree(printed.getvalue(), block.prints), f"line {block.line} prints\n{printed.getvalue()}"
+
+
+@pytest.fixture(scope="session")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """An environment in which `dojoir-opt` is on the path."""
+    folder = tmp_path_factory.mktemp("bin")
+    command = folder / "dojoir-opt"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from dojoir.cli import main; main()" "$@"\n')
+    command.chmod(0o755)
+    return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+COMMANDS = [
+    block
+    for page in (README, REFERENCE)
+    for block in blocks("sh", page=page)
+    if block.text.startswith(("dojoir-opt", "echo"))
+]
+
+
+@pytest.mark.parametrize("block", COMMANDS, ids=lambda block: f"line{block.line}")
+def test_the_commands_work(block: Block, shell: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run = subprocess.run(
+        ["sh", "-ec", block.text], cwd=tmp_path, env=shell, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    if block.prints is not None:
+        assert agree(run.stdout + run.stderr, block.prints), run.stdout + run.stderr
+
+
+def test_the_table_of_moves_is_complete() -> None:
+    text = REFERENCE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `\w+\(.*\)` \|.*$", text, re.MULTILINE)
+    written = [dojoir.parse_move(move).name for row in rows for move in re.findall(r"`(\w+\(.*?\))`", row)]
+    assert set(written) == {move.name for move in dojoir.MOVES}
+
+
+def test_the_tables_of_passes_and_targets_are_complete() -> None:
+    text = REFERENCE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+    assert rows == [*dojoir.PASSES, *dojoir.TARGETS]
+
+
+@pytest.mark.parametrize("kind", dojoir.MOVES, ids=lambda kind: kind.name)
+def test_a_move_shows_a_kernel_before_and_after_and_names_its_inverse(kind: type[dojoir.Move]) -> None:
+    text, _, after = inspect.cleandoc(kind.__doc__ or "").partition("dojoir.apply(")
+    assert "parse('''kernel " in text
+    assert "\nkernel " in after
+    sentences = " ".join(text.split("\n>>>")[0].split())
+    inverse = re.search(r"[Ii]nverse (?:of|is) (?:`(\w+)`|the same move)", sentences)
+    assert inverse, "the docstring does not say what the inverse is"
+    assert inverse[1] is None or inverse[1] in {move.name for move in dojoir.MOVES}
+
+
+# -- docstrings --------------------------------------------------------------------------------------------
+def modules_with_examples() -> Iterator[str]:
+    for folder in ("dojoir", "grammar", "passes", "codegen", "runtime"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if ">>>" in path.read_text(encoding="utf-8"):
+                parts = path.relative_to(ROOT).with_suffix("").parts
+                below = parts if folder == "dojoir" else ("dojoir", *parts)
+                yield ".".join(part for part in below if part != "__init__")
+
+
+@pytest.mark.parametrize("module", list(modules_with_examples()))
+def test_the_examples_in_docstrings(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0

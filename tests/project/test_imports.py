@@ -1,0 +1,101 @@
+"""Imports point one way: a room uses only those before it, and the users of the API know only the API."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from folders import ROOT
+from rooms import MODULES, PARTS, ROOMS, imported, module_of, ours, room_of, sources
+
+import dojoir
+from dojoir.backends.backend import code
+from dojoir.backends.registry import OURS
+from dojoir.codegen.simd.isas import ISAS
+
+TOP = ("cli", "records", "search", "game", "verbs")
+"""The rooms on top: users of the API, each of which may also use those before it."""
+
+USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
+"""What knows only the names that a user types."""
+
+
+@pytest.mark.parametrize("module", sorted(MODULES - {"dojoir"}))
+def test_a_room_uses_those_before_it(module: str) -> None:
+    (path,) = (path for part in PARTS for path in sources(part) if module_of(path) == module)
+    room = room_of(module)
+    assert room is not None, f"{module} stands in no room"
+    for place, other in ours(path):
+        if other == "dojoir":
+            assert str(path.relative_to(ROOT)).startswith(USERS), f"{place}: this is for users"
+        else:
+            used = room_of(other)
+            assert used is not None, place
+            assert ROOMS.index(used) <= ROOMS.index(room), f"{place}: {used} stands after {room}"
+
+
+@pytest.mark.parametrize("folder", USERS)
+def test_users_of_the_api_know_only_the_api(folder: str) -> None:
+    package = folder.replace("/", ".").removeprefix("dojoir.")
+    for path in sources(folder):
+        for line, name in imported(path):
+            first, _, below = name.partition(".")
+            if package in TOP:
+                below_it = TOP[: TOP.index(package)]
+            else:
+                below_it = TOP[1:] if folder in ("examples", "benchmarks") else ()
+            known = {"", package, "__version__", *dojoir.__all__, *below_it}
+            assert first != "dojoir" or below.partition(".")[0] in known, f"{path.name}:{line}: import of {name}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            match node:
+                case ast.Attribute(ast.Name("dojoir"), name):
+                    assert name in {"__version__", *dojoir.__all__}, f"{path}:{node.lineno}: dojoir.{name}"
+
+
+def test_every_public_name_is_there() -> None:
+    for name in dojoir.__all__:
+        assert getattr(dojoir, name) is not None
+    assert len(set(dojoir.__all__)) == len(dojoir.__all__)
+    assert set(dojoir.__all__) <= set(dir(dojoir))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        getattr(dojoir, "nonsense")  # noqa: B009
+
+
+def loaded(code: str, modules: list[str]) -> str:
+    """Which of the modules a new process has loaded after some code."""
+    code = f"import sys, dojoir\n{code}\nprint([m for m in {modules} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_bare_import_is_light() -> None:
+    rooms = ["dojoir.records", "dojoir.search", "dojoir.game"]
+    assert loaded("", ["lark", "sympy", "islpy", "llvmlite", "numpy", *rooms]) == "[]"
+
+
+def test_import_brings_no_package_of_an_extra() -> None:
+    extras = ["sqlalchemy", "gymnasium", "sklearn", "torch", "transformers", "distributed", "safetensors"]
+    assert loaded("for name in dojoir.__all__:\n if name != 'torch': getattr(dojoir, name)", extras) == "[]"
+
+
+def test_what_llvm_does_not_need_is_not_loaded() -> None:
+    """Neither computer algebra nor the targets that call a C compiler."""
+    code = 'dojoir.compile(dojoir.optimize(dojoir.kernels.load("softmax")).kernel)'
+    others = ["sympy", "dojoir.codegen.c.printer", "dojoir.codegen.simd.printer", "dojoir.runtime.build.emulation"]
+    assert loaded(code, others) == "[]"
+
+
+def test_the_targets_with_intrinsics_are_known_by_name() -> None:
+    printed = [name for name, backend in OURS.items() if backend.emit.startswith("dojoir.codegen.simd.")]
+    assert list(ISAS) == printed
+
+
+def test_the_code_of_a_backend_is_there() -> None:
+    for backend in OURS.values():
+        for part in ("emit", "target", "compile", "emulate", "way", "on_host"):
+            reference = getattr(backend, part)
+            assert callable(code(reference)) if reference else part in ("emulate", "on_host"), backend.name

@@ -1,0 +1,125 @@
+"""The pages of docs/ tell the truth: their examples run, the names and files that they mention are there, and no
+link leads nowhere. `test_docs.py` does the same for the README and the docstrings.
+
+`dojo` blocks are whole kernels, parsed and proved. `python` blocks run, those of a page one after another in one
+namespace: as a doctest where they have prompts, else as a program, and a `text` block right after is what it
+prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import importlib.util
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folders import ROOT
+
+import dojoir
+
+DOCS = ROOT / "docs"
+MADE = {"moves.md", "api.md", "errors.md"}
+"""Pages that are made from the code."""
+
+PAGES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in MADE)
+FENCE = re.compile(r"^([ \t]*)```(\w+)\n(.*?)^\1```\n(?:\s*^```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> Iterator[tuple[int, str, str | None]]:
+    """The fenced blocks of a language on a page: the line each starts on, its text, and what it prints."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for match in FENCE.finditer(text):
+        if match[2] == language:
+            inside = "".join(line.removeprefix(match[1]) for line in match[3].splitlines(keepends=True))
+            yield text.count("\n", 0, match.start()) + 2, inside, match[4]
+
+
+def agree(got: str, want: str) -> bool:
+    return doctest.OutputChecker().check_output(want, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page, "dojo"))])
+def test_a_kernel_on_a_page_is_well_formed(page: str) -> None:
+    for line, text, _ in blocks(page, "dojo"):
+        dojoir.prove(dojoir.parse(text, f"{page}, line {line}"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if list(blocks(page, "python"))])
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for line, text, prints in blocks(page, "python"):
+        if ">>>" in text:
+            flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            found = doctest.DocTestParser().get_doctest(text, names, f"{page}:{line}", page, line)
+            runner = doctest.DocTestRunner(optionflags=flags)
+            said = io.StringIO()
+            runner.run(found, out=said.write, clear_globs=False)
+            assert runner.failures == 0, said.getvalue()
+            names = found.globs
+        else:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile("\n" * (line - 1) + text, page, "exec"), names)
+            assert prints is None or agree(printed.getvalue(), prints), f"line {line} prints\n{printed.getvalue()}"
+
+
+# -- names and files -----------------------------------------------------------------------------------------
+NAME = re.compile(r"`(dojoir(?:\.\w+)+)(?:\([^`]*\))?`")
+FILE = re.compile(r"`((?:dojoir|grammar|passes|codegen|runtime|tests|benchmarks|examples|docs)/[a-z_0-9./-]+)`")
+
+
+def texts() -> list[Path]:
+    """Everything that mentions names: the pages, and the docstrings and comments of all sources."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(DOCS / page for page in PAGES)]
+    for folder in ("dojoir", "grammar", "passes", "codegen", "runtime", "tests", "benchmarks", "examples"):
+        found += sorted((ROOT / folder).rglob("*.py"))
+    return found
+
+
+def is_there(dotted: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    words = dotted.split(".")
+    for n in range(len(words), 0, -1):
+        with contextlib.suppress(ImportError):
+            value: Any = importlib.import_module(".".join(words[:n]))
+            for word in words[n:]:
+                if not hasattr(value, word):
+                    return False
+                value = getattr(value, word)
+            return True
+    return False
+
+
+def test_every_name_that_a_text_mentions_is_there() -> None:
+    mentioned = {(match[1], path) for path in texts() for match in NAME.finditer(path.read_text(encoding="utf-8"))}
+    assert len(mentioned) > 60
+    names = {name for name, _ in mentioned}
+    gone = {name for name in names if not is_there(name)}
+    assert not gone, [f"{path.relative_to(ROOT)}: {name}" for name, path in sorted(mentioned) if name in gone]
+
+
+def test_every_file_that_a_text_mentions_is_there() -> None:
+    for path in texts():
+        for match in FILE.finditer(path.read_text(encoding="utf-8")):
+            below = [folder / match[1] for folder in (ROOT, ROOT / "dojoir")]
+            assert any(file.exists() for file in below), f"{path.relative_to(ROOT)} mentions {match[1]}"
+
+
+# -- the site ------------------------------------------------------------------------------------------------
+def test_no_link_of_the_site_leads_nowhere(tmp_path: Path) -> None:
+    """Also that the pages made from the code are made: moves, errors and the reference of the names."""
+    if any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_parser", "furo")):
+        pytest.skip("the site is built with what `pip install '.[docs]'` brings")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "dummy"]
+    command += ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,114 @@
+"""Lint, format and types of the whole tree, as CI holds them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from folders import ROOT
+from raised import words
+from rooms import ROOMS
+
+from dojoir.codes import CODES
+
+ON_TOP = tuple(f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "verbs"))
+"""What knows only the public names."""
+
+
+def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=cwd, env=os.environ | (env or {}), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_check() -> None:
+    run("ruff", "check", ".")
+
+
+def test_ruff_format() -> None:
+    run("ruff", "format", "--check", ".")
+
+
+@pytest.fixture
+def one_package(tmp_path: Path) -> Path:
+    """A folder that holds `dojoir` laid out as it is installed, by links."""
+    package = tmp_path / "dojoir"
+    package.mkdir()
+    for entry in (ROOT / "dojoir").iterdir():
+        (package / entry.name).symlink_to(entry)
+    for part in ("grammar", "passes", "codegen", "runtime"):
+        (package / part).symlink_to(ROOT / part)
+    return tmp_path
+
+
+def test_mypy_strict(one_package: Path) -> None:
+    config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    run("mypy", *config, "-p", "dojoir", cwd=one_package, env={"MYPYPATH": str(one_package)})
+
+
+def test_no_escape_from_the_types() -> None:
+    for folder in ("dojoir", "grammar", "passes", "codegen", "runtime"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                assert "type: ignore" not in line, f"{path.relative_to(ROOT)}:{number}"
+
+
+def test_every_code_that_is_raised_has_an_entry() -> None:
+    """Here, where every change is held to it: the table is what users are told of an error."""
+    missing = {word: where for word, where in words().items() if word not in CODES}
+    assert not missing, "write an entry for each in dojoir/codes.toml"
+
+
+def test_nothing_takes_the_dataclass_of_the_standard_library() -> None:
+    """What everybody imports is not to compile methods; what knows only the public names has few classes."""
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in ("dojoir", "grammar", "passes", "codegen", "runtime")
+        for path in (ROOT / folder).rglob("*.py")
+        if not str(path.relative_to(ROOT)).startswith(ON_TOP)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        and any(alias.name == "dataclass" for alias in node.names) and path.name != "frozen.py"
+    ]  # fmt: skip
+    assert found == [], "write: from dojoir.support.frozen import dataclass"
+
+
+def test_the_top_level_holds_what_it_should() -> None:
+    """What a test or an attack wrote into its folder has been committed before."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    tracked = subprocess.run([git, "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {name.split("/")[0] for name in tracked.split("\0") if name}
+    files = {".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in"}
+    files |= {"README.md", "pyproject.toml", "setup.py"}
+    folders = {".ci", "benchmarks", "codegen", "docs", "dojoir", "editors", "examples", "grammar", "passes"}
+    folders |= {"runtime", "tests"}
+    assert top == files | folders
+
+
+MOST_LINES = 500
+
+
+def test_no_file_is_longer_than_one_reads_at_once() -> None:
+    """One idea a file; there are no exceptions."""
+    for folder in ("dojoir", "grammar", "passes", "codegen", "runtime"):
+        for path in (ROOT / folder).rglob("*.py"):
+            lines = len(path.read_text(encoding="utf-8").splitlines())
+            assert lines <= MOST_LINES, f"{path.relative_to(ROOT)} has {lines} lines"
+
+
+def test_tests_stand_in_rooms() -> None:
+    """Those of a room of the product in the room of the same name, those of the repository itself in `project`, of
+    the product as a whole in `whole`; what they use is in `helpers`. Names are unique, as pytest asks."""
+    rooms = {room.partition(".")[0] for room in ROOMS} | {"codegen", "runtime", "project", "whole"}
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    for path in files:
+        assert path.parent.name in rooms | {"tests"}, f"{path.relative_to(ROOT)}: {path.parent.name} is no room"
+    assert len({path.name for path in files}) == len(files)
