@@ -30,7 +30,7 @@ BESIDE = (
     "dojoir.runtime.verification.report.Report", "dojoir.runtime.measurement.measure.Ratio",
     "dojoir.runtime.measurement.measure.Together", "dojoir.runtime.measurement.roofline.Ceiling",
     "dojoir.runtime.verification.compare.Worst", "dojoir.runtime.library.library.Scheduled",
-    "dojoir.codegen.lir.program.Check", "dojoir.ir.affine.Affine", "dojoir.ir.affine.FloorDiv",
+    "dojoir.codegen.lir.outcome.Check", "dojoir.ir.affine.Affine", "dojoir.ir.affine.FloorDiv",
     "dojoir.ir.affine.Mod", "dojoir.ir.affine.Iter", "dojoir.ir.affine.SizeVar", "dojoir.errors.Source",
 )  # fmt: skip
 """Classes that no caller makes, but that calls return."""

@@ -22,6 +22,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, ParseError, Source, Span, did_you_mean
+from dojoir.grammar.reading import parse
 from dojoir.ir.affine import Affine
 from dojoir.ir.instruction import Instruction, LlvmCall, operands_in
 from dojoir.ir.nodes import Access, Kernel, Node, Scope, Statement
@@ -73,8 +74,6 @@ def _folders() -> list[Path]:
 @lru_cache(maxsize=512)
 def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
     """The instruction that a text holds. Raises ParseError or KernelError with the place of what is wrong."""
-    from dojoir.grammar.parser import parse
-
     source = Source(name, text)
     lines = text.split("\n")
     start = next((n for n, line in enumerate(lines) if line.startswith("kernel")), None)

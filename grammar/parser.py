@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache, lru_cache
 
 from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
+from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
@@ -19,26 +18,6 @@ from dojoir.grammar.tables import parser
 from dojoir.grammar.version import check_version
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Extent, Kernel
-from dojoir.support.files import bytes_of
-from dojoir.support.public import public
-
-
-@public
-def parse(text: str, name: str = "<string>") -> Kernel:
-    """The kernel that a text holds. `name` stands for the text in errors, such as its file name.
-
-    Names, ranks and types are checked; that indices are in bounds and reads come after writes is for
-    `dojoir.prove`. Raises ParseError where the text is not in the language, KernelError where it has no meaning,
-    each with its place.
-    """
-    if not isinstance(text, str):
-        raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
-    return _parse(Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")))
-
-
-@lru_cache(maxsize=128)
-def _parse(source: Source) -> Kernel:
-    return resolve(read(source), source)
 
 
 def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
@@ -68,34 +47,9 @@ def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, 
     return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
-@public
-def load(path: str | os.PathLike[str]) -> Kernel:
-    """The kernel in a file, as `parse` gives it. The file is UTF-8.
-
-    Raises ArgumentError if the file cannot be read, and what `parse` raises.
-    """
-    name = os.fspath(path)
-    try:
-        data = bytes_of(name)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        cure = "give the path of one file" if isinstance(error, IsADirectoryError) else "check the path"
-        raise ArgumentError(f"cannot read '{name}': {reason}; {cure}", "unreadable-file") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        shown = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
-        raise ParseError(
-            Diagnostic(
-                "not-utf-8",
-                f"the byte 0x{data[error.start]:02x} is not UTF-8: save the file in that encoding",
-                Span(line, column, column + 1),
-                Source(name, shown),
-            )
-        ) from None
-    return parse(text, name)
+def written_kernel(source: Source) -> Kernel:
+    """The kernel that a text holds. Raises ParseError and KernelError."""
+    return resolve(read(source), source)
 
 
 def read(source: Source) -> syntax.Kernel:

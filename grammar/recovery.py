@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic, KernelError, ParseError
-from dojoir.grammar.parser import parse
+from dojoir.grammar.reading import parse
 from dojoir.ir.names import KEYWORDS
 from dojoir.support.public import public
 

@@ -13,23 +13,15 @@ from textwrap import wrap
 
 from dojoir.codegen.c.extremes import with_extremes_by_bits
 from dojoir.codegen.c.horner import in_steps
-from dojoir.codegen.c.names import identifiers, symbol
+from dojoir.codegen.c.names import identifiers
 from dojoir.codegen.c.precedence import WIDTH, broken, comment, indent
 from dojoir.codegen.c.prelude import headers, prelude, words
 from dojoir.codegen.c.spelling import Spelling
 from dojoir.codegen.c.statements import Around, Statements, is_heap, worst_status
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.lir.program import (
-    FIRST_CHECK,
-    OK,
-    OUT_OF_MEMORY,
-    Array,
-    Binary,
-    Declare,
-    Function,
-    Instruct,
-    Program,
-)
+from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY
+from dojoir.codegen.lir.program import Array, Binary, Declare, Function, Instruct, Program
 from dojoir.codegen.lir.ranges import Range, loop_ranges
 from dojoir.codegen.lir.usage import Usage, usage_of, usage_of_function
 from dojoir.codegen.lir.walk import parts, statements, values

@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from dojoir.codegen.c.precedence import Level, Text, comment, indent
 from dojoir.codegen.c.values import Values
+from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
 from dojoir.codegen.lir.program import (
-    OUT_OF_MEMORY,
     Allocate,
     Array,
     Assign,

@@ -24,6 +24,7 @@ from dojoir.codegen.lir.device import (
     Shuffle,
     ThreadNumber,
 )
+from dojoir.codegen.lir.outcome import Check
 from dojoir.ir.dtypes import BOOL, I64, DType
 from dojoir.ir.instruction import Instruction
 from dojoir.support.frozen import dataclass
@@ -432,18 +433,6 @@ class Function:
     body: tuple[Let, ...]
     result: Value
     comment: str = ""
-
-
-OK, OUT_OF_MEMORY, FIRST_CHECK = 0, 1, 2
-"""The status that a program returns: fine, no memory, or FIRST_CHECK + n when runtime check n failed."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """What runtime check n looks at: the gathered `access` in the text, and the kernel path of its statement."""
-
-    access: str
-    path: tuple[int, ...]
 
 
 @dataclass(frozen=True)

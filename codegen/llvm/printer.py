@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dojoir.codegen.c.names import symbol
-from dojoir.codegen.lir.program import OK, Array, Fence, Function, Parallel, Program
+from dojoir.codegen.c.symbols import symbol
+from dojoir.codegen.lir.outcome import OK
+from dojoir.codegen.lir.program import Array, Fence, Function, Parallel, Program
 from dojoir.codegen.lir.walk import statements
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.code import Code, Module

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import field
 
 from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.outcome import OUT_OF_MEMORY
 from dojoir.codegen.lir.program import (
-    OUT_OF_MEMORY,
     Allocate,
     Array,
     Assign,

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
+from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import Value, Var
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.placement import Home, Use
@@ -164,7 +165,7 @@ class Unit:
     lines: Mapping[Path, str]
     names: Names
     functions: dict[str, lir.Function] = field(default_factory=dict)
-    checks: dict[tuple[Path, Access], lir.Check] = field(default_factory=dict)
+    checks: dict[tuple[Path, Access], Check] = field(default_factory=dict)
     arrays: dict[str, lir.Array] = field(default_factory=dict)
 
     @property
@@ -182,5 +183,5 @@ class Unit:
 
     def status(self, path: Path, access: Access, text: str) -> int:
         """The status of the runtime check of a gathered access."""
-        self.checks.setdefault((path, access), lir.Check(text, path))
-        return lir.FIRST_CHECK + list(self.checks).index((path, access))
+        self.checks.setdefault((path, access), Check(text, path))
+        return FIRST_CHECK + list(self.checks).index((path, access))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import dojoir
-from dojoir.schedules.file import Schedule, given_schedules, own_schedules
+from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
 
 SMALL = 1 << 17
 """A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
@@ -68,9 +68,19 @@ def optimize(
     stored schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that
     it names.
     """
-    choice = choose(kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db)
-    trace = choice.trace.copy()
-    trace.machine = choice.machine
+
+    def made() -> dojoir.Trace:
+        return choose(kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db).trace.copy()
+
+    machine = dojoir.machine_for(target, cpu)
+    if db is not None or folders or os.environ.get(VARIABLE):  # what these hold may be another the next time
+        trace = made()
+    else:
+        facts = sorted(machine.facts.items()), machine.caches, sorted(machine.features)
+        known = dojoir.thread_count(threads), sorted((sizes or {}).items())
+        made_for = f"optimize {target!r} {known!r} {machine.name!r} {facts!r}"
+        trace = dojoir.Trace.kept(kernel, made_for, made)
+    trace.machine = machine
     return trace
 
 

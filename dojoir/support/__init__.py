@@ -1,1 +1,6 @@
-"""What every room may use and nothing of dojoir is in: bounded caches, hashes of frozen data, the cache folder."""
+"""What every room may use: tables of answers, frozen classes, hashes computed once, files, the cache folder."""
+
+import time
+
+BEGUN = time.time()
+"""About when this process began to load dojoir."""

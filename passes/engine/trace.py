@@ -1,36 +1,31 @@
-"""Traces: a kernel and the moves made on it, to undo, save, replay and certify."""
+"""Traces: a kernel and the moves made on it, to undo, save, replay and certify.
+
+What makes moves is imported when the first is made: a trace that an earlier process made needs none of it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dojoir.backends.machine import Machine
-from dojoir.errors import ArgumentError, Diagnostic, DojoError, repr_of
+from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.grammar import parse
-from dojoir.ir.html import diff_html, kernel_html
 from dojoir.ir.nodes import Kernel, Path, format_path, given_kernel
+from dojoir.ir.stored import from_bytes, to_bytes, whole_text
 from dojoir.ir.text import to_text
-from dojoir.passes.base.move import Move, Rewrite, then
-from dojoir.passes.engine.catalogue import parse_move
-from dojoir.passes.engine.engine import rewrite
-from dojoir.passes.engine.located import located, one
-from dojoir.proof.certificate import identity
-from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import check
-from dojoir.proof.core.wellformed import complaint
-from dojoir.proof.verdict import LEGAL, IllegalMove, Verdict
-from dojoir.proof.wellformed import prove
-from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.proof.way import uses_core
 from dojoir.support.files import read_file, shown, write_file
 from dojoir.support.frozen import dataclass
-from dojoir.support.memo import fresh_tables
 from dojoir.support.public import public
+from dojoir.support.shelf import keep, shelf_key, taken
+
+if TYPE_CHECKING:
+    from dojoir.backends.machine import Machine
+    from dojoir.passes.base.move import Move, Rewrite
 
 FORMAT = "dojoir-trace"
 VERSION = 1
@@ -66,23 +61,74 @@ class Trace:
     @public
     def __init__(self, kernel: Kernel) -> None:
         """Raises KernelError for an ill-formed kernel."""
+        from dojoir.proof.wellformed import prove
+
         prove(given_kernel(kernel))
+        self._begin(kernel)
+
+    def _begin(self, kernel: Kernel) -> None:
         self.start = kernel
         self._steps: tuple[Step, ...] = ()
+        self._kept: _Kept | None = None
+        """What an earlier process made, in place of steps, until they are asked for."""
         self.machine: Machine | None = None
         """What the moves were chosen for, if a schedule chose them; it is not saved."""
 
+    @staticmethod
+    @public
+    def kept(kernel: Kernel, made_for: str, make: Callable[[], Trace]) -> Trace:
+        """The trace of a kernel that `make` makes, or that it made in an earlier process with this dojoir: of the
+        same text, with the same labels and name of its file. `made_for` says all else that `make` follows from.
+        Such a trace has its last kernel and its moves at hand; they are made again, each checked, when its steps
+        are used. Raises what `make` raises, and ArgumentError where that gives no trace."""
+        if uses_core():  # who asks for that wants it proved anew
+            return make()
+        source = kernel.source
+        read_from = () if source is None else (source.name, source.text)
+        key = shelf_key("trace", made_for, whole_text(kernel), *read_from)
+        data = taken(key)
+        found = None if data is None else _Kept.read(data)
+        if found is None:
+            trace = make()
+            if not isinstance(trace, Trace):
+                raise ArgumentError(f"make gives a Trace, not {repr_of(trace)}", "not-a-trace")
+            if trace.start == kernel and trace.is_safe:
+                keep(key, _Kept(trace._texts, trace.kernel).data)
+            return trace
+        trace = Trace.__new__(Trace)
+        trace._begin(kernel)
+        trace._kept = found
+        return trace
+
     @property
     def steps(self) -> tuple[Step, ...]:
+        """The moves with what each made."""
+        if self._kept is not None:
+            again = Trace(self.start)
+            for text in self._kept.moves:
+                again.apply(text)
+            if again.kernel != self._kept.kernel:
+                raise ArgumentError("the moves of this trace now give another kernel", "stale-trace")
+            self._steps, self._kept = again._steps, None
         return self._steps
 
     @property
     def moves(self) -> tuple[Move, ...]:
+        if self._kept is not None:
+            from dojoir.passes.engine.catalogue import parse_move
+
+            return tuple(map(parse_move, self._kept.moves))
         return tuple(step.move for step in self._steps)
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        return self._kept.moves if self._kept is not None else tuple(str(step.move) for step in self._steps)
 
     @property
     def kernel(self) -> Kernel:
         """The kernel after all moves."""
+        if self._kept is not None:
+            return self._kept.kernel
         return self._steps[-1].kernel if self._steps else self.start
 
     @property
@@ -93,7 +139,8 @@ class Trace:
     def copy(self) -> Trace:
         """Another trace with the same start and steps."""
         other = Trace.__new__(Trace)
-        other.start, other._steps, other.machine = self.start, self._steps, self.machine
+        other._begin(self.start)
+        other._steps, other._kept, other.machine = self._steps, self._kept, self.machine
         return other
 
     __copy__ = copy
@@ -118,28 +165,10 @@ class Trace:
         A place that an earlier move removed is named in the error together with that move. A place that is written
         as a query, `<writes y in @i>`, stands in the trace as the path that it matched.
         """
-        parsed = parse_move(move) if isinstance(move, str) else move
-        if not isinstance(parsed, Move):
-            raise ArgumentError(f"a move is a Move or its text, not {repr_of(move)}", "bad-move")
-        try:
-            done = rewrite(self.kernel, parsed, unsafe)
-        except IllegalMove as error:
-            remover = self._who_removed(parsed) if error.verdict.code == "unknown-place" else None
-            if remover is None:
-                raise
-            diagnostic = error.verdict.diagnostic
-            message = f"{diagnostic.message}; it was there before {remover}"
-            raise IllegalMove(replace(error.verdict, diagnostic=replace(diagnostic, message=message))) from None
-        self._steps = (*self._steps, Step(located(parsed, self.kernel), done, unsafe))
-        return self.kernel
+        from dojoir.passes.engine.making import step_of
 
-    def _who_removed(self, move: Move) -> Move | None:
-        """The last move before which every place of `move` existed."""
-        kernels = [self.start, *(step.kernel for step in self._steps)]
-        for step, kernel in reversed(list(zip(self._steps, kernels, strict=False))):
-            if _finds_places(kernel, move):
-                return step.move
-        return None
+        self._steps = (*self.steps, step_of(self, move, unsafe))
+        return self.kernel
 
     @public
     def follow(self, place: str, since: int = 0) -> str:
@@ -168,14 +197,16 @@ class Trace:
 
     def _followed(self, place: str, since: int) -> tuple[tuple[Path, ...], str]:
         """The paths that a place of the kernel after `since` moves has now, and the last move that made several."""
-        if type(since) is not int or not 0 <= since <= len(self._steps):
-            message = f"since is how many moves were made, from 0 to {len(self._steps)}, not {repr_of(since)}"
+        if type(since) is not int or not 0 <= since <= len(self.steps):
+            message = f"since is how many moves were made, from 0 to {len(self.steps)}, not {repr_of(since)}"
             raise ArgumentError(message, "bad-arguments")
-        kernel = self._steps[since - 1].kernel if since else self.start
+        from dojoir.passes.engine.located import one
+
+        kernel = self.steps[since - 1].kernel if since else self.start
         is_query = isinstance(place, str) and place.startswith("<") and place.endswith(">")
         found: tuple[Path, ...] = (kernel.path(one(kernel, place[1:-1]).place if is_query else place),)
         forked = ""
-        for number, step in enumerate(self._steps[since:], since + 1):
+        for number, step in enumerate(self.steps[since:], since + 1):
             now = {path for old in found for path in step.done.forward(kernel, old)}
             if not now:
                 raise ArgumentError(f"{place} is gone: {step.move}, move {number}, removed it", "gone-place")
@@ -185,9 +216,9 @@ class Trace:
 
     def undo(self) -> Kernel:
         """Takes the last move back and returns the kernel before it. Raises ArgumentError if there is none."""
-        if not self._steps:
+        if not self.steps:
             raise ArgumentError("there is no move to undo", "empty-trace")
-        self._steps = self._steps[:-1]
+        self._steps = self.steps[:-1]
         return self.kernel
 
     def replay(self) -> Kernel:
@@ -196,7 +227,7 @@ class Trace:
         Raises IllegalMove if one is no longer legal, ArgumentError if the end differs.
         """
         again = Trace(self.start)
-        for step in self._steps:
+        for step in self.steps:
             again.apply(step.move, step.unsafe)
         if again.kernel != self.kernel:
             raise ArgumentError("the moves of this trace now give another kernel", "stale-trace")
@@ -210,7 +241,7 @@ class Trace:
             "version": VERSION,
             "kernel": to_text(self.start).splitlines(),
             "start": self.start.hash,
-            "moves": [str(step.move) for step in self._steps],
+            "moves": list(self._texts),
             "unsafe": [i for i, step in enumerate(self._steps) if step.unsafe],
             "result": self.kernel.hash,
         }
@@ -243,6 +274,8 @@ class Trace:
     @public
     def from_json(data: Any, name: str = "<trace>", *, unsafe: bool = False) -> Trace:
         """The trace that plain data holds; see `load`."""
+        from dojoir.proof.verdict import IllegalMove
+
         found = _fields(data if isinstance(data, dict) else None, name)
         if found.unsafe and not unsafe:
             which = _numbers(i + 1 for i in found.unsafe)
@@ -284,18 +317,39 @@ class Trace:
     def __repr__(self) -> str:
         mark = "" if self.is_safe else ", unsafe"
         made_for = f", for {self.machine}" if self.machine is not None else ""
-        return (
-            f"<trace of {self.start.name}, {len(self._steps)} move{'s' * (len(self._steps) != 1)}{made_for}{mark}>"
-        )
+        count = len(self._texts)
+        return f"<trace of {self.start.name}, {count} move{'s' * (count != 1)}{made_for}{mark}>"
 
     def _repr_html_(self) -> str:
         """The moves, what they changed, and the kernel after them, as notebooks show it."""
-        moves = "".join(f"<li><code>{escape(str(step.move))}</code></li>" for step in self._steps)
+        from dojoir.ir.html import diff_html, kernel_html
+
+        moves = "".join(f"<li><code>{escape(text)}</code></li>" for text in self._texts)
         changed = diff_html(to_text(self.start), to_text(self.kernel))
         folded = f"<details><summary>what they changed</summary>{changed}</details>" if changed else ""
         head = f"<b>{escape(repr(self).strip('<>'))}</b>"
         listed = f"<details><summary>its moves</summary><ol>{moves}</ol></details>" if moves else ""
         return f"<div>{head}{listed}{folded}{kernel_html(to_text(self.kernel))}</div>"
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What is kept of a trace: its moves, all of them proved, and the kernel after them."""
+
+    moves: tuple[str, ...]
+    kernel: Kernel
+
+    @property
+    def data(self) -> bytes:
+        """The same as bytes."""
+        return b"".join(f"{move}\n".encode() for move in self.moves) + b"\n" + to_bytes(self.kernel)
+
+    @staticmethod
+    def read(data: bytes) -> _Kept | None:
+        """What `data` was made of; None where it is none such."""
+        moves, _, rest = data.partition(b"\n\n") if data[:1] != b"\n" else (b"", b"", data[1:])
+        kernel = from_bytes(rest)
+        return None if kernel is None else _Kept(tuple(moves.decode().split("\n")) if moves else (), kernel)
 
 
 @dataclass(frozen=True)
@@ -334,86 +388,3 @@ def _numbers(moves: Iterable[int]) -> str:
     numbers = sorted(moves)
     few = ", ".join(map(str, numbers[:8])) + (", …" if numbers[8:] else "")
     return f"move{'s' * (len(numbers) != 1)} {few}"
-
-
-def _finds_places(kernel: Kernel, move: Move) -> bool:
-    for word in move.places():
-        try:
-            kernel.path(word)
-        except ArgumentError:
-            return False
-    return True
-
-
-@public
-def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
-    """Proves a whole trace again, from the text of its first kernel to its last, trusting no move.
-
-    By the core of the checker alone (`dojoir.proof.core.check`), in a workspace of its own: no pattern, no slice
-    and no answer that was kept is part of a certificate. It takes as long as it takes, unless `step_limit` bounds
-    the steps of the whole; past that, the answer is `unknown`.
-
-    Moves that keep every expression are compared from end to end through the composed instance map, as many at a
-    time as that decides soon, so that it does not matter how they came to be applied. A move that replaces reads by
-    expressions, or that takes another one back, is compared by itself.
-    """
-    try:
-        with fresh_tables():
-            return _certified(trace) if step_limit is None else Budget(step_limit).ask(lambda: _certified(trace))
-    except StepLimitReached:
-        within = "" if step_limit is None else f" within {step_limit} steps"
-        return Verdict("unknown", Diagnostic("undecided", f"the checker did not come to an answer{within}"))
-
-
-def _certified(trace: Trace) -> Verdict:
-    kernel = parse(to_text(trace.start))
-    error = complaint(kernel)
-    if error is not None:
-        return Verdict("illegal", error)
-    run: list[tuple[Kernel, Rewrite]] = []
-    for step in trace.steps:
-        done = step.move.rewrite(kernel)
-        done = Rewrite(parse(to_text(done.kernel)), done.instances)
-        if not _composes(done):
-            verdict = _certify_run(run) and check(Claim(kernel, done.kernel, done.instances))
-            if not verdict:
-                return verdict
-            run = []
-        else:
-            run.append((kernel, done))
-        kernel = done.kernel
-    if kernel != trace.kernel:
-        return Verdict("illegal", Diagnostic("stale-trace", "the moves of this trace now give another kernel"))
-    return _certify_run(run)
-
-
-def _composes(done: Rewrite) -> bool:
-    """Whether the instance map of a rewrite can be part of a longer one."""
-    instances = done.instances
-    return not (instances.inlined or instances.extracted or instances.backward or instances.rule)
-
-
-SOON = 300_000
-"""The steps within which several moves are compared at once, or else in two halves."""
-
-TOGETHER = 8
-"""How many moves are compared at once at most: what more of them do to a kernel is seldom seen soon."""
-
-
-def _certify_run(run: Sequence[tuple[Kernel, Rewrite]]) -> Verdict:
-    """Whether some moves, one after another, keep the meaning."""
-    if not run:
-        return LEGAL
-    start = run[0][0]
-    whole = Rewrite(start, identity(start))
-    for _, done in run:
-        whole = then(whole, done)
-    claim = Claim(start, whole.kernel, whole.instances)
-    if len(run) == 1:
-        return check(claim)
-    if len(run) <= TOGETHER:
-        with suppress(StepLimitReached), limited_in_part(SOON):
-            if verdict := check(claim):
-                return verdict
-    half = len(run) // 2
-    return _certify_run(run[:half]) and _certify_run(run[half:])

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dojoir.backends.backend import check_types, code
 from dojoir.backends.host import chosen_cpu, machine_for, split_target
 from dojoir.backends.registry import RUNNABLE, backend_named
-from dojoir.codegen.c.names import symbol
-from dojoir.codegen.lir.program import Program
-from dojoir.codegen.llvm.printer import print_llvm
-from dojoir.codegen.lower.lower import lower
+from dojoir.codegen.c.symbols import symbol
+from dojoir.codegen.lir.outcome import Check
 from dojoir.codegen.target import llvm_host
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Kernel
-from dojoir.proof.wellformed import prove
+from dojoir.proof.proved import ensure_proved
 from dojoir.runtime.build import llvm_engine
-from dojoir.runtime.build.cache import Cache
 from dojoir.runtime.build.host import check_machine
 from dojoir.runtime.build.pool import parallel_for, thread_count
+from dojoir.runtime.build.printed import printed
 from dojoir.runtime.call.compiled import Compiled
+from dojoir.support.cache import Cache
 from dojoir.support.public import public
+
+if TYPE_CHECKING:
+    from dojoir.codegen.lir.program import Program
 
 TARGETS = RUNNABLE
 """What `compile` makes code for."""
@@ -49,7 +53,7 @@ def compile(
     check_kernel(kernel, "compile")
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
-    prove(kernel)
+    ensure_proved(kernel)
     backend = backend_named(name)
     check_types(kernel, backend)
     made: Compiled
@@ -96,13 +100,12 @@ def check_target(target: str, cpu: str | None = None, emulated: bool = False) ->
 
 
 def load_llvm(
-    kernel: Kernel, text: str, threads: int, program: Program | None = None, cpu: str | None = None
+    kernel: Kernel, text: str, threads: int, checks: tuple[Check, ...] = (), cpu: str | None = None
 ) -> Compiled:
-    """The callable for `kernel` that an LLVM module for a processor holds, printed from `program`."""
+    """The callable for `kernel` that an LLVM module for a processor holds. `checks` are those of its program."""
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
     library = llvm_engine.build(text, [name], symbols, Cache.default(), cpu)
-    checks = program.checks if program is not None else ()
     load = llvm_engine.load_entry
     return Compiled(kernel, "llvm", threads, text, library.addresses[name], library, checks, load=load)
 
@@ -110,8 +113,16 @@ def load_llvm(
 def through_llvm(kernel: Kernel, name: str, threads: int, cpu: str | None) -> Compiled:
     """The callable of a kernel that is proved, through LLVM in this process."""
     target = llvm_host(cpu)
-    program = lower(kernel, target)
-    return load_llvm(kernel, print_llvm(program, target), threads, program, cpu)
+
+    def made() -> tuple[Program, str]:
+        from dojoir.codegen.llvm.printer import print_llvm
+        from dojoir.codegen.lower.lower import lower
+
+        program = lower(kernel, target)
+        return program, print_llvm(program, target)
+
+    source = printed(kernel, "llvm", (target.architecture, target.cpu, *sorted(target.features)), made)
+    return load_llvm(kernel, source.text, threads, source.checks, cpu)
 
 
 def way_of_llvm(name: str) -> str:

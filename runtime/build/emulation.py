@@ -19,9 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.printer import declaration
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.program import Program
 from dojoir.codegen.simd.table import Isa
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError

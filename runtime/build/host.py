@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dojoir.backends import host
 from dojoir.backends.machine import Machine
-from dojoir.codegen.simd.table import Isa
 from dojoir.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from dojoir.codegen.simd.table import Isa
 
 architecture = host.architecture
 

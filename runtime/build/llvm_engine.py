@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cache
 
 from dojoir.errors import ToolchainError
-from dojoir.runtime.build.cache import Cache, content_key
 from dojoir.runtime.build.llvm_passes import Processor, binding, object_of
+from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 
 REVISION = "1"

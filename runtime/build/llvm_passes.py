@@ -14,7 +14,6 @@ import contextlib
 import importlib
 import json
 import os
-import subprocess
 import sys
 import threading
 from functools import cache
@@ -24,6 +23,7 @@ from dojoir.errors import ToolchainError
 from dojoir.support.frozen import dataclass
 
 if TYPE_CHECKING:
+    import subprocess
     from types import ModuleType
     from typing import Protocol
 
@@ -136,6 +136,8 @@ class _Helpers:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._helper is None:
+            import subprocess
+
             if not sys.executable:
                 raise FileNotFoundError
             path = [place or os.getcwd() for place in sys.path]

@@ -10,19 +10,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir.program import Program
 from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
+from dojoir.codegen.simd.table import Isa
 from dojoir.codegen.target import C
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
 from dojoir.runtime.build.c_toolchain import Toolchain
-from dojoir.runtime.build.cache import Cache, content_key
+from dojoir.runtime.build.printed import Printed, printed
 from dojoir.runtime.call.compiled import Compiled
+from dojoir.support.cache import Cache, content_key
 
 PROCESS = os.getpid()
 """The process that loaded this; in any other, code here came through a fork."""
@@ -31,25 +33,34 @@ PROCESS = os.getpid()
 def through_c(kernel: Kernel, name: str, threads: int, cpu: str | None) -> Compiled:
     """The callable of a kernel that is proved, as C11 without intrinsics, for a processor by name, else this one.
     Raises ToolchainError."""
-    program = lower(kernel, C)
-    return _native(kernel, name, threads, program, print_c(program), c_toolchain.find().for_cpu(cpu))
+
+    def made() -> tuple[Program, str]:
+        program = lower(kernel, C)
+        return program, print_c(program)
+
+    return _native(kernel, name, threads, printed(kernel, "c", (), made), c_toolchain.find().for_cpu(cpu))
 
 
 def through_intrinsics(kernel: Kernel, target: str, threads: int, cpu: str | None = None) -> Compiled:
     """The callable of a kernel that is proved, as C11 with the intrinsics of `target`: for this processor, or for
     an emulator of another. Raises ToolchainError."""
     isa = ISAS[target]
-    program = lower(kernel, isa.target)
-    source = print_simd(program, isa)
     if host.architecture() == isa.architecture:
         host.check_features(isa)
         toolchain = c_toolchain.find().with_options(isa.options)
-        return _native(kernel, isa.name, threads, program, source, toolchain)
+        made = partial(_program_and_source, kernel, isa)
+        return _native(kernel, isa.name, threads, printed(kernel, isa.name, (), made), toolchain)
     machine = emulation.find(isa)
+    program, source = _program_and_source(kernel, isa)
     sources = emulation.program_sources([(program, source)])
     binary = _built(machine.toolchain.identity, "\n".join(sources), partial(_build_program, machine, sources))
     function = emulation.Function(kernel, machine, binary)
     return Compiled(kernel, isa.name, 1, source, function, binary, program.checks)
+
+
+def _program_and_source(kernel: Kernel, isa: Isa) -> tuple[Program, str]:
+    program = lower(kernel, isa.target)
+    return program, print_simd(program, isa)
 
 
 def way_of_c(name: str) -> str:
@@ -73,16 +84,14 @@ def _build_program(machine: emulation.Machine, sources: list[str], _: str, out: 
     machine.build(sources, out)
 
 
-def _native(
-    kernel: Kernel, target: str, threads: int, program: Program, source: str, toolchain: Toolchain
-) -> Compiled:
+def _native(kernel: Kernel, target: str, threads: int, source: Printed, toolchain: Toolchain) -> Compiled:
     """The callable of a C source that a compiler makes for this machine."""
-    library = _load_shared(_build_shared(source, toolchain), kernel.name)
-    address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
+    library = _load_shared(_build_shared(source.text, toolchain), kernel.name)
+    address = ctypes.cast(getattr(library, symbol(source.name)), ctypes.c_void_p).value
     assert address is not None
-    before = _thread_setter(library, threads) if "#pragma omp parallel" in source else None
+    before = _thread_setter(library, threads) if "#pragma omp parallel" in source.text else None
     load = llvm_engine.load_entry
-    return Compiled(kernel, target, threads, source, address, library, program.checks, before, load)
+    return Compiled(kernel, target, threads, source.text, address, library, source.checks, before, load)
 
 
 def _thread_setter(library: ctypes.CDLL, threads: int) -> Callable[[], object] | None:

@@ -29,8 +29,8 @@ from importlib.resources import files
 from string import Template
 
 from dojoir.errors import ArgumentError, repr_of
-from dojoir.runtime.build.cache import Cache
 from dojoir.runtime.build.llvm_engine import Library, build, host
+from dojoir.support.cache import Cache
 
 SPINS = 2000
 """How often a thread looks before it sleeps: 50 to 100 microseconds on today's processors."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dojoir.codegen.lir.program import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
+from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mean, repr_of
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.where import place
 from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.runtime.call.arguments import Bound, Fit, Signature, check_type
-from dojoir.runtime.call.entry import MOST, Entry, Load, entry_for
 from dojoir.runtime.call.layout import allocate
 from dojoir.runtime.call.results import Results, results_of
 from dojoir.runtime.call.scalars import Number, takes_value
@@ -23,7 +22,12 @@ from dojoir.runtime.call.views import View, as_numpy, view_of
 from dojoir.support.public import public
 
 if TYPE_CHECKING:
+    from dojoir.runtime.call.entry import Entry, Load
+
     CType = type[ctypes._SimpleCData[int]] | type[ctypes._SimpleCData[float]] | type[ctypes.c_void_p]
+
+MOST = 16
+"""How many forms of arguments are remembered."""
 
 QUICK_AFTER = 2
 """How many calls with arguments like earlier ones are made before machine code is made for them."""
@@ -174,6 +178,8 @@ class Compiled:
             self._known[bound.fit.layouts] = bound.fit
         elif self._load is not None:
             if self._entry is None and self._calls == QUICK_AFTER:
+                from dojoir.runtime.call.entry import entry_for
+
                 self._entry = entry_for(self.kernel, self._function, self._load)
                 self._load = self._load if self._entry is not None else None
                 self._quick = None if self._entry is None else self._entry.call

@@ -8,7 +8,7 @@ import hashlib
 from dojoir.backends.backend import check_types, code
 from dojoir.backends.host import chosen_cpu, split_target
 from dojoir.backends.registry import backend_named
-from dojoir.codegen.c.names import symbol
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.llvm.printer import print_llvm
 from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import llvm_host

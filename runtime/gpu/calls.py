@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from dojoir.codegen.lir.program import OK
+from dojoir.codegen.lir.outcome import OK
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.call.scalars import Number

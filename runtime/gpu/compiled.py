@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dojoir.codegen.lir.program import OK, Check
+from dojoir.codegen.lir.outcome import OK, Check
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.sizes import solve

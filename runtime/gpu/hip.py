@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import Any
 
 from dojoir.errors import Diagnostic, Note, ToolchainError
-from dojoir.runtime.build.cache import Cache, content_key
 from dojoir.runtime.gpu.cuda import failed, no_device
 from dojoir.runtime.gpu.driver import Gpu
+from dojoir.support.cache import Cache, content_key
 
 OPTIONS = ("-O3", "-ffp-contract=off", "-std=c++17")
 """What every compilation is told: products and sums are fused where the kernel says so, and nowhere else."""

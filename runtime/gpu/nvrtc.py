@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from dojoir.errors import Diagnostic, Note, ToolchainError
-from dojoir.runtime.build.cache import Cache, content_key
+from dojoir.support.cache import Cache, content_key
 
 OPTIONS = ("-std=c++17", "-fmad=false")
 """What every compilation is told: products and sums are fused where the kernel says so, and nowhere else."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.prelude import C_TYPES
+from dojoir.codegen.c.symbols import symbol
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Buffer
 from dojoir.runtime.call.layout import ALIGNMENT, storage_shape, strides_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dojoir.codegen.c.names import symbol
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.gpu.host import is_failing
 from dojoir.codegen.gpu.printer import declaration

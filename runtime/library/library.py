@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dojoir.backends.host import machine_for
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.printer import declaration
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.errors import ArgumentError, ToolchainError

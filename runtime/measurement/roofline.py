@@ -18,7 +18,6 @@ from time import perf_counter
 from typing import Any
 
 from dojoir.errors import RunError
-from dojoir.runtime.build.cache import Cache, content_key
 from dojoir.runtime.build.llvm_engine import host
 from dojoir.runtime.build.pool import available_threads, thread_count
 from dojoir.runtime.measurement.lease import timing_lease
@@ -26,6 +25,7 @@ from dojoir.runtime.measurement.memory import last_level_cache, physical_memory,
 from dojoir.runtime.measurement.stream_loops import BLOCK_BYTES, WAYS, Loops
 from dojoir.runtime.process.child import raise_reported, run_child
 from dojoir.runtime.process.worker import Report
+from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 

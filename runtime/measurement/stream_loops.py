@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from dojoir.runtime.build.cache import Cache
 from dojoir.runtime.build.llvm_engine import Library, build, host
 from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.measurement.memory import touched
+from dojoir.support.cache import Cache
 from dojoir.support.frozen import dataclass
 
 UNROLLED = 8

@@ -37,7 +37,7 @@ class KernelSubject:
     def load(self) -> Compiled:
         """The kernel as a callable. Raises as `compile` does."""
         if self.llvm is not None:
-            return load_llvm(self.kernel, self.llvm, thread_count(self.threads), None, self._cpu)
+            return load_llvm(self.kernel, self.llvm, thread_count(self.threads), (), self._cpu)
         return compile(self.kernel, self.target, threads=self.threads, emulated=self.emulated)
 
     @property

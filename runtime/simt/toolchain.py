@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dojoir.errors import Diagnostic, Note, ToolchainError
-from dojoir.runtime.build.cache import Cache, content_key
+from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 
 NAMES = ("g++", "clang++")

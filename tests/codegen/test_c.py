@@ -20,19 +20,16 @@ from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
 from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.codegen.lir.program import (
-    FIRST_CHECK,
     FLAG,
     INDEX,
-    OK,
-    OUT_OF_MEMORY,
     Allocate,
     Array,
     Assign,
     Binary,
     Bitcast,
     Call,
-    Check,
     Comment,
     Compare,
     Const,

@@ -15,18 +15,15 @@ from numpy.typing import NDArray
 from runnable import agree, random_arguments, runnable_kernel, small_sizes
 
 import dojoir
+from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.codegen.lir.program import (
-    FIRST_CHECK,
     FLAG,
     INDEX,
-    OK,
-    OUT_OF_MEMORY,
     Allocate,
     Array,
     Assign,
     Binary,
     Bitcast,
-    Check,
     Compare,
     Const,
     Convert,
@@ -55,10 +52,10 @@ from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import Target, llvm_host, llvm_target
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.meaning.bits import to_floats
-from dojoir.runtime.build.cache import Cache
 from dojoir.runtime.build.compiler import load_llvm
 from dojoir.runtime.build.llvm_engine import build
 from dojoir.runtime.build.pool import parallel_for
+from dojoir.support.cache import Cache
 
 HOST = llvm_host()
 TARGETS = {
@@ -112,7 +109,7 @@ def test_generated_kernels_mean_what_the_interpreter_says(name: str, seed: int) 
     exact = random.random() < 0.6
     kernel = runnable_kernel(random, exact)
     prog = lower(kernel, TARGETS[name])
-    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog)
+    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog.checks)
     for _ in range(2):
         sizes = small_sizes(kernel, random)
         given = random_arguments(kernel, sizes, random, special=exact and random.random() < 0.3)
@@ -144,7 +141,7 @@ N : p
 def test_rows_of_every_length(name: str, size: int) -> None:
     kernel = dojoir.parse(ROWS)
     prog = lower(kernel, TARGETS[name])
-    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog)
+    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 2, prog.checks)
     x = np.random.default_rng(size).standard_normal((5, size)).astype(np.float32)
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     results = compiled.run({"x": x})
@@ -193,7 +190,7 @@ def test_scalars_by_value(name: str, dtype: str) -> None:
         "N : v\n| y[{0}, 0] = c\n| y[{0}, 1] = x[{0}]\n"
     )
     prog = lower(kernel, TARGETS[name])
-    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 1, prog)
+    compiled = load_llvm(kernel, print_llvm(prog, TARGETS[name]), 1, prog.checks)
     given = random_arguments(kernel, {"N": 21}, Random(3))
     bits = given["c"]
     given["c"] = to_floats(bits, DTYPES[dtype]) if DTYPES[dtype].is_float else bits

@@ -466,7 +466,7 @@ def test_quotients_in_lanes_are_narrow(index: str, width: int) -> None:
     text = f"kernel k(N)\nin x: f32[2*N + 9]\nout y: i32[N]\nout z: f32[N]\nN : v\n| y[{{0}}] = {index}\n"
     kernel = dojoir.parse(text + f"| z[{{0}}] = x[{index}]\n")
     prog = lower(kernel, WIDE)
-    compiled = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog)
+    compiled = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog.checks)
     for size in (1, 32, 50, 333):
         x = np.arange(2 * size + 9, dtype=np.float32)
         expected = dojoir.interpret(kernel, {"x": x})
@@ -491,7 +491,7 @@ def test_conditions_on_lanes_hold_where_they_do_in_order(left: str, relation: st
     text = f"kernel k(N)\ninout y: i32[N]\nN : v\n| if {left} {relation} 5\n| | y[{{0}}] += {{0}} + 1\n"
     kernel = dojoir.parse(text)
     prog = lower(kernel, WIDE)
-    masked = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog)
+    masked = load_llvm(kernel, print_llvm(prog, WIDE), 1, prog.checks)
     for size in (1, 31, 32, 77, 400):
         y = np.full(size, 7, np.int32)
         expected = dojoir.interpret(kernel, {"y": y})["y"]

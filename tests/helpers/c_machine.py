@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.lir import program as lir
 from dojoir.runtime.build.c_toolchain import Toolchain, build_shared
 

@@ -29,8 +29,8 @@ from runnable import agree, random_arguments, small_sizes
 import dojoir
 from dojoir import Kernel, kernels, schedules
 from dojoir.backends.machine import MACHINES
-from dojoir.codegen.c.names import symbol
 from dojoir.codegen.c.printer import print_c
+from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd

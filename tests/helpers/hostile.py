@@ -71,6 +71,8 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "commented_text.source": lambda: dojoir.parse(PAIR).source,
     "kernel": lambda: dojoir.parse(PAIR),
     "check_with.way": lambda: "core",
+    "made_for": lambda: "a test",
+    "make": lambda: lambda: dojoir.Trace(dojoir.parse(PAIR)),
     "before": lambda: dojoir.parse(PAIR),
     "against": lambda: dojoir.parse(PAIR),
     "move": lambda: "split(@i, 4)",

@@ -6,19 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dojoir.codegen.lir.program import (
-    INDEX,
-    Array,
-    Check,
-    Const,
-    For,
-    Function,
-    Program,
-    Stmt,
-    Type,
-    Value,
-    Var,
-)
+from dojoir.codegen.lir.outcome import Check
+from dojoir.codegen.lir.program import INDEX, Array, Const, For, Function, Program, Stmt, Type, Value, Var
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 
 F32, I32 = Type(DTYPES["f32"]), Type(DTYPES["i32"])

@@ -18,7 +18,7 @@ ROWS = (
     "author instructions kernels backends costs",
     "passes.base passes.loops passes.storage passes.values passes.hardware passes.engine passes.schedule passes",
     "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",
-    "codegen.emission codegen runtime.call runtime.build.cache runtime.build.c_toolchain runtime.simt",
+    "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",
     "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
     "runtime.library runtime.diagnosis runtime torch schedules cli",
     "records search game verbs",

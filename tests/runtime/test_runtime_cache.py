@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dojoir.runtime.build.cache import SHARDS, Cache, content_key
+from dojoir.support.cache import SHARDS, Cache, content_key
 from dojoir.support.cache_folder import cache_folder
 
 KEY = content_key("some text", "flags")
@@ -153,7 +153,7 @@ def test_two_processes_write_and_read_the_same_entries(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
-from dojoir.runtime.build.cache import Cache, content_key
+from dojoir.support.cache import Cache, content_key
 cache = Cache(Path(sys.argv[1]), limit=16 * 40_000)
 for i in range(150):
     key = content_key(str(i % 12))

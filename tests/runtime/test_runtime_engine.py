@@ -16,8 +16,8 @@ import pytest
 import dojoir
 from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.runtime.build import llvm_engine, pool
-from dojoir.runtime.build.cache import Cache
 from dojoir.runtime.verification.guard import PATTERN, guarded
+from dojoir.support.cache import Cache
 
 TWICE = """
 define i64 @twice(i64 %x) {
@@ -67,7 +67,7 @@ def test_two_processes_compile_the_same_text_at_once(tmp_path: Path) -> None:
     program = f"""
 import ctypes
 from dojoir.runtime.build import llvm_engine
-from dojoir.runtime.build.cache import Cache
+from dojoir.support.cache import Cache
 library = llvm_engine.build({TWICE!r}, ["twice"], {{}}, Cache.default())
 print(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.addresses["twice"])(21))
 """

@@ -13,7 +13,7 @@ import pytest
 from hostile_values import JUNK, PAIR
 
 import dojoir
-from dojoir.runtime.build.cache import Cache, content_key
+from dojoir.support.cache import Cache, content_key
 from dojoir.support.public import unresolved
 
 

@@ -534,7 +534,7 @@ def test_6_check_and_suggest_answer_alike() -> None:
 
 
 def test_6_no_kernel_takes_the_name_of_a_library_function() -> None:
-    from dojoir.codegen.c.names import symbol
+    from dojoir.codegen.c.symbols import symbol
 
     for name in ("posix_memalign", "vaddq_f32", "sinf64x", "accept", "strdupa", "arc4random"):
         assert symbol(name) != name

@@ -1,0 +1,77 @@
+"""Reading kernels: what a text held when it was first read is kept, and a new process needs no parser for it."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from itertools import count
+
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, Source, Span
+from dojoir.ir.kernel import Kernel
+from dojoir.ir.stored import from_bytes, to_bytes
+from dojoir.support.files import bytes_of
+from dojoir.support.public import public
+from dojoir.support.shelf import keep, shelf_key, taken
+
+MOST_KEPT = 64
+"""How many texts a process keeps for others: one that reads more has use for the parser anyway."""
+
+_reads = count()
+
+
+@public
+def parse(text: str, name: str = "<string>") -> Kernel:
+    """The kernel that a text holds. `name` stands for the text in errors, such as its file name.
+
+    Names, ranks and types are checked; that indices are in bounds and reads come after writes is for
+    `dojoir.prove`. Raises ParseError where the text is not in the language, KernelError where it has no meaning,
+    each with its place.
+    """
+    if not isinstance(text, str):
+        raise ArgumentError(f"parse takes the text of a kernel as a str, not {type(text).__name__}", "not-text")
+    return _parse(Source(name, text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")))
+
+
+@lru_cache(maxsize=128)
+def _parse(source: Source) -> Kernel:
+    key = shelf_key("kernel", source.name, source.text)
+    data = taken(key)
+    found = None if data is None else from_bytes(data)
+    if found is not None:
+        return found
+    from dojoir.grammar.parser import written_kernel
+
+    kernel = written_kernel(source)
+    if next(_reads) < MOST_KEPT:
+        keep(key, to_bytes(kernel))
+    return kernel
+
+
+@public
+def load(path: str | os.PathLike[str]) -> Kernel:
+    """The kernel in a file, as `parse` gives it. The file is UTF-8.
+
+    Raises ArgumentError if the file cannot be read, and what `parse` raises.
+    """
+    name = os.fspath(path)
+    try:
+        data = bytes_of(name)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        cure = "give the path of one file" if isinstance(error, IsADirectoryError) else "check the path"
+        raise ArgumentError(f"cannot read '{name}': {reason}; {cure}", "unreadable-file") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        shown = data.decode("utf-8", "replace").replace("\r\n", "\n").replace("\r", "\n")
+        raise ParseError(
+            Diagnostic(
+                "not-utf-8",
+                f"the byte 0x{data[error.start]:02x} is not UTF-8: save the file in that encoding",
+                Span(line, column, column + 1),
+                Source(name, shown),
+            )
+        ) from None
+    return parse(text, name)

@@ -1,0 +1,95 @@
+"""Certificates: a whole trace proved again by the core alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from dojoir.errors import Diagnostic
+from dojoir.grammar import parse
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.text import to_text
+from dojoir.passes.base.move import Rewrite, then
+from dojoir.passes.engine.trace import Trace
+from dojoir.proof.certificate import identity
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.check import check
+from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.verdict import LEGAL, Verdict
+from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.support.memo import fresh_tables
+from dojoir.support.public import public
+
+
+@public
+def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
+    """Proves a whole trace again, from the text of its first kernel to its last, trusting no move.
+
+    By the core of the checker alone (`dojoir.proof.core.check`), in a workspace of its own: no pattern, no slice
+    and no answer that was kept is part of a certificate. It takes as long as it takes, unless `step_limit` bounds
+    the steps of the whole; past that, the answer is `unknown`.
+
+    Moves that keep every expression are compared from end to end through the composed instance map, as many at a
+    time as that decides soon, so that it does not matter how they came to be applied. A move that replaces reads by
+    expressions, or that takes another one back, is compared by itself.
+    """
+    try:
+        with fresh_tables():
+            return _certified(trace) if step_limit is None else Budget(step_limit).ask(lambda: _certified(trace))
+    except StepLimitReached:
+        within = "" if step_limit is None else f" within {step_limit} steps"
+        return Verdict("unknown", Diagnostic("undecided", f"the checker did not come to an answer{within}"))
+
+
+def _certified(trace: Trace) -> Verdict:
+    kernel = parse(to_text(trace.start))
+    error = complaint(kernel)
+    if error is not None:
+        return Verdict("illegal", error)
+    run: list[tuple[Kernel, Rewrite]] = []
+    for step in trace.steps:
+        done = step.move.rewrite(kernel)
+        done = Rewrite(parse(to_text(done.kernel)), done.instances)
+        if not _composes(done):
+            verdict = _certify_run(run) and check(Claim(kernel, done.kernel, done.instances))
+            if not verdict:
+                return verdict
+            run = []
+        else:
+            run.append((kernel, done))
+        kernel = done.kernel
+    if kernel != trace.kernel:
+        return Verdict("illegal", Diagnostic("stale-trace", "the moves of this trace now give another kernel"))
+    return _certify_run(run)
+
+
+def _composes(done: Rewrite) -> bool:
+    """Whether the instance map of a rewrite can be part of a longer one."""
+    instances = done.instances
+    return not (instances.inlined or instances.extracted or instances.backward or instances.rule)
+
+
+SOON = 300_000
+"""The steps within which several moves are compared at once, or else in two halves."""
+
+TOGETHER = 8
+"""How many moves are compared at once at most: what more of them do to a kernel is seldom seen soon."""
+
+
+def _certify_run(run: Sequence[tuple[Kernel, Rewrite]]) -> Verdict:
+    """Whether some moves, one after another, keep the meaning."""
+    if not run:
+        return LEGAL
+    start = run[0][0]
+    whole = Rewrite(start, identity(start))
+    for _, done in run:
+        whole = then(whole, done)
+    claim = Claim(start, whole.kernel, whole.instances)
+    if len(run) == 1:
+        return check(claim)
+    if len(run) <= TOGETHER:
+        with suppress(StepLimitReached), limited_in_part(SOON):
+            if verdict := check(claim):
+                return verdict
+    half = len(run) // 2
+    return _certify_run(run[:half]) and _certify_run(run[half:])

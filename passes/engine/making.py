@@ -1,0 +1,50 @@
+"""Making a move on a trace: the step that it adds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dojoir.errors import ArgumentError, repr_of
+from dojoir.ir.nodes import Kernel
+from dojoir.passes.base.move import Move
+from dojoir.passes.engine.catalogue import parse_move
+from dojoir.passes.engine.engine import rewrite
+from dojoir.passes.engine.located import located
+from dojoir.passes.engine.trace import Step, Trace
+from dojoir.proof.verdict import IllegalMove
+
+
+def step_of(trace: Trace, move: Move | str, unsafe: bool) -> Step:
+    """What a move makes of the last kernel of a trace, which stays as it is. Raises IllegalMove: a place that an
+    earlier move removed is named together with that move; ArgumentError for what is no move."""
+    parsed = parse_move(move) if isinstance(move, str) else move
+    if not isinstance(parsed, Move):
+        raise ArgumentError(f"a move is a Move or its text, not {repr_of(move)}", "bad-move")
+    try:
+        done = rewrite(trace.kernel, parsed, unsafe)
+    except IllegalMove as error:
+        remover = _who_removed(trace, parsed) if error.verdict.code == "unknown-place" else None
+        if remover is None:
+            raise
+        diagnostic = error.verdict.diagnostic
+        message = f"{diagnostic.message}; it was there before {remover}"
+        raise IllegalMove(replace(error.verdict, diagnostic=replace(diagnostic, message=message))) from None
+    return Step(located(parsed, trace.kernel), done, unsafe)
+
+
+def _who_removed(trace: Trace, move: Move) -> Move | None:
+    """The last move before which every place of `move` existed."""
+    kernels = [trace.start, *(step.kernel for step in trace.steps)]
+    for step, kernel in reversed(list(zip(trace.steps, kernels, strict=False))):
+        if _finds_places(kernel, move):
+            return step.move
+    return None
+
+
+def _finds_places(kernel: Kernel, move: Move) -> bool:
+    for word in move.places():
+        try:
+            kernel.path(word)
+        except ArgumentError:
+            return False
+    return True

@@ -1,0 +1,50 @@
+"""What a kernel is lowered to and printed as; where this dojoir did it before, a new process needs no lowering."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dojoir.codegen.lir.outcome import Check
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.stored import whole_text
+from dojoir.support.frozen import dataclass
+from dojoir.support.shelf import keep, shelf_key, taken
+
+if TYPE_CHECKING:
+    from dojoir.codegen.lir.program import Program
+
+
+@dataclass(frozen=True)
+class Printed:
+    """The source of a kernel, the name of the program in it, and what runtime checks look at, by their numbers."""
+
+    text: str
+    name: str
+    checks: tuple[Check, ...]
+
+
+def printed(
+    kernel: Kernel, target: str, machine: tuple[str, ...], make: Callable[[], tuple[Program, str]]
+) -> Printed:
+    """What `make` makes of a kernel that is proved: the program, and its source for `target`. `machine` says all
+    that it depends on besides these two. Raises what `make` raises."""
+    key = shelf_key("source", target, *machine, "of", whole_text(kernel))
+    data = taken(key)
+    found = None if data is None else _read(data)
+    if found is None:
+        program, text = make()
+        found = Printed(text, program.name, program.checks)
+        checks = [[check.access, check.path] for check in found.checks]
+        keep(key, json.dumps([found.text, found.name, checks]).encode())
+    return found
+
+
+def _read(data: bytes) -> Printed | None:
+    try:
+        held: Any = json.loads(data)
+        text, name, checks = held
+        return Printed(str(text), str(name), tuple(Check(str(access), tuple(path)) for access, path in checks))
+    except (ValueError, TypeError):
+        return None
