@@ -14,6 +14,11 @@ def is_inside(path: tuple[float, ...], around: Path) -> bool:
     return path[: len(around)] == around
 
 
+def next_sibling(path: Path) -> Path:
+    """The place of what follows in the same scope, whether or not anything does."""
+    return (*path[:-1], path[-1] + 1)
+
+
 def parse_path(text: str) -> Path:
     """`"0.1.2"` as (0, 1, 2). Raises ArgumentError for anything else."""
     parts = text.split(".")

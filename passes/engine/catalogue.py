@@ -12,21 +12,25 @@ from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, Wo
 from dojoir.passes.engine.other_names import meant_by
 from dojoir.passes.hardware import instructions, marks, prefetch, stream
 from dojoir.passes.loops import (
+    collapsing,
+    cutting,
     deletion,
     extents,
     guards,
+    joining,
     labels,
     once,
-    order,
     peeling,
-    ranges,
     reversal,
-    scopes,
+    shifting,
+    siblings,
     sinking,
     skewing,
+    splitting,
+    swapping,
     tiling,
 )
-from dojoir.passes.storage import dead, dims, pad_dims, reorder_dims, reuse, sharing, staging
+from dojoir.passes.storage import dead, dims, pad_dims, placing, reorder_dims, reuse, sharing, staging
 from dojoir.passes.values import fma, inlining, recomputing, reductions, rule, subexpressions
 from dojoir.support.public import public
 
@@ -38,9 +42,13 @@ def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
 
 
 _FILES = (
-    scopes,
-    order,
-    ranges,
+    joining,
+    splitting,
+    swapping,
+    siblings,
+    collapsing,
+    cutting,
+    shifting,
     tiling,
     reversal,
     sinking,
@@ -51,6 +59,7 @@ _FILES = (
     guards,
     deletion,
     reuse,
+    placing,
     reorder_dims,
     pad_dims,
     dims,

@@ -14,7 +14,7 @@ from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path
 from dojoir.ir.places import ancestors, siblings
 from dojoir.passes.base.move import Move, scope_at
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.scopes import Split, comes_back, divides
+from dojoir.passes.loops.splitting import Split, comes_back, divides
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.memo import Memo

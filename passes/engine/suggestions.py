@@ -17,7 +17,7 @@ from dojoir.passes.base.move import Move
 from dojoir.passes.engine.catalogue import parse_move
 from dojoir.passes.engine.engine import check, rewrite
 from dojoir.passes.engine.located import located
-from dojoir.passes.loops.order import SwapSiblings
+from dojoir.passes.loops.siblings import SwapSiblings
 from dojoir.proof.verdict import Verdict
 from dojoir.support.public import public
 

@@ -11,7 +11,7 @@ from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
 from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of, scope_at, scope_or_none, scopes, then
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.scopes import swap
+from dojoir.passes.loops.swapping import swap
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 

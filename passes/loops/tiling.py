@@ -23,7 +23,8 @@ from dojoir.passes.base.move import (
     then,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.scopes import original_extent, split, split_reversibly, swap, unsplit
+from dojoir.passes.loops.splitting import original_extent, split, split_reversibly, unsplit
+from dojoir.passes.loops.swapping import swap
 from dojoir.proof.check import identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass

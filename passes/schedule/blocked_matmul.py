@@ -15,17 +15,18 @@ from dojoir.ir.nodes import Access, Scope, Statement
 from dojoir.passes.base.move import BufferName, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
-from dojoir.passes.loops.order import SplitScopes
-from dojoir.passes.loops.scopes import Split, SwapScopes
+from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.register_tile import Product, products
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.schedule.strides import depends
 from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
-from dojoir.passes.storage.reuse import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.fma import ToFma
 from dojoir.support.frozen import dataclass

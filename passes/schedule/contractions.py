@@ -15,7 +15,7 @@ from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Kernel, Path, Scope, Site, format_path
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.scopes import JoinScopes
+from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.register_tile import products, tile_rows

@@ -27,7 +27,8 @@ from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streame
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.transposes import transpose_squares
 from dojoir.passes.schedule.windows import tile_window, windows
-from dojoir.passes.storage.reuse import PlaceBuffer, ReuseDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.sets.kernel_sets import sets_of
 
 CHUNK = 4096

@@ -11,7 +11,7 @@ from dojoir.ir.text import format_buffer, format_statement
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import BufferName, Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.node_text import header, inserted, node_of, node_text, parsed
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.explain.example import spelling
 from dojoir.proof.verdict import Verdict

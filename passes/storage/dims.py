@@ -12,8 +12,8 @@ from dojoir.ir.rewrite import map_accesses
 from dojoir.passes.base.indices import without_divisions
 from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.scopes import blocks
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.loops.splitting import blocks
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass

@@ -10,7 +10,7 @@ from typing import ClassVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 

@@ -12,7 +12,7 @@ from dojoir.ir.nodes import Access, Kernel, Node, Path
 from dojoir.ir.rewrite import map_accesses
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite, check_new_name, fresh_name
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 

@@ -39,7 +39,7 @@ from dojoir.passes.base.move import (
     reversible,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.core.written import gives_itself
 from dojoir.proof.verdict import Verdict

@@ -29,7 +29,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.text import format_access
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.proof.core.value_graph import definition_value, replace_read
 from dojoir.support.frozen import dataclass

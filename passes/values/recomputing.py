@@ -41,8 +41,8 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.reuse import temporary
 from dojoir.passes.storage.staging import base_of, copied, inner_extents, reach_of, redirected
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import temporary_element
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.sets.kernel_sets import sets_of

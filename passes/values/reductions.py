@@ -44,7 +44,7 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass

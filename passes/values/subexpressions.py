@@ -33,7 +33,7 @@ from dojoir.passes.base.move import (
     fresh_name,
     place_of,
 )
-from dojoir.passes.storage.reuse import temporary
+from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.sets.kernel_sets import sets_of

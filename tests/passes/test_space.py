@@ -15,7 +15,7 @@ import dojoir
 from dojoir.backends.machine import MACHINES, Machine
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Word, anchors
-from dojoir.passes.loops.scopes import Split
+from dojoir.passes.loops.splitting import Split
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.schedules import Schedule, schedules
 

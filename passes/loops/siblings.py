@@ -1,78 +1,19 @@
-"""Moves that change which statements run together: distribute a scope, exchange neighbours."""
+"""A node exchanged with the one after it; that taken back is the same move."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.nodes import Kernel, Path, format_path
+from dojoir.ir.nodes import Kernel, format_path
+from dojoir.ir.paths import next_sibling
 from dojoir.ir.places import numbers_inside, siblings
 from dojoir.passes.base.alternatives import Alternative
-from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of, scope_at, scopes
+from dojoir.passes.base.move import Move, Place, Refusal, Rewrite, place_of
 from dojoir.passes.base.reach import Reach
 from dojoir.proof.check import InstanceMap, identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
-
-
-@dataclass(frozen=True)
-class SplitScopes(Move):
-    """Distributes a scope: its first `children` children run in one scope, the others in another after it.
-
-    The label stays on the first. The inverse is `join_scopes`.
-
-    >>> import dojoir
-    >>> k = dojoir.parse('''kernel f(N)
-    ... in  x: f32[N]
-    ... out y: f32[N]
-    ... tmp t: f32[N]
-    ... N @i
-    ... | t[{i}] = 2 * x[{i}]
-    ... | y[{i}] = t[{i}] + 1
-    ... ''')
-    >>> print(dojoir.apply(k, "split_scopes(@i, 1)"))
-    kernel f(N)
-    in  x: f32[N]
-    out y: f32[N]
-    tmp t: f32[N]
-    <BLANKLINE>
-    N @i
-    | t[{0}] = 2 * x[{0}]
-    N
-    | y[{0}] = t[{0}] + 1
-    <BLANKLINE>
-    """
-
-    name: ClassVar[str] = "split_scopes"
-    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
-    scope: Place
-    children: int
-
-    def rewrite(self, kernel: Kernel) -> Rewrite:
-        path, scope = scope_at(kernel, self.scope)
-        if not 0 < self.children < len(scope.body):
-            raise Refusal(
-                "bad-count",
-                f"the scope has {len(scope.body)} child{'' if len(scope.body) == 1 else 'ren'}: "
-                f"{self.children} of them cannot be split from the rest",
-                path,
-            )
-        first = replace(scope, body=scope.body[: self.children])
-        second = replace(scope, body=scope.body[self.children :], label=None)
-        return Rewrite(kernel.replace_node(path, first, second), identity(kernel))
-
-    def inverse(self, before: Kernel) -> Move:
-        from dojoir.passes.loops.scopes import JoinScopes
-
-        path = before.path(self.scope)
-        return JoinScopes(place_of(path), place_of(_next(path)))
-
-    @classmethod
-    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        for path, scope in scopes(kernel):
-            for children in range(1, len(scope.body)):
-                yield cls(Place(format_path(path)), children)
 
 
 @dataclass(frozen=True)
@@ -109,7 +50,7 @@ class SwapSiblings(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path = kernel.path(self.node)
-        following = _next(path)
+        following = next_sibling(path)
         if len(siblings(kernel, path)) <= following[-1]:
             raise Refusal("not-adjacent", f"nothing follows {self.node} in the same scope", path)
         first, second = kernel.at(path), kernel.at(following)
@@ -139,8 +80,4 @@ class SwapSiblings(Move):
                 yield cls(Place(format_path(path)))
 
 
-def _next(path: Path) -> Path:
-    return (*path[:-1], path[-1] + 1)
-
-
-MOVES = (SplitScopes, SwapSiblings)
+MOVES = (SwapSiblings,)

@@ -1,0 +1,106 @@
+"""A scope interchanged with its only child; that taken back is the same move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
+from dojoir.ir.text import format_condition, format_extent
+from dojoir.passes.base.alternatives import Alternative, at_most, to_nest
+from dojoir.passes.base.move import (
+    Move,
+    Place,
+    Refusal,
+    Rewrite,
+    only_child,
+    place_of,
+    renamed_inside,
+    scope_at,
+    scopes,
+)
+from dojoir.passes.base.reach import Reach
+from dojoir.proof.verdict import Verdict
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class SwapScopes(Move):
+    """Interchanges a scope with its only child, a scope. Labels and marks go with their scope.
+
+    The inverse is the same move.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N, M)
+    ... in  x: f32[N, M]
+    ... out y: f32[N, M]
+    ... N @i
+    ... | M @j
+    ... | | y[{i}, {j}] = 2 * x[{i}, {j}]
+    ... ''')
+    >>> print(dojoir.apply(k, "swap_scopes(@i)"))
+    kernel f(N, M)
+    in  x: f32[N, M]
+    out y: f32[N, M]
+    <BLANKLINE>
+    M @j
+    | N @i
+    | | y[{1}, {0}] = 2 * x[{1}, {0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "swap_scopes"
+    reach: ClassVar[Reach] = Reach.NODE | Reach.PANE
+    scope: Place
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, scope = scope_at(kernel, self.scope)
+        return swap(kernel, path, scope)
+
+    def inverse(self, before: Kernel) -> Move:
+        return SwapScopes(place_of(before.path(self.scope)))
+
+    def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
+        path, scope = scope_at(kernel, self.scope)
+        if verdict.code == "dependent-extent":
+            yield from self._in_the_box(kernel, path, scope)
+        yield from to_nest(kernel, path, "swap_scopes({0})")
+
+    def _in_the_box(self, kernel: Kernel, path: Path, scope: Scope) -> Iterator[Alternative]:
+        """Of a triangle, the box around it: the inner scope runs as far as it ever does, under a guard."""
+        child, depth = only_child(path, scope), kernel.depth_of(path)
+        ends = [at_most(bound, depth, scope) for bound in child.extent.bounds]
+        if None not in ends:
+            inner = Affine.iterator(depth + 1)
+            guard = " and ".join(format_condition(Condition(inner, "<", bound)) for bound in child.extent.bounds)
+            wide = format_extent(Extent(tuple(end for end in ends if end is not None)))
+            below = (*path, 0)
+            first = f'add_guard({format_path((*below, 0))}, {len(child.body)}, "{guard}")'
+            yield Alternative((first, f"set_extent({format_path(below)}, {wide})"), f"swap_scopes({self.scope})")
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, scope in scopes(kernel):
+            if len(scope.body) == 1 and isinstance(scope.body[0], Scope):
+                yield cls(Place(format_path(path)))
+
+
+def swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
+    child = only_child(path, scope)
+    depth = kernel.depth_of(path)
+    if any(depth in bound.iterators for bound in child.extent.bounds):
+        text = format_extent(child.extent)
+        raise Refusal(
+            "dependent-extent",
+            f"the inner extent {text} depends on {{{depth}}}, the iterator of the outer scope",
+            path,
+        )
+    new = substitute_iterators({depth: Affine.iterator(depth + 1), depth + 1: Affine.iterator(depth)})
+    inner = replace(scope, body=tuple(substitute(node, new) for node in child.body))
+    after = kernel.replace_node(path, replace(child, body=(inner,)))
+    return Rewrite(after, renamed_inside(kernel, path, new))
+
+
+MOVES = (SwapScopes,)

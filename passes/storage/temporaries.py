@@ -1,0 +1,52 @@
+"""What moves on storage ask of a temporary: that it is one, has the dimension, and fits where it shall live."""
+
+from __future__ import annotations
+
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.passes.base.move import Refusal
+
+MAX_STACK_BYTES = 64 * 1024
+"""The largest buffer that may live on the stack."""
+
+MAX_REGISTER_ELEMENTS = 1024
+"""The most elements that a buffer in registers may have for each index of its longest dimension, if it has several:
+the threads of a GPU may share that one."""
+
+
+def temporary(kernel: Kernel, name: str) -> Buffer:
+    """The temporary of that name. Raises Refusal for an argument of the kernel."""
+    buffer = kernel.buffer(name)
+    if buffer.role != "tmp":
+        raise Refusal(
+            "not-a-temporary", f"`{name}` is an argument of the kernel; only a tmp has storage of its own"
+        )
+    return buffer
+
+
+def check_dim(buffer: Buffer, dim: int) -> None:
+    if not 0 <= dim < len(buffer.dims):
+        has = f"dimensions 0 to {len(buffer.dims) - 1}" if buffer.dims else "no dimensions"
+        raise Refusal("unknown-dim", f"`{buffer.name}` has {has}, not {dim}")
+
+
+def check_constant(buffer: Buffer, storage: str) -> None:
+    elements = 1
+    for i, dim in enumerate(buffer.dims):
+        if not dim.collapsed:
+            if not dim.extent.is_constant:
+                raise Refusal(
+                    "open-extent",
+                    f"`{buffer.name}` has extent {dim.extent} in dimension {i}; in {storage} it must be a constant",
+                    hint=f"reuse_dims({buffer.name}, {i}) or a fixed size makes it one",
+                )
+            elements *= dim.extent.offset
+    kept = [dim.extent.offset for dim in buffer.dims if not dim.collapsed]
+    each = elements // max(kept) if len(kept) > 1 else elements
+    if storage == "reg" and each > MAX_REGISTER_ELEMENTS:
+        beside = f" for each of {max(kept)}" if len(kept) > 1 else ""
+        raise Refusal(
+            "too-large", f"`{buffer.name}` has {each} elements{beside}, more than {MAX_REGISTER_ELEMENTS}"
+        )
+    if elements * buffer.dtype.itemsize > MAX_STACK_BYTES:
+        size = elements * buffer.dtype.itemsize
+        raise Refusal("too-large", f"`{buffer.name}` has {size} bytes, more than {MAX_STACK_BYTES}")
