@@ -49,7 +49,7 @@ class Scorer:
     @property
     def protocol(self) -> str:
         """What times are taken by, for the database."""
-        return "static" if self.timer == "static" else "evaluator"
+        return "static" if self.timer == "static" else dojoir.Evaluator.PROTOCOL
 
     def known(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation | None:
         """What was found out of the last kernel of a trace before, if anything."""

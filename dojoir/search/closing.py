@@ -39,7 +39,7 @@ def close(
         answer = smaller(play, evaluator, trace, digests) if states else trace
         if len(answer.moves) < len(trace.moves):
             notes.append(f"{len(trace.moves) - len(answer.moves)} moves that did not matter are left out")
-        wrong = _wrong(play, answer, timer if states else "static")
+        wrong = _wrong(play, evaluator, answer, timer if states else "static")
         if wrong is None:
             break
         notes.append(f"a faster state did not stand up to the last check: {wrong}")
@@ -47,11 +47,23 @@ def close(
         answer = play.starts[0]
     ratio = to_optimize = None
     if timer == "measure" and states:
-        ratio, to_optimize = compared(play, answer)
+        ratio, to_optimize = compared(play, answer, evaluator)
+        notes += _in_full(evaluator, answer)
     if store is not None:
         path = dojoir.schedules.store(answer, play.target.partition("@")[0], store)
         notes.append(f"stored as {path}")
     return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
+
+
+def _in_full(evaluator: Any, answer: dojoir.Trace) -> list[str]:
+    """How far the build of the search is from that with all passes, where they differ."""
+    if not hasattr(evaluator, "beside_full"):
+        return []
+    found = evaluator.beside_full(answer.kernel)
+    if found.ratio is None or found.ratio_interval is None:
+        return []
+    low, high = (1 / end for end in reversed(found.ratio_interval))
+    return [f"built in full it is {1 / found.ratio:.2f}x ({low:.2f} to {high:.2f}) as fast as the search built it"]
 
 
 def smaller(play: Play, evaluator: Any, trace: dojoir.Trace, digests: dict[str, str]) -> dojoir.Trace:
@@ -82,13 +94,18 @@ def _is_as_fast(
     return False
 
 
-def _wrong(play: Play, trace: dojoir.Trace, timer: str) -> str | None:
+def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str | None:
     """What a last check says against a trace: the core of the checker, and runs on seeds that the search did not
     use."""
     verdict = dojoir.certify(trace)
     if not verdict:
         return verdict.reason
     if timer != "measure":
+        return None
+    if getattr(evaluator, "remote", False):
+        with contextlib.suppress(dojoir.ToolchainError):  # nobody is left to ask; it was right when it was timed
+            (found,) = evaluator.evaluate([trace.kernel], play.starts[0].kernel)
+            return None if found.status in ("ok", "cut", "lost") else str(found.reason)
         return None
     seeds = [play.rng.randrange(1 << 31, 1 << 32) for _ in range(3)]
     try:
@@ -98,9 +115,13 @@ def _wrong(play: Play, trace: dojoir.Trace, timer: str) -> str | None:
     return report.reason
 
 
-def compared(play: Play, answer: dojoir.Trace) -> tuple[Gain | None, Gain | None]:
+def compared(play: Play, answer: dojoir.Trace, evaluator: Any) -> tuple[Gain | None, Gain | None]:
     """How many times as fast the answer is as the start, and as what `optimize` gives: timed in turn in one run,
     the geometric mean over the sizes. None where one of them does not come to its end."""
+    if getattr(evaluator, "remote", False):
+        sizes = play.sizes[0] if len(play.sizes) == 1 else None
+        known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
+        return _raced(evaluator, answer, play.starts[0]), _raced(evaluator, answer, known)
     gains: list[list[Gain]] = [[], []]
     for sizes in play.sizes:
         known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
@@ -120,6 +141,15 @@ def compared(play: Play, answer: dojoir.Trace) -> tuple[Gain | None, Gain | None
             gains[number].append(Gain(found.median, found.low, found.high))
     first, second = (_mean(each) if len(each) == len(play.sizes) else None for each in gains)
     return first, second
+
+
+def _raced(evaluator: Any, answer: dojoir.Trace, other: dojoir.Trace) -> Gain | None:
+    """How many times as fast one trace is as another, as some worker of a cluster finds it."""
+    with contextlib.suppress(dojoir.ToolchainError):
+        (found,) = evaluator.evaluate([answer.kernel], other.kernel)
+        if found.ratio is not None and found.ratio_interval is not None:
+            return Gain(found.ratio, *found.ratio_interval)
+    return None
 
 
 def _mean(gains: Sequence[Gain]) -> Gain:

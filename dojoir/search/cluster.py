@@ -149,6 +149,9 @@ class Cluster:
         rival = None if best is None else dojoir.to_text(best)
         return _Round(self, iter(kernels), {"best": rival}).results()
 
+    remote = True
+    """What was found is checked and timed once more by the workers: this machine may lack the device."""
+
     def noise(self, kernel: dojoir.Kernel) -> float:
         """That of the worker which answers first."""
         found = [*_Round(self, iter((kernel,)), {"noise": dojoir.to_text(kernel)}).answers()]
@@ -208,6 +211,7 @@ class _Round:
                 elif not self._pending():
                     return
                 elif time.monotonic() - alone_since > self.cluster.patience:
+                    self.cluster.patience = 0.0  # who asks again is told at once
                     raise dojoir.ToolchainError(self._nobody(), "no-workers")
                 else:
                     time.sleep(TICK / 10)

@@ -76,7 +76,7 @@ class Station:
 
     def _context(self, order: Mapping[str, Any]) -> dict[str, Any]:
         """This machine, as a database writes it."""
-        protocol = "static" if order["timer"] == "static" else "evaluator"
+        protocol = getattr(self.evaluator, "protocol", "static")
         kernel = dojoir.parse(order["reference"])
         return vars(here(order["target"], order["sizes"], order["threads"], protocol, kernel))
 

@@ -107,7 +107,7 @@ def tune(
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
             "hints": [[str(move) for move in trace.moves] for trace in found],
         }
-        protocol = "static" if timer == "static" else "evaluator"
+        protocol = getattr(evaluator, "protocol", "static")
         evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, settings)
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")

@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import IO, TYPE_CHECKING
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 OPTIMISATION = 3
 """The level of LLVM's pass pipeline and of its code generator."""
+
+PARTS = ("loop_vectorization", "loop_interleaving", "loop_unrolling", "slp_vectorization")
+"""The parts of the pipeline that can be left out."""
 
 HERE = 200
 """How many modules are compiled in this process before a helper is asked."""
@@ -58,8 +62,8 @@ def object_of(text: str, processor: Processor) -> bytes:
     return compiled_here(text, processor) if code is None else code
 
 
-def compiled_here(text: str, processor: Processor) -> bytes:
-    """The same, in this process."""
+def compiled_here(text: str, processor: Processor, without: Sequence[str] = (), level: int = OPTIMISATION) -> bytes:
+    """The same, in this process, without some of PARTS, or at another level of the pipeline."""
     llvm = binding()
     try:
         module = llvm.parse_assembly(text)
@@ -69,11 +73,9 @@ def compiled_here(text: str, processor: Processor) -> bytes:
             f"LLVM refused the generated code, which is a bug in dojoir; please report it: {error}", "llvm-refused"
         ) from None
     machine = _target_machine(processor)
-    tuning = llvm.create_pipeline_tuning_options(OPTIMISATION)
-    tuning.loop_vectorization = True
-    tuning.loop_interleaving = True
-    tuning.loop_unrolling = True
-    tuning.slp_vectorization = True
+    tuning = llvm.create_pipeline_tuning_options(level)
+    for part in PARTS:
+        setattr(tuning, part, part not in without)
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
     code: bytes = machine.emit_object(module)

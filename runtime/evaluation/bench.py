@@ -12,13 +12,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Literal
 
+from dojoir.backends.registry import is_device
 from dojoir.errors import DojoError, RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.evaluation.build import Built, build
+from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.pool import Case, Known, Pool
 from dojoir.runtime.evaluation.race import Lap, Runner, alone, geometric, race
+from dojoir.runtime.gpu import devices
+from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
 from dojoir.runtime.verification.trial import POISONS, attempt
 from dojoir.runtime.verification.verify import slack_of
@@ -34,6 +39,9 @@ Tell = Callable[[str], None]
 """Is told the name of each stage as it begins."""
 
 
+Against = Literal["best", "itself", "full"]
+
+
 @dataclass(frozen=True)
 class Job:
     """A candidate and what it is held against: the cases of the small sizes, and two for each size that is
@@ -43,17 +51,20 @@ class Job:
     checks: tuple[Case, ...]
     timed: tuple[tuple[Case, Case], ...]
     best: Kernel | None = None
-    itself: bool = False
-    """Whether it may be raced against itself, to see the noise."""
+    against: Against = "best"
+    """What it is raced against: the best, itself (to see the noise), or itself built in full."""
 
 
 @dataclass
 class Bench:
-    """A place to evaluate candidates. `cut` is how many times longer than the best one may take."""
+    """A place to evaluate candidates. `cut` is how many times longer than the best one may take; `emulated` runs
+    the code of a GPU on the CPU, `cold` times with nothing of the arrays in the caches of a GPU."""
 
     pool: Pool
     threads: int
     cut: float = 3.0
+    emulated: bool = False
+    cold: bool = False
     builds: dict[str, Built] = field(default_factory=dict)
     known: dict[Case, Known] = field(default_factory=dict)
     seen: dict[str, Evaluation] = field(default_factory=dict)
@@ -87,7 +98,7 @@ class Bench:
         except DojoError as error:
             return Evaluation(job.kernel.hash, "build-failed", reason=error.diagnostic.message)
         seen = self.seen.get(built.digest)
-        if seen is not None and not job.itself:
+        if seen is not None and job.against == "best":
             return replace(seen, hash=job.kernel.hash, cases=0, ratio=None, ratio_interval=None, ratios=())
         clock.enter("verify")
         cases, wrong = self.verify(built, job)
@@ -96,18 +107,26 @@ class Bench:
         found = self.timed(built, job, clock, cases)
         if len(self.seen) == REMEMBERED:
             self.seen.clear()
-        if found.status == "ok":
+        if found.status == "ok" and job.against != "full":
             self.seen[built.digest] = found
         return found
+
+    @cached_property
+    def on_device(self) -> bool:
+        """Whether candidates run on a GPU."""
+        return is_device(self.pool.target) and not self.emulated
 
     # -- build and check -----------------------------------------------------------------------------------
     def build(self, kernel: Kernel) -> Built:
         """The kernel as a callable, which is kept for a while."""
-        found = self.builds.pop(kernel.hash, None) or build(kernel, self.pool.target, self.threads)
+        found = self.builds.pop(kernel.hash, None) or self._built(kernel)
         self.builds[kernel.hash] = found
         while len(self.builds) > KEPT:
             del self.builds[next(iter(self.builds))]
         return found
+
+    def _built(self, kernel: Kernel, full: bool = False) -> Built:
+        return build(kernel, self.pool.target, self.threads, full, self.emulated)
 
     def case(self, case: Case) -> Known:
         if case not in self.known:
@@ -116,7 +135,7 @@ class Bench:
 
     def verify(self, built: Built, job: Job) -> tuple[int, str | None]:
         """How many cases were compared, and what was wrong with the last one."""
-        compiled = built.compiled
+        compiled = on_host(built.compiled) if self.on_device else built.compiled
         for number, case in enumerate(job.checks):
             known, sizes = self.case(case), self.pool.size(case.size)
             for poison in POISONS:
@@ -130,7 +149,12 @@ class Bench:
     def runner(self, number: int) -> Runner:
         """The arrays of a timed size: the same for all candidates."""
         if number not in self.runners:
-            self.runners[number] = Runner(self.pool.reference, self.pool.size(number))
+            reference, sizes = self.pool.reference, self.pool.size(number)
+            if self.on_device:
+                driver = devices.find(self.pool.target)
+                self.runners[number] = DeviceRunner(reference, sizes, driver, self.cold)
+            else:
+                self.runners[number] = Runner(reference, sizes)
         return self.runners[number]
 
     def timed(self, built: Built, job: Job, clock: _Stages, cases: int) -> Evaluation:
@@ -154,8 +178,11 @@ class Bench:
 
     def _best(self, job: Job, built: Built) -> Built | None:
         """What the candidate is raced against, unless it is the same."""
-        if job.itself:
+        if job.against == "itself":
             return built
+        if job.against == "full":
+            full = self._built(job.kernel, full=True)
+            return None if full.digest == built.digest else full
         if job.best is None or job.best.hash == job.kernel.hash:
             return None
         try:
@@ -178,7 +205,7 @@ class Bench:
         bar = math.inf
         rival: Runner | None = None
         if best is not None and job.best is not None:
-            key = (job.best.hash, number)
+            key = (job.best.hash if job.against != "full" else best.digest, number)
             rival = runner.beside(best.compiled)
             if key not in self.took:
                 rival.first()

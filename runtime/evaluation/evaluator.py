@@ -26,7 +26,7 @@ from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_kernel, check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
-from dojoir.runtime.evaluation.bench import Job
+from dojoir.runtime.evaluation.bench import Against, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks
@@ -70,9 +70,16 @@ class Evaluator:
     is compared as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One timing
     runs at a time on a machine, over all its processes.
 
+    `cuda` and `hip` run on a GPU, timed by its events: warm, as a graph that is started again, or `cold`, with
+    other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
+    What `protocol` says must agree before two times are compared.
+
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
     `memory_limit` bytes of address space.
     """
+
+    PROTOCOL = "evaluator 2"
+    """What is built, verified and raced here; the number changes with how that is done."""
 
     @public
     def __init__(
@@ -87,18 +94,19 @@ class Evaluator:
         time_limit: float = 10.0,
         memory_limit: int | None = None,
         cut: float = 3.0,
+        emulated: bool = False,
+        cold: bool = False,
     ) -> None:
         """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does, and
         ArgumentError for sizes that do not fit it."""
         prove(check_kernel(reference, "evaluate"))
-        if is_device(target):
-            message = (
-                f"an Evaluator times processors, and {target} is a GPU: search with timer='static', and time what "
-                f"it gives with dojoir.measure"
-            )
-            raise ArgumentError(message, "bad-target")
-        self.reference, self.target = reference, check_target(target)
+        self.reference, self.target = reference, check_target(target, emulated=emulated)
         self.threads, self.workers, self.seed = thread_count(threads), workers, seed
+        if cold and (emulated or not is_device(self.target)):
+            raise ArgumentError(
+                "cold is for a GPU: a CPU is timed with what a call leaves in its caches", "bad-target"
+            )
+        self.emulated, self.cold = emulated, cold
         given = [sizes] if isinstance(sizes, Mapping) else list(sizes)
         if not given:
             raise ArgumentError("sizes is empty: give at least one", "no-sizes")
@@ -116,6 +124,12 @@ class Evaluator:
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prepared: set[Case] = set()
+
+    @property
+    def protocol(self) -> str:
+        """How it times, in words: those of another protocol are other times."""
+        way = " emulated" if self.emulated else " cold" if self.cold else ""
+        return f"{self.PROTOCOL}{way}"
 
     # -- the processes -----------------------------------------------------------------------------------
     def __enter__(self) -> Evaluator:
@@ -167,7 +181,7 @@ class Evaluator:
         finally:
             its.close()
         self._control, self._passing = Connection(os.dup(own.fileno())), own
-        setup = Setup(self._pool, self.threads, self.cut, self.memory_limit, LEAK, TURNS)
+        setup = Setup(self._pool, self.threads, self.cut, self.emulated, self.cold, self.memory_limit, LEAK, TURNS)
         self._control.send_bytes(pickle.dumps(setup))
 
     def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:
@@ -193,10 +207,16 @@ class Evaluator:
     def noise(self, kernel: Kernel) -> float:
         """By how much the time of a kernel differs from its own, as a share: the farther end of the interval of the
         ratio when it is raced against itself."""
-        for found in self._evaluated((kernel,), kernel, itself=True):
+        for found in self._evaluated((kernel,), kernel, "itself"):
             if found.ratio_interval is not None:
                 return max(abs(end - 1) for end in found.ratio_interval)
         return 0.0
+
+    def beside_full(self, kernel: Kernel) -> Evaluation:
+        """A kernel as candidates are built, raced against its build with all of LLVM's passes: `ratio` is how many
+        times as fast the quick build is. None where both are the same code."""
+        (found,) = self._evaluated((kernel,), kernel, "full")
+        return found
 
     # -- candidates --------------------------------------------------------------------------------------
     def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
@@ -206,7 +226,7 @@ class Evaluator:
         return self._evaluated((kernels,) if isinstance(kernels, Kernel) else kernels, best)
 
     def _evaluated(
-        self, kernels: Iterable[Kernel], best: Kernel | None, itself: bool = False
+        self, kernels: Iterable[Kernel], best: Kernel | None, against: Against = "best"
     ) -> Iterator[Evaluation]:
         if self._folder is None:
             raise ArgumentError(
@@ -221,14 +241,14 @@ class Evaluator:
                     if kernel is None:
                         open_ended = False
                     else:
-                        self._begin(self._job(kernel, best, itself), kernel)
+                        self._begin(self._job(kernel, best, against), kernel)
                 if self._busy:
                     yield from self._heard()
         finally:
             for connection, worker in list(self._busy.items()):  # nobody asks for these any more
                 self._ended(connection, worker, kill=True)
 
-    def _job(self, kernel: Kernel, best: Kernel | None, itself: bool = False) -> Job:
+    def _job(self, kernel: Kernel, best: Kernel | None, against: Against = "best") -> Job:
         """A candidate with its cases, whose seeds nothing knows before."""
         prove(check_kernel(kernel, "evaluate"))
         check_alike(kernel, self.reference)
@@ -248,7 +268,7 @@ class Evaluator:
         if wanted:
             self._asked({"prepare": wanted})
             self._prepared.update(wanted)
-        return Job(kernel, small, tuple(timed), best, itself)
+        return Job(kernel, small, tuple(timed), best, against)
 
     def _begin(self, job: Job, kernel: Kernel, tried: int = 1) -> None:
         connection, pid = self._idle.pop() if self._idle else self._fresh()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,19 +66,29 @@ class Lap:
 class Runner:
     """A kernel bound to the arrays of one size. Candidates share them, as they take the same arguments."""
 
+    slop = 20e-6
+    """By how many seconds the second clock may be ahead of the first, of one sample."""
+
+    tick = time.get_clock_info("perf_counter").resolution
+
     def __init__(self, reference: Kernel, sizes: Mapping[str, int]) -> None:
         self.reference, self.sizes = reference, sizes
-        self.arrays: dict[str, np.ndarray] = {}
-        self.memory: dict[str, np.ndarray] = {}
-        for buffer in reference.arguments:
-            if not takes_value(buffer):
-                self.memory[buffer.name] = touched(storage_bytes(buffer, sizes))
-                self.arrays[buffer.name] = place(self.memory[buffer.name], buffer, sizes)
         self.known: Known | None = None
         self.compiled: Compiled | None = None
         self.call: Callable[[], object] = lambda: None
-        self.inouts = [b.name for b in reference.arguments if b.role == "inout" and b.name in self.arrays]
-        self.outputs = [b.name for b in reference.arguments if b.role == "out"]
+        self.make_arrays()
+        arguments = [buffer for buffer in reference.arguments if not takes_value(buffer)]
+        self.inouts = [buffer.name for buffer in arguments if buffer.role == "inout"]
+        self.outputs = [buffer.name for buffer in arguments if buffer.role == "out"]
+
+    def make_arrays(self) -> None:
+        """Makes the arrays that candidates share."""
+        self.arrays: dict[str, Any] = {}
+        self.memory: dict[str, np.ndarray] = {}
+        for buffer in self.reference.arguments:
+            if not takes_value(buffer):
+                self.memory[buffer.name] = touched(storage_bytes(buffer, self.sizes))
+                self.arrays[buffer.name] = place(self.memory[buffer.name], buffer, self.sizes)
 
     def bind(self, compiled: Compiled) -> None:
         """Takes another kernel for what is run."""
@@ -86,7 +97,7 @@ class Runner:
 
     def beside(self, compiled: Compiled) -> Runner:
         """Another kernel on the same arrays."""
-        other = Runner.__new__(Runner)
+        other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other.bind(compiled)
         return other
@@ -94,20 +105,25 @@ class Runner:
     def load(self, known: Known) -> None:
         """Fills the arrays with the inputs of a case, and the outputs with a pattern."""
         self.known = known
-        for buffer in self.reference.arguments:
-            if buffer.role != "out" and buffer.name in self.arrays:
-                self.arrays[buffer.name][...] = known.inputs[buffer.name]
+        self.fill(known)
         self.poison()
         self._bind()
 
+    def fill(self, known: Known) -> None:
+        """Puts the inputs of a case into the arrays."""
+        for buffer in self.reference.arguments:
+            if buffer.role != "out" and buffer.name in self.arrays:
+                self.arrays[buffer.name][...] = known.inputs[buffer.name]
+
     def _bind(self) -> None:
-        """Scalars are part of a call."""
-        if self.compiled is None or self.known is None:
-            return
+        if self.compiled is not None and self.known is not None:
+            self.bind_call(self.known)
+
+    def bind_call(self, known: Known) -> None:
+        """Makes the call: scalars are part of it."""
+        assert self.compiled is not None
         arguments = [
-            scalar_value(buffer, self.known.inputs[buffer.name])
-            if takes_value(buffer)
-            else self.arrays[buffer.name]
+            scalar_value(buffer, known.inputs[buffer.name]) if takes_value(buffer) else self.arrays[buffer.name]
             for buffer in self.reference.arguments
         ]
         self.call = self.compiled.bind(*arguments, **self.sizes)
@@ -134,7 +150,9 @@ class Runner:
         self.call()
         return (CLOCK() - start) * 1e-9
 
-    second = first
+    def second(self) -> float:
+        """Seconds of another such call."""
+        return self.first()
 
     def sample(self, calls: int) -> float:
         """Seconds of one call, as the mean of some."""
@@ -148,14 +166,17 @@ class Runner:
 
     def complaint(self, known: Known, slack: float) -> str | None:
         """What is wrong with the arrays after a call on a case."""
-        outputs = {
+        return known.complaint(self.results(), slack)
+
+    def results(self) -> dict[str, np.ndarray]:
+        """What a call left, as `DType.stored`."""
+        return {
             buffer.name: self.arrays[buffer.name].view(np.uint8)
             if buffer.dtype.kind == "b"
             else self.arrays[buffer.name]
             for buffer in self.reference.arguments
             if buffer.role != "in"
         }
-        return known.complaint(outputs, slack)
 
 
 def alone(runner: Runner, took: float) -> Lap:
@@ -189,7 +210,7 @@ def _rounds(runners: Sequence[Runner], took: float) -> Lap:
         sure.append((second_clock() - begin) * 1e-9)
         if last:
             break
-    wrong = _clock_is_wrong([sample * calls for sample in samples], sure, bool(runner.inouts))
+    wrong = _clock_is_wrong([sample * calls for sample in samples], sure, runner)
     if wrong is not None:
         return Lap("lost", reason=wrong)
     own = spread(samples, CONFIDENCE)
@@ -219,14 +240,13 @@ def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float) 
     return between.low > 1 or between.high < 1 or (between.low > 1 - TIE and between.high < 1 + TIE)
 
 
-def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], restores: bool) -> str | None:
+def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], runner: Runner) -> str | None:
     """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples (of
     one, the system may have taken the processor away in between). What is restored between calls is no sample."""
-    tick = time.get_clock_info("perf_counter").resolution
-    if sum(samples) < TICKS * max(tick, 1e-9):
+    if sum(samples) < TICKS * max(runner.tick, 1e-9):
         return f"{len(samples)} samples took {sum(samples) / 1e-9:.0f} ns, which is too short for the clock"
     off = sum(
-        own > 1.3 * other + 5e-6 or (other > 1.3 * own + 20e-6 and not restores)
+        own > 1.3 * other + 5e-6 or (other > 1.3 * own + runner.slop and not runner.inouts)
         for own, other in zip(samples, sure, strict=True)
     )
     if 2 * off > len(samples):

@@ -17,6 +17,7 @@ import dojoir
 from dojoir.runtime.build.compiler import compile as compile_kernel
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
+from dojoir.runtime.evaluation import build as build_module
 from dojoir.runtime.evaluation import race
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
@@ -99,6 +100,24 @@ def test_the_same_machine_code_is_not_timed_again(evaluator: dojoir.Evaluator) -
         assert again.seconds == first.seconds and again.cases == 0
 
 
+def test_large_code_is_built_quickly_and_too_large_code_is_not(
+    evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = build_module.build(FAST, "llvm", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(build_module, "LARGE", 100)
+        quick = build_module.build(FAST, "llvm", 1)
+        assert quick.digest != small.digest
+        assert build_module.build(FAST, "llvm", 1, full=True).digest == small.digest
+        x = np.arange(9, dtype=np.float32)
+        assert np.array_equal(quick.compiled.run({"x": x})["y"], small.compiled.run({"x": x})["y"])
+        patch.setattr(build_module, "MOST", 200)
+        with pytest.raises(dojoir.ToolchainError, match="characters of LLVM IR") as caught:
+            build_module.build(FAST, "llvm", 1)
+        assert caught.value.diagnostic.code == "too-much-code"
+    assert evaluator.beside_full(FAST).ratio is None  # it is small: both builds are the same
+
+
 def test_several_sizes_are_one_evaluation() -> None:
     with dojoir.Evaluator(REFERENCE, "llvm", [{"N": 1000}, {"N": 3000}]) as evaluator:
         (found,) = evaluator.evaluate([FAST], best=REFERENCE)
@@ -123,8 +142,10 @@ def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:
             dojoir.Evaluator(REFERENCE, "llvm", SIZES, **wrong)
     with pytest.raises(dojoir.ArgumentError):
         dojoir.Evaluator(REFERENCE, "llvm", [])
-    with pytest.raises(dojoir.ArgumentError, match="is a GPU"):
-        dojoir.Evaluator(REFERENCE, "cuda", SIZES)
+    with pytest.raises(dojoir.ArgumentError, match="cold is for a GPU"):
+        dojoir.Evaluator(REFERENCE, "llvm", SIZES, cold=True)
+    with pytest.raises(dojoir.ArgumentError, match="is no GPU"):
+        dojoir.Evaluator(REFERENCE, "llvm", SIZES, emulated=True)
 
 
 # -- what is planted -------------------------------------------------------------------------------------------
@@ -214,7 +235,7 @@ def stale() -> Callable[[np.ndarray, np.ndarray], None]:
 def test_a_planted_fault_is_caught(
     pool: Pool, monkeypatch: pytest.MonkeyPatch, fault: Callable[[np.ndarray, np.ndarray], None]
 ) -> None:
-    monkeypatch.setattr(bench_module, "build", lambda *_: planted(fault))
+    monkeypatch.setattr(bench_module, "build", lambda *_, **__: planted(fault))
     found = Bench(pool, 1).evaluate(job(pool))
     assert found.status == "wrong" and found.seconds is None, found
 
@@ -223,7 +244,7 @@ def test_what_is_right_passes_where_faults_do_not(pool: Pool, monkeypatch: pytes
     def right(x: np.ndarray, y: np.ndarray) -> None:
         y[:] = x * 2 + 1
 
-    monkeypatch.setattr(bench_module, "build", lambda *_: planted(right))
+    monkeypatch.setattr(bench_module, "build", lambda *_, **__: planted(right))
     assert Bench(pool, 1).evaluate(job(pool)).ok
 
 

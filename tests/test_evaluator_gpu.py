@@ -1,0 +1,88 @@
+"""Evaluating candidates for a GPU: emulated, and on a driver whose device is this process; other targets too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import dojoir
+from dojoir.runtime.evaluation import race
+from dojoir.runtime.evaluation.bench import Bench, Job
+from dojoir.runtime.evaluation.device import DeviceRunner
+from dojoir.runtime.evaluation.pool import Case, Pool
+from dojoir.runtime.gpu import devices
+from tests.fake_gpu import FakeDriver
+
+RELU = dojoir.parse(
+    "kernel scaled(N)\nin  x: f32[N]\ninout z: f32[N]\nout y: f32[N]\n"
+    "N\n| y[{0}] = x[{0}] * 2 + 1\n| z[{0}] += x[{0}]\n"
+)
+SIZES = {"N": 300}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test here is about time: none waits for what others measure on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
+        yield
+
+
+def tiled() -> dojoir.Kernel:
+    """The kernel on blocks of a GPU."""
+    return dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for("cuda")).on(RELU).kernel
+
+
+def test_an_emulated_gpu_evaluates() -> None:
+    wrong = dojoir.parse(dojoir.to_text(tiled()).replace("* 2 + 1", "* 2 + 1.5"))
+    with dojoir.Evaluator(RELU, "cuda", SIZES, emulated=True, time_limit=60.0) as evaluator:
+        assert evaluator.protocol.endswith("emulated")
+        right, other = evaluator.evaluate([tiled(), wrong])
+    assert (right.status, other.status) == ("ok", "wrong"), (right.reason, other.reason)
+    assert right.cases >= 12 and right.seconds is not None
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
+    made = Pool(str(tmp_path_factory.mktemp("pool")), RELU, "cuda", (SIZES,), (11, 22, 33), 60.0)
+    for seed in (0, 1):
+        made.prepare(Case(len(made.small), "uniform", seed))
+    return made
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_gpu_is_timed_by_its_events(pool: Pool, monkeypatch: pytest.MonkeyPatch, cold: bool) -> None:
+    fake = FakeDriver()
+    monkeypatch.setattr(devices, "find", lambda target: fake)
+    monkeypatch.setattr("dojoir.runtime.gpu.targets.devices.find", lambda target: fake)
+    monkeypatch.setattr(race, "MOST_CALLS", 1)
+    monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
+    last = len(pool.small)
+    timed = ((Case(last, "uniform", 0), Case(last, "uniform", 1)),)
+    bench = Bench(pool, 1, cold=cold)
+    first = bench.evaluate(Job(tiled(), (), timed))
+    assert first.ok and first.cases == 2, first.reason
+    raced = bench.evaluate(Job(RELU, (), timed, tiled()))
+    assert raced.status in ("ok", "cut"), raced.reason
+    assert bool(fake.graphs) is not cold
+    noise = bench.evaluate(Job(tiled(), (), timed, tiled(), "itself"))
+    assert noise.ratio is not None
+
+
+def test_an_emulated_processor_evaluates() -> None:
+    target = next((name for name in ("neon", "rvv") if _runs(name)), None)
+    if target is None:
+        pytest.skip("neither NEON nor RVV runs here")
+    with dojoir.Evaluator(RELU, target, SIZES, time_limit=60.0) as evaluator:
+        (found,) = evaluator.evaluate([dojoir.apply(RELU, "split(0, 8)")])
+    assert found.ok, found.reason
+
+
+def _runs(target: str) -> bool:
+    try:
+        dojoir.compile(RELU, target)
+    except dojoir.ToolchainError:
+        return False
+    return True
