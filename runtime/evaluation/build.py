@@ -28,7 +28,7 @@ LARGE = 20_000
 """From how many characters of LLVM IR on LEFT_OUT is left out of the passes of a candidate."""
 
 LEFT_OUT = ("loop_vectorization", "loop_interleaving", "loop_unrolling", "slp_vectorization")
-"""What finds little in code that moves have put in lanes and unrolled (tests/llvm_passes_of_search.py)."""
+"""What finds little in code that moves have put in lanes and unrolled (tests/helpers/llvm_passes_of_search.py)."""
 
 MOST = 256_000
 """How many characters of LLVM IR a candidate may have: twice the longest schedule that comes with dojoir."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from fake_gpu import FakeDriver
 
 import dojoir
 from dojoir.runtime.evaluation import race
@@ -12,7 +13,6 @@ from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.pool import Case, Pool
 from dojoir.runtime.gpu import devices
-from tests.fake_gpu import FakeDriver
 
 RELU = dojoir.parse(
     "kernel scaled(N)\nin  x: f32[N]\ninout z: f32[N]\nout y: f32[N]\n"

@@ -1,6 +1,6 @@
 """What each pass of LLVM costs and gains on the states of a search. A script, not a test.
 
-    python tests/llvm_passes_of_search.py [--states 12] [--kernels softmax matmul] [--least 0] [--seed 0]
+    python tests/helpers/llvm_passes_of_search.py [--states 12] [--kernels softmax matmul] [--least 0] [--seed 0]
 
 States of random walks and the stored schedule of each kernel are built with all passes, without each of the parts
 of LLVM's pipeline that can be left out, without all of them, and at lower levels. The table has the seconds of the
