@@ -17,6 +17,7 @@ HEADER = ("WHERE", "FP", "IN", "OUT", "INOUT", "TMP")
 
 _SIGNS = {
     "PLUS": "'+'", "MINUS": "'-'", "STAR": "'*'", "SLASH": "'/'", "FLOORDIV": "'//'", "PERCENT": "'%'",
+    "BITS_OR": "'|'", "BITS_XOR": "'^'", "BITS_AND": "'&'", "SHIFT": "'<<' or '>>'",
     "COMPARE": "a comparison", "EQUAL": "'='", "ACCUMULATE": "an accumulation such as '+='", "TILDE": "'~'",
     "OPEN": "'('", "CLOSE": "')'", "LSQB": "'['", "CLOSE_INDEX": "']'", "COMMA": "','", "COLON": "':'",
     "NAME": "a name", "ITERATOR": "an iterator such as {0}", "NUMBER": "a number", "LABEL": "a label such as @i",
@@ -24,18 +25,19 @@ _SIGNS = {
     "_DEDENT": "a line with fewer bars",
 }  # fmt: skip
 _GROUPS = {
-    "ITERATOR": ({"NAME", "NUMBER", "ITERATOR", "OPEN", "MINUS", "INF", "NAN", "NOT"}, "an expression"),
-    "OR": ({"PLUS", "MINUS", "STAR", "SLASH", "FLOORDIV", "PERCENT", "COMPARE", "AND", "OR"}, "an operator"),
+    "ITERATOR": ({"NAME", "NUMBER", "ITERATOR", "OPEN", "MINUS", "TILDE", "INF", "NAN", "NOT"}, "an expression"),
+    "OR": (
+        {"PLUS", "MINUS", "STAR", "SLASH", "FLOORDIV", "PERCENT", "COMPARE", "AND", "OR"}
+        | {"BITS_OR", "BITS_XOR", "BITS_AND", "SHIFT"},
+        "an operator",
+    ),
     "TMP": (set(HEADER), "a declaration"),
 }
 """Words that are told as one, by the one that shows that all of them fit."""
 _CURES = {
-    "|": "bars stand only at the start of a line, where their number is its depth",
     "{": "an iterator is written {0} or, by the label of its scope, {i}",
     "}": "an iterator is written {0} or, by the label of its scope, {i}",
-    "&": "write 'and'",
     "!": "write 'not', or '!='",
-    "^": "a power is written pow(x, y)",
     "@": "a label is '@' and a name, such as @i",
     ";": "a line holds one node",
     "\\": "a node is one line, however long",
@@ -105,8 +107,12 @@ def _unexpected(error: UnexpectedToken, source: Source) -> ParseError:
         sign = before[-1]
         cure = "'+= -(…)'" if sign == "-" else "'*= 1 / (…)'"
         return _error("unexpected", f"there is no '{sign}=': write {cure}", span, source)
-    if token.type == "COMPARE" and "PLUS" in accepts:
-        return _error("unexpected", "comparisons do not chain: write a < b and b < c", span, source)
+    if token.type == "BITS_OR" and token.type not in accepts:
+        message = "bars stand only at the start of a line, where their number is its depth"
+        return _error("unexpected", message, span, source)
+    if token.type == "COMPARE" and {"PLUS", "BITS_OR"} & accepts:
+        bits = "; & and | are of bits, and bind more tightly" if re.search("[&|]", before.lstrip(" \t|")) else ""
+        return _error("unexpected", f"comparisons do not chain: write a < b and b < c{bits}", span, source)
     if token.type == "STAR" and before.endswith("*"):
         return _error("unexpected", "there is no '**': a power is written pow(x, y)", span, source)
     if token.type == "CLOSE_INDEX" and before.rstrip().endswith("["):

@@ -153,6 +153,10 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             raise names.error(
                 "not-affine", f"{role} is made of integers: write // for the quotient rounded down", span
             )
+        case syntax.Unary("~" as sign, _, span) | syntax.Binary(_, "&" | "|" | "^" | "<<" | ">>" as sign, _, span):
+            cure = "write * // % by a constant" if sign in ("<<", ">>", "&") else "compute it into an integer tmp"
+            message = f"{role} is quasi-affine, and '{sign}' is not: {QUASI_AFFINE}; {cure}"
+            raise names.error("not-affine", message, span)
         case syntax.Unary(sign, _, span) | syntax.Binary(_, sign, _, span):
             raise names.error("not-affine", f"{role} is a number, and '{sign}' gives a truth value", span)
 

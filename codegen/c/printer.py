@@ -116,7 +116,7 @@ def _title(program: Program, dialect: Dialect) -> Iterator[str]:
     if any(map(is_heap, statements(program.body))):
         statuses.append(f"{OUT_OF_MEMORY} when memory ran out")
     for n, check in enumerate(program.checks):
-        statuses.append(f"{FIRST_CHECK + n} when an index of {check.access} was out of bounds")
+        statuses.append(f"{FIRST_CHECK + n} when {check}")
     yield from map(comment, wrap(f"Returns {', '.join(statuses)}.", WIDTH - 3))
     yield comment(f"Compile with: cc {dialect.options()}")
 

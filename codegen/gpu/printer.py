@@ -94,7 +94,7 @@ def _title(program: Program, language: Language) -> Iterator[str]:
     yield from map(comment, head)
     yield "//"
     for n, check in enumerate(program.checks):
-        yield comment(f"Status {n + 2}: an index of {check.access} was out of bounds.")
+        yield comment(f"Status {n + 2}: {check}.")
     yield comment(f"{language.about}. Compile with: {language.compiler}")
 
 

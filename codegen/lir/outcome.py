@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dojoir.support.frozen import dataclass
 
 OK, OUT_OF_MEMORY, FIRST_CHECK = 0, 1, 2
@@ -10,7 +12,14 @@ OK, OUT_OF_MEMORY, FIRST_CHECK = 0, 1, 2
 
 @dataclass(frozen=True)
 class Check:
-    """What runtime check n looks at: the gathered `access` in the text, and the kernel path of its statement."""
+    """What runtime check n looks at: the gathered access or the shift in the text, and the kernel path of its
+    statement. `fault` is what went wrong: an index, or the count of a shift."""
 
-    access: str
+    text: str
     path: tuple[int, ...]
+    fault: Literal["index", "shift"] = "index"
+
+    def __str__(self) -> str:
+        if self.fault == "index":
+            return f"an index of {self.text} was out of bounds"
+        return f"the count of a shift in {self.text} was not within the width"

@@ -26,8 +26,9 @@ from dojoir.codegen.lower.state import Block, Lanes, Memory, State, Unit, Variab
 from dojoir.codegen.lower.stream import is_aligned
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Mod
 from dojoir.ir.dtypes import DTYPES, I64
-from dojoir.ir.nodes import Access, Condition, Path
-from dojoir.ir.text import format_access
+from dojoir.ir.nodes import Access, Condition, Path, Scope
+from dojoir.ir.places import ancestors
+from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 
 I8, I32 = DTYPES["i8"], DTYPES["i32"]
@@ -230,6 +231,20 @@ class Accesses:
             return Address(add(offset, lir.Iota(Type(I64, lanes.count))), None)
         return Address(offset, integer(1))
 
+    def fail_where(self, outside: Value, status: int, name: str) -> lir.Var:
+        """The program fails with `status` where `outside` holds in a lane at work. Gives `outside` a name."""
+        failed = lir.Var(outside.type, self.unit.names.fresh(name))
+        self.block.emit(lir.Let(failed, outside))
+        condition = both(failed, self.state.mask if failed.type.lanes > 1 else None)
+        assert condition is not None
+        self.block.emit(lir.Fail(condition, status))
+        return failed
+
+    def stays_below(self, affine: Affine, end: int) -> bool:
+        """Whether an index in the iterators of this place is seen to be within 0 and `end - 1`."""
+        scopes = [node for node in ancestors(self.unit.kernel, self.path) if isinstance(node, Scope)]
+        return is_nonnegative(affine, scopes) and is_nonnegative(end - 1 - affine, scopes)
+
     def _split(self, index: Affine) -> tuple[Value, int]:
         """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""
         lanes = self.state.lanes
@@ -249,12 +264,7 @@ class Accesses:
         self.block.emit(lir.Let(var, loaded))
         size = affine_value(extent, ())
         outside = binary("or", compare("lt", var, integer(0)), compare("ge", var, size))
-        failed = lir.Var(outside.type, self.unit.names.fresh(f"{index.buffer}_outside"))
-        self.block.emit(lir.Let(failed, outside))
-        mask = self.state.mask if failed.type.lanes > 1 else None
-        condition = both(failed, mask)
-        assert condition is not None
-        self.block.emit(lir.Fail(condition, self.unit.status(self.path, access, format_access(access))))
+        failed = self.fail_where(outside, self.unit.index_status(self.path, access), f"{index.buffer}_outside")
         return lir.Select(failed, spread(integer(0), var.type.lanes), var)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import compare, level
+from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access import Accesses, index_value
 from dojoir.codegen.lower.conversions import call, convert, number
@@ -17,6 +17,7 @@ from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typ
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 UNARY = frozenset({"neg", "not", "abs", "sqrt", "floor", "ceil", "round"})
 BINARY = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "and", "or"})
+BITS = {"bitand": "and", "bitor": "or", "bitxor": "xor"}
 
 
 def evaluate(typed: Typed, accesses: Accesses) -> Value:
@@ -31,8 +32,36 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
             return accesses.load(access)
         case Convert(dtype, arg):
             return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
+        case Apply(dtype, "shl" | "shr" as name, (arg, count)):
+            value = evaluate(arg, accesses)
+            return _shift(name, value, dtype, shift_count(count, dtype, accesses))
         case Apply(dtype, name, args):
             return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
+
+
+def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
+    """A shift by a count of the same type that is in range; to the right the sign comes in, where there is one."""
+    if known(count) == 0:
+        return value
+    left, right = level(value, count)
+    op = "shl" if name == "shl" else "sar" if dtype.kind == "i" else "shr"
+    return lir.Binary(left.type, op, left, right)
+
+
+def shift_count(typed: Typed, dtype: DType, accesses: Accesses) -> Value:
+    """How far a `dtype` is shifted, as one; 0 where it cannot be so far: then the program fails, and goes on."""
+    unit = accesses.unit
+    count = evaluate(typed, accesses)
+    if isinstance(typed, IndexValue) and accesses.stays_below(typed.affine, dtype.bits):
+        return convert(unit, typed.dtype, dtype, count)
+    if not isinstance(typed, Number):
+        kind = count.type
+        outside: Value = lir.Compare("ge", count, lir.Const(kind, dtype.bits))
+        if typed.dtype.kind == "i":
+            outside = lir.Binary(outside.type, "or", lir.Compare("lt", count, lir.Const(kind, 0)), outside)
+        failed = accesses.fail_where(outside, unit.shift_status(accesses.path), "outside")
+        count = lir.Select(failed, lir.Const(kind, 0), count)
+    return convert(unit, typed.dtype, dtype, count)
 
 
 def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
@@ -44,6 +73,10 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
             return lir.Select(condition, yes, no)
         case "fma", (a, b, c):
             return lir.Fma(a, b, c)
+        case "bitnot", (arg,):
+            return lir.Unary(kind, "not", arg)
+        case _, (left, right) if name in BITS:
+            return lir.Binary(kind, BITS[name], left, right)
         case _, (arg,) if name in UNARY:
             return lir.Unary(kind, name, arg)
         case "min" | "max", (left, right) if dtype.is_float and not unit.fast:

@@ -16,6 +16,7 @@ from dojoir.codegen.lower.plan import Plan
 from dojoir.codegen.lower.threads import Launched, Phase
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path
+from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import TypedStatement
 
@@ -165,7 +166,7 @@ class Unit:
     lines: Mapping[Path, str]
     names: Names
     functions: dict[str, lir.Function] = field(default_factory=dict)
-    checks: dict[tuple[Path, Access], Check] = field(default_factory=dict)
+    checks: dict[tuple[Path, Access | str], Check] = field(default_factory=dict)
     arrays: dict[str, lir.Array] = field(default_factory=dict)
 
     @property
@@ -181,7 +182,14 @@ class Unit:
                 found.setdefault(until, []).append(plan)
         return found
 
-    def status(self, path: Path, access: Access, text: str) -> int:
+    def index_status(self, path: Path, access: Access) -> int:
         """The status of the runtime check of a gathered access."""
-        self.checks.setdefault((path, access), Check(text, path))
-        return FIRST_CHECK + list(self.checks).index((path, access))
+        return self._status((path, access), Check(format_access(access), path))
+
+    def shift_status(self, path: Path) -> int:
+        """The status of the runtime check of the shifts in a statement."""
+        return self._status((path, "shift"), Check(self.lines[path], path, "shift"))
+
+    def _status(self, key: tuple[Path, Access | str], check: Check) -> int:
+        self.checks.setdefault(key, check)
+        return FIRST_CHECK + list(self.checks).index(key)

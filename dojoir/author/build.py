@@ -35,9 +35,10 @@ N : p @i
 | | y[{0}, {1}] = y[{0}, {1}] / s[{0}]
 <BLANKLINE>
 
-Sizes, iterators and elements take Python's arithmetic, comparisons by `<` and by `eq` and `ne`, and `& | ~` for
-`and or not`; functions of the language are functions of this module. What cannot be said raises ArgumentError
-where it is said; types that do not fit raise KernelError at the end.
+Sizes, iterators and elements take Python's arithmetic, comparisons by `<` and by `eq` and `ne`, `& | ~` for
+`and or not`, `<< >> ^` and `bitand`, `bitor`, `bitnot` for bits; functions of the language are functions of this
+module. What cannot be said raises ArgumentError where it is said; types that do not fit raise
+KernelError at the end.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ from dojoir.author.expressions import (
     abs,
     affine_of,
     atan,
+    bitand,
+    bitnot,
+    bitor,
     cast,
     ceil,
     conditions_of,
@@ -120,7 +124,8 @@ from dojoir.support.public import public, public_with
 from dojoir.types.elaborate import check
 
 __all__ = [
-    "Array", "Builder", "Value", "abs", "atan", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
+    "Array", "Builder", "Value", "abs", "atan",
+    "bitand", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
     "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "rsqrt", "select", "sigmoid",
     "sin", "sqrt", "tan", "tanh",
 ]  # fmt: skip

@@ -73,6 +73,24 @@ class Operand(ABC):
     def __abs__(self) -> Value:
         return _op("abs", self)
 
+    def __lshift__(self, other: Number) -> Value:
+        return _op("shl", self, other)
+
+    def __rlshift__(self, other: Number) -> Value:
+        return _op("shl", other, self)
+
+    def __rshift__(self, other: Number) -> Value:
+        return _op("shr", self, other)
+
+    def __rrshift__(self, other: Number) -> Value:
+        return _op("shr", other, self)
+
+    def __xor__(self, other: Number) -> Value:
+        return _op("bitxor", self, other)
+
+    def __rxor__(self, other: Number) -> Value:
+        return _op("bitxor", other, self)
+
     def __lt__(self, other: Number) -> Value:
         return _op("lt", self, other)
 
@@ -217,6 +235,7 @@ tanh, sin, cos = _function("tanh"), _function("sin"), _function("cos")
 tan, atan, expm1, log1p = _function("tan"), _function("atan"), _function("expm1"), _function("log1p")
 min, max, pow = _function2("min"), _function2("max"), _function2("pow")
 eq, ne = _function2("eq", "=="), _function2("ne", "!=")
+bitand, bitor, bitnot = _function2("bitand", "&"), _function2("bitor", "|"), _function("bitnot")
 
 
 def fma(a: Number, b: Number, c: Number) -> Value:

@@ -178,6 +178,9 @@ class Cost:
         return self.describe()
 
 
+_OF_INTEGERS = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
+
+
 @public
 def cost(kernel: Kernel) -> Cost:
     """What a well-formed kernel does and moves."""
@@ -225,7 +228,7 @@ def _operations(value: Typed) -> Iterator[tuple[str, str]]:
         case Convert(_, arg):
             yield from _operations(arg)
         case Apply(dtype, name, args):
-            counted = name in FLOPS or name in FUNCTIONS or OPERATIONS[name].kind is Class.INTEGER
+            counted = name in FLOPS or name in FUNCTIONS or OPERATIONS[name].kind in _OF_INTEGERS
             yield ("other" if not counted else "float" if dtype.is_float else "integer"), name
             for arg in args:
                 yield from _operations(arg)

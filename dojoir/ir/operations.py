@@ -13,9 +13,16 @@ class Class(Enum):
     ARITHMETIC = "arithmetic"  # any number, operands of one type; gives that type
     FLOAT = "float"  # floats only
     INTEGER = "integer"  # integers only, the second operand a positive integer constant
+    BITS = "bits"  # integers of one type; gives that type
+    SHIFT = "shift"  # an integer, and a count that is one of any type; gives the type of the first
     COMPARISON = "comparison"  # operands of one type; gives bool
     LOGICAL = "logical"  # bools; gives bool
     SELECT = "select"  # bool, then two of one type
+
+
+COMPARED, SUM, PRODUCT, SIGN, ATOM = 5, 9, 10, 11, 13
+"""How tightly an operand of a comparison must bind at least, and how tightly sums, products, signs and what stands
+alone do."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Operation:
     arity: int
     kind: Class
     symbol: str | None = None
-    precedence: int = 9
+    precedence: int = ATOM
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -41,13 +48,19 @@ OPERATIONS: dict[str, Operation] = {
         Operation("ge", 2, Class.COMPARISON, ">=", 4),
         Operation("eq", 2, Class.COMPARISON, "==", 4),
         Operation("ne", 2, Class.COMPARISON, "!=", 4),
-        Operation("add", 2, Class.ARITHMETIC, "+", 5),
-        Operation("sub", 2, Class.ARITHMETIC, "-", 5),
-        Operation("mul", 2, Class.ARITHMETIC, "*", 6),
-        Operation("div", 2, Class.FLOAT, "/", 6),
-        Operation("floordiv", 2, Class.INTEGER, "//", 6),
-        Operation("mod", 2, Class.INTEGER, "%", 6),
-        Operation("neg", 1, Class.ARITHMETIC, "-", 7),
+        Operation("bitor", 2, Class.BITS, "|", COMPARED),
+        Operation("bitxor", 2, Class.BITS, "^", 6),
+        Operation("bitand", 2, Class.BITS, "&", 7),
+        Operation("shl", 2, Class.SHIFT, "<<", 8),
+        Operation("shr", 2, Class.SHIFT, ">>", 8),
+        Operation("add", 2, Class.ARITHMETIC, "+", SUM),
+        Operation("sub", 2, Class.ARITHMETIC, "-", SUM),
+        Operation("mul", 2, Class.ARITHMETIC, "*", PRODUCT),
+        Operation("div", 2, Class.FLOAT, "/", PRODUCT),
+        Operation("floordiv", 2, Class.INTEGER, "//", PRODUCT),
+        Operation("mod", 2, Class.INTEGER, "%", PRODUCT),
+        Operation("neg", 1, Class.ARITHMETIC, "-", SIGN),
+        Operation("bitnot", 1, Class.BITS, "~", SIGN),
         Operation("abs", 1, Class.ARITHMETIC),
         Operation("min", 2, Class.ARITHMETIC),
         Operation("max", 2, Class.ARITHMETIC),

@@ -28,7 +28,7 @@ from dojoir.ir.nodes import (
     Statement,
     given_kernel,
 )
-from dojoir.ir.operations import OPERATIONS
+from dojoir.ir.operations import ATOM, OPERATIONS, PRODUCT, SIGN, SUM
 from dojoir.support.public import public
 
 Name = Callable[[int], str]
@@ -154,7 +154,7 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
     match expr:
         case Const(value):
             negative = not math.isnan(value) and math.copysign(1, value) < 0
-            text, precedence = format_number(value), 7 if negative else 9
+            text, precedence = format_number(value), SIGN if negative else ATOM
         case Index(affine):
             text, precedence = affine.format(name), _affine_precedence(affine)
         case Access():
@@ -178,11 +178,11 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
 
 def _affine_precedence(affine: Affine) -> int:
     if len(affine.terms) + (affine.offset != 0) > 1:
-        return 5
+        return SUM
     (atom, coefficient) = affine.terms[0]
     if coefficient < 0:
-        return 5
-    return 9 if coefficient == 1 and not hasattr(atom, "divisor") else 6
+        return SUM
+    return ATOM if coefficient == 1 and not hasattr(atom, "divisor") else PRODUCT
 
 
 def format_number(value: int | float) -> str:

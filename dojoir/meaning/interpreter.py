@@ -69,7 +69,7 @@ def interpret(
 
     Raises ArgumentError for arguments that do not fit; KernelError for types that do not, for an index out of
     bounds, an element read before it is written and one that is returned without being written; RunError for an
-    index read from data that is out of range, and where memory is exhausted.
+    index read from data or a shift that is out of range, and where memory is exhausted.
     """
     if precision not in ("declared", "f64"):
         raise ArgumentError(f"precision is 'declared' or 'f64', not {precision!r}", "bad-precision")
@@ -189,6 +189,7 @@ class _Call:
         names: dict[str, object] = dict(_LIBRARY)
         names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
         names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
+        names["shifted"] = faults.shifted
         exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
         entry = names["kernel"]
         assert callable(entry)
@@ -228,6 +229,11 @@ class _Faults:
         if isinstance(index, Access):
             return RunError(self._diagnostic("index-out-of-range", message, number, iterators))
         return KernelError(self._diagnostic("out-of-bounds", message, number, iterators))
+
+    def shifted(self, number: int, bits: int, count: int, iterators: tuple[int, ...]) -> DojoError:
+        """A value of `bits` bits is shifted by `count`."""
+        message = f"a shift by {count} is outside 0..{bits - 1}"
+        return RunError(self._diagnostic("shift-out-of-range", message, number, iterators))
 
     def unwritten(self, number: int, iterators: tuple[int, ...]) -> DojoError:
         """An access reads an element that was never written."""

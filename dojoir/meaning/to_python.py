@@ -42,6 +42,12 @@ TEMPLATES: dict[str, str] = {
     "div": "{0} / {1} if {1} else divide_by_zero({0}, {1})",
     "floordiv": "{0} // {1}",
     "mod": "{0} % {1}",
+    "bitand": "{0} & {1}",
+    "bitor": "{0} | {1}",
+    "bitxor": "{0} ^ {1}",
+    "bitnot": "~{0}",
+    "shl": "{0} << {1}",
+    "shr": "{0} >> {1}",
     "neg": "-{0}",
     "abs": "abs({0})",
     # Of two zeros the sign decides; the first of the two if it is NaN, as is the second.
@@ -123,7 +129,7 @@ class _Writer:
                     self._block(body, lines, level + 1, ranges)
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
-                    line = _Line(self, self.statements, ranges)
+                    line = _Line(self, self.statements, node.target, ranges)
                     line.write(self.typed[self.statements])
                     lines += [indent + text for text in line.lines]
                     self.statements += 1
@@ -145,6 +151,7 @@ class _Line:
 
     writer: _Writer
     statement: int
+    target: Access
     ranges: tuple[Interval, ...]
     lines: list[str] = field(default_factory=list)
     places: dict[Access, str] = field(default_factory=dict)
@@ -189,6 +196,15 @@ class _Line:
         self.lines.append(f"if not 0 <= {index} < {extent}:")
         self.lines.append(f" raise outside({self._number(access)}, {position}, {index}, {self._iterators()})")
 
+    def _check_count(self, dtype: DType, typed: Typed, count: str) -> None:
+        """A shift is by less than the width, and not by less than nothing."""
+        low, high = self._interval(typed)
+        if low < 0 or high >= dtype.bits:
+            self.lines.append(f"if not 0 <= {count} < {dtype.bits}:")
+            self.lines.append(
+                f" raise shifted({self._number(self.target)}, {dtype.bits}, {count}, {self._iterators()})"
+            )
+
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
@@ -230,6 +246,8 @@ class _Line:
                 return self._convert(dtype, arg, self._value(arg))
             case Apply(dtype, name, args):
                 values = [self._value(arg) for arg in args]
+                if name in ("shl", "shr"):
+                    self._check_count(dtype, args[1], values[1])
                 if name == "fma" and dtype.bits == 32 and not self.writer.exact_floats:
                     name = "fma_f32"
                 text = TEMPLATES[name].format(*values)

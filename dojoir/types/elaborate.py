@@ -15,7 +15,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
-from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, Class
 from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
@@ -53,7 +53,8 @@ class Load:
 @dataclass(frozen=True)
 class Apply:
     """An operation of OPERATIONS. `args` are of one type, which for all but comparisons is `dtype` (the first
-    argument of select is bool). No operation has a float type narrower than f32."""
+    argument of select is bool, and the count of a shift, shl or shr, any integer). No operation has a float type
+    narrower than f32."""
 
     dtype: DType
     name: str
@@ -142,6 +143,10 @@ def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
     return None if isinstance(value, _Weak) else value.dtype
 
 
+_WHOLE = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
+"""What has a meaning for integers only."""
+
+
 class _Clash(Exception):
     """Types that do not fit, at the expression `culprit`."""
 
@@ -202,6 +207,8 @@ def _elaborate(expr: Expr, buffers: Mapping[str, Buffer]) -> Typed | _Weak:
 
 def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Weak]) -> Typed | _Weak:
     kind = OPERATIONS[name].kind
+    if kind is Class.SHIFT:
+        return _shift(op, name, exprs, values)
     match kind:
         case Class.LOGICAL:
             conditions = tuple(_condition(op, e, v) for e, v in zip(exprs, values, strict=True))
@@ -225,25 +232,52 @@ def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | 
     return Apply(BOOL if kind is Class.COMPARISON else common, name, (*first, *adapted))
 
 
+def _shift(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Weak]) -> Typed | _Weak:
+    """`a << n`, `a >> n`: of the type of `a`, or of that of `n` where `a` is weak. A known count is in range."""
+    for e, v in zip(exprs, values, strict=True):
+        _check_operand(op, Class.SHIFT, e, v)
+    number, count = values
+    if isinstance(number, _Weak):
+        if isinstance(count, _Weak):
+            _check_count(op, exprs[1], I64)
+            return _Weak(op, False, (number, count))
+        number = _adapt(number, count.dtype)
+    _check_count(op, exprs[1], number.dtype)
+    if isinstance(count, _Weak):
+        count = _adapt(count, number.dtype if isinstance(exprs[1], Const) else I64)
+    return Apply(number.dtype, name, (number, count))
+
+
+def _check_count(op: Op, count: Expr, dtype: DType) -> None:
+    """That a count which is a number is one by which `dtype` can be shifted."""
+    known = count.arg if isinstance(count, Cast) else count
+    if isinstance(known, Const) and not 0 <= known.value < dtype.bits:
+        symbol = OPERATIONS[op.name].symbol
+        message = f"{dtype} is shifted by 0 to {dtype.bits - 1}, and this is '{symbol} {format_expr(count)}'"
+        raise _Clash("bad-shift", message, op)
+
+
 def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> None:
     """That a number, float or integer operand is one; a comparison of bools is for equality only."""
     text = format_expr(expr)
     spelled = f"'{OPERATIONS[op.name].symbol or op.name}'"
-    if kind is Class.INTEGER:
-        if expr is op.args[1] and not (isinstance(expr, Const) and type(expr.value) is int and expr.value > 0):
-            message = f"the right of {spelled} must be a positive integer constant, not {text}"
-            raise _Clash("type-operand", message, expr)
-        if isinstance(value, _Weak) and value.floating:
-            raise _Clash(
-                "type-operand", f"{spelled} needs an integer, and {text} is a float: write i64({text})", expr
-            )
+    divisor = kind is Class.INTEGER and expr is op.args[1]
+    if divisor and not (isinstance(expr, Const) and type(expr.value) is int and expr.value > 0):
+        message = f"the right of {spelled} must be a positive integer constant, not {text}"
+        raise _Clash("type-operand", message, expr)
+    if kind in _WHOLE and isinstance(value, _Weak) and value.floating:
+        raise _Clash("type-operand", f"{spelled} needs an integer, and {text} is a float: write i64({text})", expr)
     if isinstance(value, _Weak):
         return
     dtype = value.dtype
     match kind:
         case Class.FLOAT if not dtype.is_float:
             need, cure = "a float", f"{_float_for(dtype)}({text})"
-        case Class.INTEGER if not dtype.is_integer:
+        case Class.BITS | Class.SHIFT if dtype == BOOL:
+            word = {"bitand": "and", "bitor": "or", "bitxor": "!=", "bitnot": "not"}.get(op.name)
+            instead = f": of bools write '{word}'" if word else f": write i32({text})"
+            raise _Clash("type-operand", f"{spelled} needs an integer, and {text} is bool{instead}", expr)
+        case Class.INTEGER | Class.BITS | Class.SHIFT if not dtype.is_integer:
             need, cure = "an integer", f"i64({text})"
         case Class.ARITHMETIC if dtype == BOOL:
             need, cure = "a number", f"i32({text})"
@@ -256,7 +290,7 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
 
 def _condition(op: Op, expr: Expr, value: Typed | _Weak) -> Typed:
     if isinstance(value, _Weak) or value.dtype != BOOL:
-        text = format_expr(expr, str, 5)
+        text = format_expr(expr, str, COMPARED)
         has = _describe(value)
         spelled = f"'{op.name}'"
         raise _Clash("type-operand", f"{spelled} needs a bool, and {text} is {has}: write {text} != 0", expr)
@@ -301,8 +335,8 @@ def _adapt(value: Typed | _Weak, dtype: DType) -> Typed:
         case Index(affine):
             return _convert(dtype, IndexValue(affine))
         case Op(name):
-            # // and % are exact on integers only: they are done in i64, whatever the context.
-            inner = I64 if OPERATIONS[name].kind is Class.INTEGER else dtype
+            # What is of integers only is done in i64, whatever the context.
+            inner = I64 if OPERATIONS[name].kind in _WHOLE else dtype
             args = tuple(_adapt(a, inner) if isinstance(a, _Weak) else a for a in value.args)
             return _convert(dtype, Apply(inner, name, args))
 
@@ -357,7 +391,7 @@ def _mismatch(left: Expr, its: DType, right: Expr, other: DType) -> NoReturn:
 
 def _mismatch_store(target: Access, dtype: DType, expr: Expr, its: DType) -> NoReturn:
     text = format_expr(expr)
-    cure = f"{format_expr(expr, str, 5)} != 0" if dtype == BOOL else f"{dtype}({text})"
+    cure = f"{format_expr(expr, str, COMPARED)} != 0" if dtype == BOOL else f"{dtype}({text})"
     raise _Clash("type-mismatch", f"{format_access(target)} is {dtype} and its value is {its}: write {cure}", expr)
 
 

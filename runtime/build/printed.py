@@ -36,7 +36,7 @@ def printed(
     if found is None:
         program, text = make()
         found = Printed(text, program.name, program.checks)
-        checks = [[check.access, check.path] for check in found.checks]
+        checks = [[check.text, check.path, check.fault] for check in found.checks]
         keep(key, json.dumps([found.text, found.name, checks]).encode())
     return found
 
@@ -45,6 +45,9 @@ def _read(data: bytes) -> Printed | None:
     try:
         held: Any = json.loads(data)
         text, name, checks = held
-        return Printed(str(text), str(name), tuple(Check(str(access), tuple(path)) for access, path in checks))
+        looked_at = (
+            Check(str(what), tuple(path), "shift" if fault == "shift" else "index") for what, path, fault in checks
+        )
+        return Printed(str(text), str(name), tuple(looked_at))
     except (ValueError, TypeError):
         return None

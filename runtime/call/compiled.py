@@ -212,10 +212,17 @@ class Compiled:
             )
         check = self._checks[status - FIRST_CHECK]
         source, span = place(self.kernel, check.path)
+        if check.fault == "shift":
+            code, message = (
+                "shift-out-of-range",
+                f"a shift is by too much, or by less than 0: {check.text}",
+            )
+        else:
+            code, message = "index-out-of-range", f"an index read from data is out of range: {check.text}"
         return RunError(
             Diagnostic(
-                "index-out-of-range",
-                f"an index read from data is out of range: {check.access}",
+                code,
+                message,
                 span,
                 source,
                 (Note("what the kernel wrote is not to be used"),),

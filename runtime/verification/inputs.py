@@ -12,6 +12,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
 from dojoir.types.rounding import FORMATS
 
 DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special")
@@ -45,8 +46,12 @@ def make_inputs(
 
 
 def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """For each buffer whose elements are used as indices, the smallest extent that one of them indexes."""
+    """For each buffer whose elements are used as indices, the smallest extent that one of them indexes; for each
+    whose elements are counts of shifts, the fewest bits that one of them shifts."""
     ranges: dict[str, int] = {}
+    for typed in check(kernel):
+        for counts, bits in _shifts(typed.value):
+            ranges[counts] = min(bits, ranges.get(counts, bits))
     for access in _accesses(kernel):
         dims = kernel.buffer(access.buffer).dims
         for index, dim in zip(access.indices, dims, strict=True):
@@ -54,6 +59,20 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
                 extent = dim.extent.evaluate(sizes)
                 ranges[index.buffer] = min(extent, ranges.get(index.buffer, extent))
     return ranges
+
+
+def _shifts(value: Typed) -> Iterator[tuple[str, int]]:
+    """The buffers whose elements are counts of shifts in `value`, each with the bits of what is shifted."""
+    match value:
+        case Convert(_, arg):
+            yield from _shifts(arg)
+        case Apply(dtype, name, args):
+            if name in ("shl", "shr"):
+                count = args[1].arg if isinstance(args[1], Convert) else args[1]
+                if isinstance(count, Load):
+                    yield count.access.buffer, dtype.bits
+            for arg in args:
+                yield from _shifts(arg)
 
 
 def _accesses(kernel: Kernel) -> Iterator[Access]:

@@ -381,6 +381,9 @@ def _operation(
             return a
         case "and" | "or" | "not", _, _:
             return error_sum(*bounds)
+        case "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr", _, _:  # no bit says how far another is
+            off = error_sum(*bounds)
+            return off and _anything_if(off)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = error_sum(a, b)
             return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)

@@ -162,6 +162,9 @@ class Rebuild:
 
 
 OPERATORS: dict[str, Callable[..., Value]] = {
+    "bitxor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from random import Random
 
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Cast, Const, Expr, make_op
+from dojoir.ir.nodes import Access, Cast, Const, Expr, make_op
 
 FLOATS = tuple(t for t in DTYPES.values() if t.is_float)
 INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
@@ -64,6 +64,10 @@ class Expressions(ABC):
             return Cast(dtype, Const(self.random.choice((top, top - 1, -top - 1 if dtype.kind == "i" else 0))))
         return Const(self.random.choice((0, 1, 2, 3, 5, 7, 100) + ((-1, -2, -100) if dtype.kind == "i" else ())))
 
+    def _typed(self, dtype: DType, value: Expr) -> Expr:
+        """`value` as one of the type `dtype` and no other, where it may be a number that takes any."""
+        return value if isinstance(value, Access) else Cast(dtype, value)
+
     def _fitting(self, expr: Expr, dtype: DType) -> Expr:
         """`expr`, unless folding made it a number that its type does not hold."""
         if isinstance(expr, Const) and isinstance(expr.value, int) and dtype.is_integer:
@@ -96,6 +100,7 @@ class Expressions(ABC):
 
     def _integer(self, dtype: DType, fuel: int) -> Expr:
         names = ["add", "add", "sub", "mul", "mul", "neg", "abs", "min", "max", "floordiv", "mod", "select"]
+        names += ["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]
         name = self.random.choice([*names, "cast", "cast"])
 
         def arg() -> Expr:
@@ -107,8 +112,15 @@ class Expressions(ABC):
                 return Cast(dtype, self.value(other, fuel - 1, True))
             case "floordiv" | "mod":
                 args: tuple[Expr, ...] = (arg(), Const(self.random.choice((1, 2, 3, 7, 16))))
-            case "neg" | "abs":
+            case "neg" | "abs" | "bitnot":
                 args = (arg(),)
+            case "shl" | "shr":
+                number = arg()
+                if self.chance(0.5):
+                    count: Expr = Const(self.random.randrange(dtype.bits))
+                else:
+                    count = make_op("bitand", (self._typed(dtype, arg()), Const(dtype.bits - 1)))
+                args = (self._typed(dtype, number), count)
             case "select":
                 args = (self._bool(fuel - 1), arg(), arg())
             case _:

@@ -124,6 +124,8 @@ UFUNCS: dict[str, np.ufunc] = {
     "or": np.logical_or, "and": np.logical_and, "not": np.logical_not, "lt": np.less, "le": np.less_equal,
     "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "add": np.add,
     "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "abs": np.absolute,
+    "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "bitnot": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift,
 }  # fmt: skip
 
 

@@ -15,13 +15,15 @@ _C = {"f": "float", "i": "int", "u": "uint", "b": "uint"}
 
 
 def _words(type: Type) -> Mapping[str, str]:
-    """q: the letter of whole registers; t: the type in names of functions; type: in C; low: the bits in use."""
+    """q: the letter of whole registers; t: the type in names of functions, st: of the signed type of its width;
+    type: in C; low: the bits in use."""
     dtype = type.dtype
     bits = max(64, type.lanes * dtype.bits)
     letter = {"f": "f", "i": "s", "u": "u", "b": "u"}[dtype.kind]
     return {
         "q": "q" if bits == 128 else "",
         "t": f"{letter}{dtype.bits}",
+        "st": f"s{dtype.bits}",
         "type": f"{_C[dtype.kind]}{dtype.bits}x{bits // dtype.bits}_t",
         "low": f"0x{(1 << min(64, type.lanes * dtype.bits)) - 1:x}ULL",
     }
@@ -63,6 +65,10 @@ not       m64                        veorq_u64(a, vdupq_n_u64(~0ULL))
 slli      int                        vshl<q>_n_<t>(a, b)
 srli      unsigned                   vshr<q>_n_<t>(a, b)
 srai      signed                     vshr<q>_n_<t>(a, b)
+sllv      signed                     vshl<q>_<t>(a, b)
+sllv      unsigned                   vshl<q>_<t>(a, vreinterpret<q>_<st>_<t>(b))
+srav      signed                     vshl<q>_<t>(a, vneg<q>_<t>(b))
+srlv      unsigned                   vshl<q>_<t>(a, vneg<q>_<st>(vreinterpret<q>_<st>_<t>(b)))
 
 eq        float int                  vceq<q>_<t>(a, b)
 lt        float int                  vclt<q>_<t>(a, b)

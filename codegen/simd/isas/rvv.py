@@ -126,6 +126,10 @@ not       int                        __riscv_vnot_v_<tm>(a, vl)
 slli      int                        __riscv_vsll_vx_<tm>(a, b, vl)
 srli      unsigned                   __riscv_vsrl_vx_<tm>(a, b, vl)
 srai      signed                     __riscv_vsra_vx_<tm>(a, b, vl)
+sllv      unsigned                   __riscv_vsll_vv_<tm>(a, b, vl)
+sllv      signed                     __riscv_vsll_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
+srlv      unsigned                   __riscv_vsrl_vv_<tm>(a, b, vl)
+srav      signed                     __riscv_vsra_vv_<tm>(a, __riscv_vreinterpret_v_<tm>_<mu>(b), vl)
 """
 _RVV += "".join(
     f"{op}  {types}  __riscv_vm{name}_vv_<tm>_b<n>(a, b, vl)\n"
