@@ -76,11 +76,11 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
 
 
 def _statement(node: syntax.Statement, names: Names) -> Statement:
-    target = _target(node.target, names)
+    target = _target(node.target, node.sign, names)
     return Statement(target, node.sign, value(node.value, names), node.span)
 
 
-def _target(expr: syntax.Expr, names: Names) -> Access:
+def _target(expr: syntax.Expr, sign: str, names: Names) -> Access:
     """The element that a statement writes."""
     if not isinstance(expr, syntax.Name | syntax.Subscript):
         raise names.error("not-a-target", "only an element of a buffer can be written", expr.span)
@@ -90,7 +90,7 @@ def _target(expr: syntax.Expr, names: Names) -> Access:
         cure = "declare it inout, or write to another buffer"
         raise names.error("write-to-input", f"{buffer.name} is an input: {cure}", expr.span, names.note(buffer))
     for index in target.indices:
-        if isinstance(index, Access):
-            message = "what is written has quasi-affine indices; only a read may gather"
+        if isinstance(index, Access) and sign == "=":
+            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
             raise names.error("scatter", message, index.loc or expr.span)
     return target

@@ -114,11 +114,13 @@ class Accesses:
 
     def __init__(self, unit: Unit, state: State, block: Block, path: Path) -> None:
         self.unit, self.state, self.block, self.path = unit, state, block, path
+        self.indices: dict[tuple[Access, Access], tuple[lir.Var, lir.Var]] = {}
 
     def load(self, access: Access) -> Value:
         """The element as the buffer holds it."""
         place = self.state.places[access.buffer]
         if isinstance(place, Variable):
+            self._check_indices(access)
             return place.var
         assert isinstance(place, Memory), "what is written to a window is not read there"
         address = self.address(access, place)
@@ -199,6 +201,22 @@ class Accesses:
             value = lir.Select(self.state.mask, value, var)
         self.block.emit(lir.Assign(var, value))
 
+    def within(self, access: Access) -> Value | None:
+        """Where all indices of an access that are data are in range; None where none is data. Elsewhere the program
+        fails."""
+        found: Value | None = None
+        for index, dim in zip(access.indices, self.unit.buffers[access.buffer].dims, strict=True):
+            if isinstance(index, Access):
+                failed = self._outside(access, index, dim.extent)[1]
+                found = both(found, lir.Unary(failed.type, "not", failed))
+        return found
+
+    def _check_indices(self, access: Access) -> None:
+        """The program fails where an index that is data is out of range."""
+        for index, dim in zip(access.indices, self.unit.buffers[access.buffer].dims, strict=True):
+            if isinstance(index, Access):
+                self._outside(access, index, dim.extent)
+
     # -- addresses -------------------------------------------------------------------------------------------
     def address(self, access: Access, place: Memory) -> Address:
         """Where the element is."""
@@ -256,16 +274,26 @@ class Accesses:
         return affine_value(index, self.state.iterators), 0
 
     def _gathered(self, access: Access, index: Access, extent: Affine) -> Value:
-        """The value of an index that is an element; 0 where it is out of bounds: then the program fails, and
-        goes on."""
+        """The value of an index that is an element; 0 where it is out of bounds."""
+        var, failed = self._outside(access, index, extent)
+        return lir.Select(failed, spread(integer(0), var.type.lanes), var)
+
+    def _outside(self, access: Access, index: Access, extent: Affine) -> tuple[lir.Var, lir.Var]:
+        """The value of an index that is an element, and whether it is out of bounds: then the program fails, and
+        goes on. It is looked at once for each access of a statement."""
+        known = self.indices.get((access, index))
+        if known is None:
+            known = self.indices[access, index] = self._checked(access, index, extent)
+        return known
+
+    def _checked(self, access: Access, index: Access, extent: Affine) -> tuple[lir.Var, lir.Var]:
         buffer = self.unit.buffers[index.buffer]
         loaded = convert(self.unit, buffer.dtype, I64, self.load(index))
         var = lir.Var(loaded.type, self.unit.names.fresh(f"{index.buffer}_index"))
         self.block.emit(lir.Let(var, loaded))
         size = affine_value(extent, ())
         outside = binary("or", compare("lt", var, integer(0)), compare("ge", var, size))
-        failed = self.fail_where(outside, self.unit.index_status(self.path, access), f"{index.buffer}_outside")
-        return lir.Select(failed, spread(integer(0), var.type.lanes), var)
+        return var, self.fail_where(outside, self.unit.index_status(self.path, access), f"{index.buffer}_outside")
 
 
 def _step(address: Address) -> Value | None:

@@ -33,8 +33,7 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
         case Convert(dtype, arg):
             return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
         case Apply(dtype, "shl" | "shr" as name, (arg, count)):
-            value = evaluate(arg, accesses)
-            return _shift(name, value, dtype, shift_count(count, dtype, accesses))
+            return _shift(name, evaluate(arg, accesses), dtype, shift_count(count, dtype, accesses))
         case Apply(dtype, name, args):
             return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
 

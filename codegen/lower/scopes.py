@@ -154,10 +154,27 @@ class Scopes:
         accesses = Accesses(self.unit, state, block, path)
         if path in state.accumulators:
             self._accumulate(state.accumulators[path].at(state.iterators), statement, accesses)
-        elif self._is_shared_reduction(statement, state):
+        elif (within := accesses.within(statement.target)) is not None:
+            self._scatter(statement, within, accesses)
+        else:
+            self._update(statement, accesses)
+
+    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+        if self._is_shared_reduction(statement, accesses.state):
             self._reduce_in_place(statement, accesses)
         else:
             accesses.store(statement.target, self._spelled(statement, accesses))
+
+    def _scatter(self, statement: TypedStatement, within: Value, accesses: Accesses) -> None:
+        """Accumulates into the element at indices from data, where they are in range: nothing else is touched."""
+        lanes, around = accesses.state.lanes, accesses.block
+        if within.type.lanes > 1 and lanes is not None:
+            accesses.state = replace(accesses.state, lanes=replace(lanes, mask=both(lanes.mask, within)))
+            self._update(statement, accesses)
+            return
+        accesses.block = Block(pending=around.pending)
+        self._update(statement, accesses)
+        around.emit(lir.If(within, accesses.block.body))
 
     def _spelled(self, statement: TypedStatement, accesses: Accesses) -> Value:
         """The new element, of the type as stored."""

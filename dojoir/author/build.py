@@ -453,8 +453,9 @@ class Builder:
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
-        if any(isinstance(index, Access) for index in place.expr.indices):
-            raise ArgumentError("what is written has quasi-affine indices; only a read may gather", "scatter")
+        if op == "=" and any(isinstance(index, Access) for index in place.expr.indices):
+            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
+            raise ArgumentError(message, "scatter")
         if nesting(what.expr) > DEEPEST_EXPRESSION:
             cure = "compute a part of it into a tmp first"
             raise ArgumentError(f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", "too-deep")

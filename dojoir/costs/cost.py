@@ -29,6 +29,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
 from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
 from dojoir.meaning.sizes import solve
+from dojoir.proof.core.scatters import without_scatters
 from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -243,8 +244,9 @@ class _Runs:
     """How often the statements of a kernel run, and how many elements of its buffers they touch."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._sets = sets_of(kernel)
+        self._sites = kernel.sites
+        self._kernel = without_scatters(kernel)
+        self._sets = sets_of(self._kernel)
         self._counter = Counter(kernel)
         self._known: dict[tuple[Condition, ...], Amount] = {}
 
@@ -272,7 +274,7 @@ class _Runs:
                 if access.buffer == buffer.name:
                     read = Read(k, n, access)
                     (gathered if read.gathers else plain).append(self._sets.read_text(read, storage=False))
-                    instances += [(1, self.of(site))] if read.gathers else []
+                    instances += [(1, self.of(self._sites[k]))] if read.gathers else []
             if site.statement.op in ACCUMULATIONS and site.statement.target.buffer == buffer.name:
                 plain.append(self._sets.write_text(k, storage=False))
         surely, perhaps = self._elements(plain), self._elements([*plain, *gathered])

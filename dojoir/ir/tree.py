@@ -73,12 +73,22 @@ class Statement:
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:
-        """Every access that the value reads, in order of evaluation."""
-        return tuple(expr_accesses(self.value))
+        """Every access that is read, in order of evaluation: by the value, then by the indices of the target."""
+        return (*expr_accesses(self.value), *self.index_reads)
+
+    @cached_property
+    def scatters(self) -> tuple[int, ...]:
+        """The dimensions of the target that are indexed by data."""
+        return tuple(d for d, index in enumerate(self.target.indices) if isinstance(index, Access))
+
+    @cached_property
+    def index_reads(self) -> tuple[Access, ...]:
+        """What is read to know which element the target is."""
+        return tuple(self.target.accesses())[:-1]
 
     @cached_property
     def term_reads(self) -> tuple[Access, ...]:
-        """Every access that `term` reads, in order of evaluation."""
+        """Every access that `term` and the indices of the target read, in order of evaluation."""
         return tuple(expr_accesses(self.term)) if self.fused else self.reads
 
     @cached_property
@@ -88,7 +98,7 @@ class Statement:
 
     @cached_property
     def buffers_read(self) -> frozenset[str]:
-        """The buffers that the value reads."""
+        """The buffers that are read."""
         return frozenset(access.buffer for access in self.reads)
 
     @cached_property
@@ -233,8 +243,7 @@ def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access that some nodes make, in the order of the text."""
     for node in nodes:
         if isinstance(node, Statement):
-            yield from node.reads
-            yield from node.target.accesses()
+            yield from node.accesses
         else:
             yield from accesses_in(node.body)
 

@@ -15,7 +15,7 @@ budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from dojoir.proof.core.check import first, form
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.marks import are_right
 from dojoir.proof.core.rule_use import rule_fault
+from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import change_of, told_apart
 from dojoir.proof.exactness import is_exact
@@ -85,7 +86,7 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
         return prove_by_core(before, after, instances, step_limit * CORE_FACTOR)
     key = ("compare", before, after, instances)
     try:
-        return Budget(step_limit).ask(lambda: _compared(Claim(before, after, instances)), key)
+        return Budget(step_limit).ask(lambda: _plainly(Claim(before, after, instances), _compared), key)
     except StepLimitReached:
         return _undecided(step_limit)
 
@@ -97,6 +98,12 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
         return core.check(claim) if step_limit is None else Budget(step_limit).ask(lambda: core.check(claim))
     except StepLimitReached:
         return _undecided(step_limit)
+
+
+def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
+    """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
+    plain = claim_without_scatters(claim)
+    return plain if isinstance(plain, Verdict) else answered(plain)
 
 
 def _undecided(step_limit: int | None) -> Verdict:
@@ -151,10 +158,20 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
         return Answer(bool(found), local=False, sliced=False)
     try:
         key = ("answer", before, after, instances)
-        given, steps = Budget(step_limit).measure(lambda: _answer(Claim(before, after, instances)), key)
+        given, steps = Budget(step_limit).measure(lambda: _answered(Claim(before, after, instances)), key)
         return given._replace(steps=steps)
     except StepLimitReached:
         return Answer(False, False, False, step_limit)
+
+
+def _answered(claim: Claim) -> Answer:
+    """The answer of a claim, about kernels without scatters. What a scatter may touch is nowhere in the text around
+    a change: such an answer is kept for no other kernel."""
+    plain = claim_without_scatters(claim)
+    if isinstance(plain, Verdict):
+        return Answer(False, False, False)
+    found = _answer(plain)
+    return found if plain is claim else found._replace(local=False, sliced=False)
 
 
 def _answer(claim: Claim) -> Answer:
@@ -189,7 +206,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
     def question() -> Verdict:
         claim = Claim(before, after, instances)
-        return LEGAL if _answer(claim).legal else _compared(claim)
+        return _plainly(claim, lambda plain: LEGAL if _answer(plain).legal else _compared(plain))
 
     try:
         return Budget(step_limit).ask(question, ("rewrite", before, after, instances))

@@ -349,7 +349,8 @@ def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: di
     reaches: set[Affine] = set()
     for access in found:
         index = access.indices[dim]
-        assert isinstance(index, Affine)
+        if isinstance(index, Access):
+            raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")
         local = index - base
         reach = Affine.constant(local.offset + 1)
         for atom, coefficient in local.terms:
@@ -371,9 +372,10 @@ def redirected(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
     def access(a: Access) -> Access:
         if a.buffer != old:
             return a
-        return Access(
-            new, tuple(i - base for i, base in zip(a.indices, bases, strict=True) if isinstance(i, Affine))
-        )
+        moved = tuple(i - base for i, base in zip(a.indices, bases, strict=True) if isinstance(i, Affine))
+        if len(moved) < len(a.indices):
+            raise Refusal("gathered", f"`{old}` is accessed at an index from data")
+        return Access(new, moved)
 
     return map_accesses(node, access)
 

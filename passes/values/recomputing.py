@@ -244,7 +244,10 @@ def _fixed(site: Site, element: list[Affine]) -> dict[int, Affine]:
     plain: where an index is more than an iterator of its own and something that does not vary."""
     fixed: dict[int, Affine] = {}
     for index, wanted in zip(site.statement.target.indices, element, strict=True):
-        assert isinstance(index, Affine)
+        if isinstance(index, Access):
+            raise Refusal(
+                "gathered", f"`{site.statement.target.buffer}` is written at an index from data", site.path
+            )
         match [(atom, c) for atom, c in index.terms if Affine.atom(atom).iterators]:
             case [(Iter(depth), 1)] if depth not in fixed:
                 fixed[depth] = wanted - (index - Affine.iterator(depth))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
@@ -56,9 +56,10 @@ FACTORS = (4, 8, 16)
 
 @dataclass(frozen=True)
 class SplitReduction(Move):
-    """Accumulates what a scope adds to one element of `buffer` into `factor` partial results, and those into the
-    element after the scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where
-    `factor` is the extent of the scope or more, each iteration has its own, and they can run at once.
+    """Accumulates what a scope adds to one element of `buffer`, or to elements at indices from data (a scatter),
+    into `factor` partial results, and those into the element after the scope. Iteration i uses partial result i %
+    `factor`, in a new temporary called `copy`; where `factor` is the extent of the scope or more, each iteration
+    has its own, and they can run at once.
 
     Legal where the order of the accumulations is free. The two new scopes have no labels. The inverse is
     `merge_reduction`.
@@ -115,12 +116,15 @@ class SplitReduction(Move):
         begin = neutral(op, buffer.dtype)
         if begin is None:
             raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
-        partial = Access(self.copy, (used,))
+        scattered = _scattered(target)
+        partial = Access(self.copy, (used, *(target.indices[d] for d in scattered)))
         body = tuple(_redirected(node, target, partial) for node in scope.body)
-        lanes = Extent((factor,))
-        start = Scope(lanes, (Statement(Access(self.copy, (own,)), "=", Const(begin)),))
-        end = Scope(lanes, (Statement(target, op, Access(self.copy, (own,))),))
-        new = Buffer("tmp", self.copy, buffer.dtype, (Dim(factor),))
+        extents = [factor, *(buffer.dims[d].extent for d in scattered)]
+        part = Access(self.copy, tuple(Affine.iterator(depth + n) for n in range(len(extents))))
+        whole = _element(target, dict(zip(scattered, part.indices[1:], strict=True)))
+        start = _nest(extents, Statement(part, "=", Const(begin)))
+        end = _nest(extents, Statement(whole, op, part))
+        new = Buffer("tmp", self.copy, buffer.dtype, tuple(map(Dim, extents)))
         after = kernel.replace_node(path, start, replace(scope, body=body), end)
         origins: list[Origin | None] = []
         for k, origin in enumerate(identity(kernel).origins):
@@ -220,13 +224,17 @@ class MergeReduction(Undoing):
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
         path, scope = scope_at(kernel, self.scope)
         copy = temporary(kernel, self.copy)
-        target = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
-        factor = copy.dims[0].extent if len(copy.dims) == 1 else None
-        own = Affine.iterator(kernel.depth_of(path))
-        used = _partial(own, factor, scope.extent) if factor is not None else None
-        if target is None or path[-1] == 0 or factor is None or used is None:
+        depth = kernel.depth_of(path)
+        whole = _combined(siblings(kernel, path)[path[-1] + 1 : path[-1] + 2], copy.name)
+        factor = copy.dims[0].extent if copy.dims else None
+        used = _partial(Affine.iterator(depth), factor, scope.extent) if factor is not None else None
+        given = {s.statement.target for s in sites_inside(kernel, path) if s.statement.target.buffer == copy.name}
+        if whole is None or path[-1] == 0 or factor is None or used is None or len(given) != 1:
             raise Refusal("no-partial-results", f"{self.scope} has no partial results in `{copy.name}`", path)
-        partial = Access(copy.name, (used,))
+        (partial,) = given
+        numbers = {Affine.iterator(depth + n): n for n in range(1, len(copy.dims))}
+        places = {d: numbers[i] for d, i in enumerate(whole.indices) if isinstance(i, Affine) and i in numbers}
+        target = _element(whole, {d: partial.indices[n] for d, n in places.items()})
         body = tuple(_redirected(node, partial, target) for node in scope.body)
         earlier = kernel.replace_node((*path[:-1], path[-1] + 1)).replace_node(path, replace(scope, body=body))
         place = (*path[:-1], path[-1] - 1)
@@ -252,10 +260,30 @@ def _partial(own: Affine, factor: Affine, extent: Extent) -> Affine | None:
 
 def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
     """The element into which a scope accumulates partial results, where it does that alone."""
+    while len(nodes) == 1 and isinstance(nodes[0], Scope):
+        nodes = nodes[0].body
     match nodes:
-        case [Scope(body=(Statement(target, op, Access(buffer)),))] if buffer == copy and op in ACCUMULATIONS:
+        case [Statement(target, op, Access(buffer))] if buffer == copy and op in ACCUMULATIONS:
             return target
     return None
+
+
+def _scattered(target: Access) -> tuple[int, ...]:
+    """The dimensions of what is accumulated into that are indexed by data: partial results have them too."""
+    return tuple(d for d, index in enumerate(target.indices) if isinstance(index, Access))
+
+
+def _element(access: Access, indices: Mapping[int, Affine | Access]) -> Access:
+    """An access with other indices in some dimensions."""
+    return replace(access, indices=tuple(indices.get(d, index) for d, index in enumerate(access.indices)))
+
+
+def _nest(extents: Sequence[Affine], statement: Statement) -> Node:
+    """A statement in scopes of some extents, outermost first."""
+    node: Node = statement
+    for extent in reversed(extents):
+        node = Scope(Extent((extent,)), (node,))
+    return node
 
 
 def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:

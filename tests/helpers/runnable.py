@@ -259,10 +259,32 @@ class _Maker(Expressions):
         was_readable = buffer.name in self.readable
         if was_readable:
             self.readable.remove(buffer.name)
-        nodes = self._cover(Here(closed=frozenset({buffer.name})), tuple(d.extent for d in buffer.dims), body)
+        nodes = self._scatter(buffer) if self.chance(0.4) else ()
+        if not nodes:
+            nodes = self._cover(Here(closed=frozenset({buffer.name})), tuple(d.extent for d in buffer.dims), body)
         if was_readable:
             self._finish(buffer)
         return list(nodes)
+
+    def _scatter(self, buffer: Buffer) -> tuple[Node, ...]:
+        """Accumulates at an index from data into some elements of a buffer; nothing where there is no such
+        index."""
+        tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
+        if not tables or not buffer.dims or buffer.dtype == BOOL:
+            return ()
+        op = self._operator(buffer)
+        here = Here(closed=frozenset({buffer.name}))
+        bounds, spans = self._range(here, Affine.iterator(0))
+        self.here = inner = here.inside(*spans)
+        table, chosen = self.random.choice(tables), self.random.randrange(len(buffer.dims))
+        index = Access(table.name, tuple(self._index_in(dim.extent, False) for dim in table.dims))
+        target = Access(
+            buffer.name, tuple(index if d == chosen else Affine.constant(0) for d in range(len(buffer.dims)))
+        )
+        if op == "+=" and buffer.dtype.is_float:
+            self.inexact.add(buffer.name)
+        statement = Statement(target, op, self._expression(inner, target))
+        return (self._scope(bounds, (statement,), 0, independent=False),)
 
     def _recurrence(self, name: str) -> list[Node]:
         """Each row of a new buffer from the row before it."""
@@ -445,15 +467,9 @@ class _Maker(Expressions):
     def _accumulate(self, here: Here, target: Access) -> tuple[Node, ...]:
         """Accumulations into an element that has a value: in a scope, or under a guard."""
         dtype = self.buffers[target.buffer].dtype
-        free = ["max=", "min="]
-        if dtype.is_integer:
-            free += ["+=", "+=", "*="]
-        elif dtype.bits >= 32 and not self.exact:
-            free += ["+="] * 4
         if dtype == BOOL:
             return (self._assign(here, target),)
-        # One operator for all of a buffer: of two, the order would count.
-        op = self.operators.setdefault(target.buffer, self.random.choice(free))
+        op = self._operator(self.buffers[target.buffer])
         # While it is accumulated, the element is not for reading: the order of the accumulations is free.
         below = replace(here, own=tuple(own for own in here.own if own != target))
 
@@ -477,6 +493,15 @@ class _Maker(Expressions):
             scope = self._scope(bounds2, (statement(inner.inside(*spans2)),), inner.depth, independent=False)
             return (self._scope(bounds, (scope,), here.depth, independent=False),)
         return (self._scope(bounds, (statement(inner),), here.depth, independent=False),)
+
+    def _operator(self, buffer: Buffer) -> str:
+        """What accumulates into a buffer: one operator for all of it, for of two, the order would count."""
+        free = ["max=", "min="]
+        if buffer.dtype.is_integer:
+            free += ["+=", "+=", "*="]
+        elif buffer.dtype.bits >= 32 and not self.exact:
+            free += ["+="] * 4
+        return self.operators.setdefault(buffer.name, self.random.choice(free))
 
     def _range(self, here: Here, row: Affine) -> tuple[tuple[Affine, ...], tuple[Span, ...]]:
         """An extent for a scope that covers nothing, and what its iterator runs over."""
@@ -684,7 +709,7 @@ def _gather_limits(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """For each buffer whose elements are used as indices, the smallest dimension that they index."""
     limits: dict[str, int] = {}
     for site in kernel.sites:
-        for access in site.statement.reads:
+        for access in site.statement.accesses:
             for index, dim in zip(access.indices, kernel.buffer(access.buffer).dims, strict=True):
                 if isinstance(index, Access):
                     extent = dim.extent.evaluate(sizes)

@@ -506,7 +506,10 @@ def test_indices_that_only_a_program_can_build() -> None:
     scattered = refusal(kernel.replace_node((0, 0), scatter))
     assert scattered is not None
     assert scattered.diagnostic.code == "scatter"
-    assert scattered.diagnostic.message == "y[ids[{0}]] is written, so its indices must be affine"
+    assert (
+        scattered.diagnostic.message
+        == "y[ids[{0}]] is assigned, so its indices must be affine: only an accumulation may scatter"
+    )
 
 
 # -- what is right -------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
+from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
 from dojoir.proof.explain.example import accuse
@@ -47,7 +48,8 @@ def check(claim: Claim) -> Verdict:
     As long as it takes, or within the budget that is set around it (`dojoir.sets.limits`): past that, raises
     StepLimitReached.
     """
-    return first(_obligations(claim))
+    plain = claim_without_scatters(claim)
+    return plain if isinstance(plain, Verdict) else first(_obligations(plain))
 
 
 def first(refusals: Iterable[Verdict | None]) -> Verdict:

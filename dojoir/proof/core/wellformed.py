@@ -18,6 +18,7 @@ from dojoir.ir.where import place
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.marks import mark_error
+from dojoir.proof.core.scatters import misplaced_scatter, without_scatters
 from dojoir.proof.core.written import prove_collapsed, prove_written
 from dojoir.proof.explain.cures import mending_fact, nonnegative, with_cure
 from dojoir.proof.explain.example import accuse, occasion, witness
@@ -28,11 +29,14 @@ from dojoir.sets.ranges import is_nonnegative
 def complaint(kernel: Kernel, find: Finder = find_conflict) -> Diagnostic | None:
     """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
     looks for iterations of marked scopes in conflict."""
+    found = (
+        _impossible_facts(kernel) or prove_dimensions(kernel) or prove_storage(kernel) or misplaced_scatter(kernel)
+    )
+    if found is not None:
+        return found
+    kernel = without_scatters(kernel)
     return (
-        _impossible_facts(kernel)
-        or prove_dimensions(kernel)
-        or prove_storage(kernel)
-        or prove_bounds(kernel, range(len(kernel.sites)))
+        prove_bounds(kernel, range(len(kernel.sites)))
         or prove_written(kernel)
         or prove_collapsed(kernel)
         or mark_error(kernel)
@@ -93,10 +97,7 @@ def _misplaced_access(kernel: Kernel, site: Site, declared: Set[str]) -> tuple[s
     if kernel.buffer(target.buffer).role == "in":
         message = f"{target.buffer} is an in buffer, which nothing may write: declare it `inout`"
         return "write-to-input", message, target
-    for index in target.indices:
-        if isinstance(index, Access):
-            return "scatter", f"{format_access(target)} is written, so its indices must be affine", target
-    for access in reads:
+    for access in (*reads, target):
         for index in access.indices:
             if isinstance(index, Access) and not kernel.buffer(index.buffer).dtype.is_integer:
                 dtype = kernel.buffer(index.buffer).dtype
