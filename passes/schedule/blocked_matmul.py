@@ -15,14 +15,13 @@ from dojoir.ir.nodes import Access, Scope, Statement
 from dojoir.passes.base.move import BufferName, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
-from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.register_tile import Product, products
-from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.spots import Spot, act, first_nest, spot, stand_alone
 from dojoir.passes.schedule.strides import depends
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -116,7 +115,7 @@ def _block(
     left, right = operands
     rows, columns = tile
     tried(trace, ToFma(place_of(product.site.path), 0))
-    i = _alone(trace, spot(trace, product.rows))
+    i = stand_alone(trace, first_nest(spot(trace, product.rows).child(0)), 2)
     j, k = i.child(0), i.child(0, 0)
     act(trace, Tile, (i, j, k), blocks)
     ir, jr, kr = i.child(0, 0, 0), i.child(0, 0, 0, 0), i.child(0, 0, 0, 0, 0)
@@ -129,22 +128,6 @@ def _block(
     _keep_in_registers(trace, kr, product.site.statement.target.buffer)
     _pack(trace, i, right, columns)
     _pack(trace, jr, left, rows)
-
-
-def _alone(trace: Trace, rows: Spot) -> Spot:
-    """Distributes the scopes over rows and columns, so that the sum stands alone in them."""
-    columns = rows.child(0)
-    assert isinstance(columns.node, Scope)
-    total = columns.child(next(n for n, node in enumerate(columns.node.body) if isinstance(node, Scope)))
-    before, after = total.path[-1], len(columns.node.body) - total.path[-1] - 1
-    if after:
-        act(trace, SplitScopes, columns, before + 1)
-        act(trace, SplitScopes, rows, 1)
-    if before:
-        around = spot(trace, total.path[:-1])
-        act(trace, SplitScopes, around, before)
-        act(trace, SplitScopes, spot(trace, total.path[:-2]), 1)
-    return spot(trace, total.path[:-2])
 
 
 def _keep_in_registers(trace: Trace, summed: Spot, target: str) -> None:

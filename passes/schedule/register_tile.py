@@ -13,13 +13,21 @@ from functools import partial
 
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement, format_path
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import fresh_name
+from dojoir.passes.base.move import fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.schedule.strides import depends, step_of
 from dojoir.passes.schedule.transposes import transpose_squares
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.passes.values.fma import ToFma
 from dojoir.support.frozen import dataclass
 
 
@@ -93,24 +101,21 @@ def tile_registers(trace: Trace, product: Product, machine: Machine, shape: tupl
     """Gives a product its register tile: of `shape`, rows and columns, or as many vectors of columns, and rows, as
     leave a few registers for the operands. At the edges of the product tiles are cut, by the extents of their
     scopes. Raises IllegalMove where a move of it is refused."""
-    base = product.rows
     rows, columns = shape or tile_shape(trace, product, machine)
     fuse(trace, product.site.path)
-    place = format_path(base)
-    make(trace, f"tile({place}, {place}.0, {rows}, {columns})")
-    make(trace, f"swap_scopes({place})")
-    packed = tried(trace, lambda t: _pack(t, (*base, 0), product, machine))
-    block = (*base, 1 if packed else 0)
+    block = spot(trace, product.rows)
+    act(trace, Tile, (block, block.child(0)), (rows, columns))
+    row = block.child(0, 0)
+    act(trace, SwapScopes, block)
+    tried(trace, lambda t: _pack(t, block, product, machine))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
-    staged = f"stage({format_path((*block, 0))}, {target}, {tile}"
-    begins = tried(trace, f"{staged}, out)")
-    if not begins:  # it adds to what is there
-        make(trace, f"{staged}, inout)")
-    make(trace, f"place({tile}, reg)")
-    nest = alone(trace, (*block, 0 if begins else 1))
-    make(trace, f"swap_scopes({format_path((*nest, 0))})")
-    make(trace, f"swap_scopes({format_path(nest)})")
+    if not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
+        act(trace, Stage, row, target, tile, "inout")
+    act(trace, PlaceBuffer, tile, "reg")
+    nest = stand_alone(trace, first_nest(row.child(0)), 2)
+    act(trace, SwapScopes, nest.child(0))
+    act(trace, SwapScopes, nest)
     _mark(trace, block, rows)
 
 
@@ -134,44 +139,33 @@ def _vectors(machine: Machine) -> int:
 
 def fuse(trace: Trace, path: Path) -> None:
     """Multiplies and adds in one instruction where the statement at `path` adds up products of floats."""
-    tried(trace, f"to_fma({format_path(path)}, 0)")
+    tried(trace, ToFma(place_of(path), 0))
 
 
 def alone(trace: Trace, nest: Path) -> Path:
     """Distributes a tile, `i > j > (before, k, after)`, so that the nest of `k` stands alone. Returns its place."""
-    columns = trace.kernel.at((*nest, 0))
-    assert isinstance(columns, Scope)
-    before = next(n for n, node in enumerate(columns.body) if isinstance(node, Scope))
-    after = len(columns.body) - before - 1
-    if before:
-        make(trace, f"split_scopes({format_path((*nest, 0))}, {before})")
-        make(trace, f"split_scopes({format_path(nest)}, 1)")
-        nest = (*nest[:-1], nest[-1] + 1)
-    if after:
-        make(trace, f"split_scopes({format_path((*nest, 0))}, 1)")
-        make(trace, f"split_scopes({format_path(nest)}, 1)")
-    return nest
+    return stand_alone(trace, first_nest(spot(trace, (*nest, 0))), 2).path
 
 
-def _mark(trace: Trace, block: Path, rows: int) -> None:
+def _mark(trace: Trace, block: Spot, rows: int) -> None:
     """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent."""
     for path, node in trace.kernel.walk():
-        if is_inside(path, block) and path != block and isinstance(node, Scope):
+        if is_inside(path, block.path) and path != block.path and isinstance(node, Scope):
             if all(isinstance(child, Statement) for child in node.body):
-                make(trace, f"vectorize({format_path(path)})")
+                act(trace, Vectorize, spot(trace, path))
             elif 1 <= (node.constant_bound or 0) <= rows:
-                make(trace, f"unroll({format_path(path)})")
+                act(trace, Unroll, spot(trace, path))
 
 
-def _pack(trace: Trace, block: Path, product: Product, machine: Machine) -> None:
+def _pack(trace: Trace, block: Spot, product: Product, machine: Machine) -> None:
     """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
     lie so."""
     name = fresh_name(trace.kernel, f"{product.panel}_panel")
-    make(trace, f"stage({format_path(block)}, {product.panel}, {name}, in)")
+    act(trace, Stage, block, product.panel, name, "in")
     last = len(trace.kernel.buffer(name).dims) - 1
     if product.column_dim != last:
         order = [d for d in range(last + 1) if d != product.column_dim] + [product.column_dim]
-        make(trace, f"reorder_dims({name}, {', '.join(map(str, order))})")
+        act(trace, ReorderDims, name, order)
         if product.column_dim == last - 1:
-            outer = (*block, *(0,) * product.column_dim)
-            tried(trace, lambda t: transpose_squares(t, outer, machine))
+            outer = block.beside(-1).child(*(0,) * product.column_dim)
+            tried(trace, lambda t: transpose_squares(t, outer.path, machine))

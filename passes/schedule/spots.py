@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dojoir.ir.nodes import Node, Path, format_path, parse_path
+from dojoir.ir.nodes import Node, Path, Scope, format_path, parse_path
+from dojoir.ir.places import siblings
 from dojoir.passes.base.move import Move, Place
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.combinators import make
 from dojoir.support.frozen import dataclass
 
@@ -54,10 +56,33 @@ def spot(trace: Trace, path: Path) -> Spot:
 Argument = Spot | str | int | Iterable[Spot] | Iterable[int]
 
 
+def move(kind: type[Move], *arguments: Argument) -> Move:
+    """A move of a kind. A spot stands for the place at which its node is now."""
+    return kind(*map(_written, arguments))
+
+
 def act(trace: Trace, kind: type[Move], *arguments: Argument) -> None:
-    """Makes a move of a kind. A spot stands for the place at which its node is now. Raises IllegalMove where it is
-    refused."""
-    make(trace, kind(*map(_written, arguments)))
+    """Makes a move of a kind. Raises IllegalMove where it is refused."""
+    make(trace, move(kind, *arguments))
+
+
+def stand_alone(trace: Trace, nest: Spot, levels: int) -> Spot:
+    """Distributes as many scopes around a nest, so that it is all that runs in them. Returns the outermost of them
+    that has the nest. Raises IllegalMove where a split is refused."""
+    if nest.path[-1]:
+        for level in range(1, levels + 1):
+            act(trace, SplitScopes, spot(trace, nest.path[:-level]), nest.path[-level])
+    if len(siblings(trace.kernel, nest.path)) > 1:
+        for level in range(1, levels + 1):
+            act(trace, SplitScopes, spot(trace, nest.path[:-level]), 1)
+    return spot(trace, nest.path[:-levels])
+
+
+def first_nest(around: Spot) -> Spot:
+    """The first scope inside of a scope."""
+    scope = around.node
+    assert isinstance(scope, Scope)
+    return around.child(next(n for n, node in enumerate(scope.body) if isinstance(node, Scope)))
 
 
 def _written(argument: Argument) -> object:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Path, format_path
+from dojoir.ir.nodes import Path
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Vectorize
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import sites_in, step_of
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.staging import Stage
 
 
 def transpose_squares(trace: Trace, path: Path, machine: Machine) -> None:
@@ -18,14 +23,13 @@ def transpose_squares(trace: Trace, path: Path, machine: Machine) -> None:
     found = [access for site in sites_in(kernel, path) for access in site.statement.accesses]
     size = max(kernel.buffer(access.buffer).dtype.itemsize for access in found)
     side = max(machine.vector_bytes // size, 1)
-    place = format_path(path)
-    make(trace, f"tile({place}, {place}.0, {side}, {side})")
+    outer = spot(trace, path)
+    act(trace, Tile, (outer, outer.child(0)), (side, side))
     across = [a.buffer for a in found if step_of(kernel, a, depth + 1) == 1 and step_of(kernel, a, depth) is None]
-    nest = (*path, 0, 0)
+    nest = spot(trace, (*path, 0, 0))
     for name in dict.fromkeys(across):
         square = fresh_name(trace.kernel, f"{name}_tile")
-        make(trace, f"stage({format_path(nest)}, {name}, {square}, in)")
-        make(trace, f"place({square}, stack)")
-        nest = (*nest[:-1], nest[-1] + 1)
-    make(trace, f"swap_scopes({format_path(nest)})")
-    make(trace, f"vectorize({format_path((*nest, 0))})")
+        act(trace, Stage, nest, name, square, "in")
+        act(trace, PlaceBuffer, square, "stack")
+    act(trace, SwapScopes, nest)
+    act(trace, Vectorize, nest)

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.nodes import Kernel, Path, Scope, Site, Statement, format_path
+from dojoir.ir.nodes import Kernel, Path, Scope, Site, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.convolution import is_box, levels_outside, mark_tile, path_of, take_trivial_away
 from dojoir.passes.schedule.register_tile import fuse
+from dojoir.passes.schedule.spots import act, first_nest, spot, stand_alone
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
 
@@ -68,28 +72,14 @@ def tile_window(trace: Trace, window: Window, machine: Machine) -> None:
     size = trace.kernel.buffer(target).dtype.itemsize
     bytes_beside = machine.caches[0] // 2 if window.rows else machine.vector_bytes
     fuse(trace, window.site.path)
-    make(trace, f"split({format_path(block)}, {max(bytes_beside // size, 1)})")
+    act(trace, Split, spot(trace, block), max(bytes_beside // size, 1))
+    lanes = spot(trace, (*block, 0))
     if not window.rows:
         tile = fresh_name(trace.kernel, f"{target}_tile")
-        make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
-        make(trace, f"place({tile}, reg)")
-    nest = _alone(trace, block)
-    levels = levels_outside(trace.kernel, nest, frozenset({trace.kernel.depth_of(nest)}))
-    make(trace, f"sink_scope({format_path(nest)}, {levels})")
+        act(trace, Stage, lanes, target, tile, "out")
+        act(trace, PlaceBuffer, tile, "reg")
+    nest = stand_alone(trace, first_nest(lanes), 1)
+    levels = levels_outside(trace.kernel, nest.path, frozenset({trace.kernel.depth_of(nest.path)}))
+    act(trace, SinkScope, nest, levels)
     take_trivial_away(trace, block)
     mark_tile(trace, block, 0)
-
-
-def _alone(trace: Trace, block: Path) -> Path:
-    """Distributes the lanes of a block, `w > (before, nest, after)`, so that the nest stands alone in them."""
-    lanes = trace.kernel.at((*block, 0))
-    assert isinstance(lanes, Scope)
-    before = next(n for n, node in enumerate(lanes.body) if isinstance(node, Scope))
-    after = len(lanes.body) - before - 1
-    nest = (*block, 0)
-    if before:
-        make(trace, f"split_scopes({format_path(nest)}, {before})")
-        nest = (*block, 1)
-    if after:
-        make(trace, f"split_scopes({format_path(nest)}, 1)")
-    return nest
