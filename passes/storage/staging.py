@@ -41,7 +41,7 @@ from dojoir.passes.base.move import (
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Origin, identity
-from dojoir.proof.core.written import gives_itself
+from dojoir.proof.core.written import comes_and_goes, gives_itself
 from dojoir.proof.verdict import Verdict
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -109,13 +109,18 @@ class Stage(Move):
             part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
             for part, whole, both in copied(buffer, staged, bases)
         ]
-        if buffer.role == "tmp":  # what is not used of it may not be there
-            used = (_used_extent(kernel, path, buffer.name, d, base) for d, base in enumerate(bases))
-            extents = [own or extent for own, extent in zip(used, extents, strict=True)]
-        fill = _copy_nest(buffer, staged, bases, extents, depth, back=False)
-        drain = _copy_nest(buffer, staged, bases, extents, depth, back=True)
-        new = [*([fill] if self.direction != "out" else []), renamed, *([drain] if self.direction != "in" else [])]
-        after = kernel.replace_node(path, *new).evolve(buffers=(*kernel.buffers, staged))
+        used = [_used_extent(kernel, path, buffer.name, d, base) for d, base in enumerate(bases)]
+        own = [mine or extent for mine, extent in zip(used, extents, strict=True)]
+
+        def copied_by(box: list[Extent]) -> Kernel:
+            fill = _copy_nest(buffer, staged, bases, box, depth, back=False)
+            drain = _copy_nest(buffer, staged, bases, box, depth, back=True)
+            first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
+            return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
+
+        after = copied_by(own if buffer.role == "tmp" else extents)  # what is not used of a tmp may not be there
+        if self.direction == "out" and own != extents and not comes_and_goes(after, staged):
+            after = copied_by(own)  # nor is what the node does not give
         return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
 
     def reach_in(self, kernel: Kernel) -> Reach:

@@ -19,11 +19,15 @@ POOL = (
     "remove_scope(0.0.0.0.1.0.2)"
 )
 
+JACOBI = "split(0.1.0, 8); cut(0.1.0, 8*((N + 5) // 64)); cut(0.0.0, 16*((N - 2) // 16)); bind(0.1.1, gx)"
+
 NAMED = [
     ("heat3d", "", "to_fma(0.1.0.0.0, 24)", "legal", 20_000),
     ("heat3d", HEAT, "to_fma(1.1.0.0.0, 24)", "legal", 20_000),
     ("heat3d", HEAT, "stage(0.0.0.0, b, b_copy, out)", "illegal", 40_000),
     ("maxpool2d", POOL, "stage(0.0.0.0, y, y_copy2, inout)", "illegal", 60_000),
+    ("jacobi2d", JACOBI, "stage(0.1.1.0, a, a_copy, out)", "illegal", 300_000),
+    ("jacobi2d", f"{JACOBI}; shift(0.0, 1); peel(0.1.0.0)", "stage(0.1.0.1, a, a_copy, out)", "legal", 40_000),
 ]
 
 
