@@ -1,0 +1,103 @@
+"""Many states through the evaluator, none of which may be `wrong`: a script that goes on where it was stopped.
+
+    python tests/helpers/evaluated.py FILE [--states 30000] [--seconds S] [--generated 0.3]
+
+A round is a kernel, of the library or (`--generated` of the rounds) a random one that is well-formed by
+construction, and states of random walks from its text and from its default schedule, raced as a search races them.
+What a round found is a line of FILE; the next run begins with the round after the last. At the end the sums are
+printed; status 1 where a state was wrong, with its text in the line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+from runnable import runnable_kernel, small_sizes
+
+import dojoir
+
+PER_ROUND = 30
+LIMIT = 6
+"""How many moves a walk goes from its start."""
+
+
+def chosen(random: Random, generated: float) -> tuple[dojoir.Kernel, dict[str, int]]:
+    """A kernel and the sizes that it is timed at."""
+    if random.random() < generated:
+        kernel = runnable_kernel(random, small=True)
+        return kernel, {name: int(size) for name, size in small_sizes(kernel, random).items()}
+    kernel = dojoir.kernels.load(random.choice(dojoir.kernels.names()))
+    return kernel, {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
+
+
+def walked(kernel: dojoir.Kernel, random: Random) -> list[dojoir.Kernel]:
+    """States of random walks from the text and from the default schedule, each once."""
+    default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for("llvm")).on(kernel)
+    starts = [dojoir.Trace(kernel), default]
+    walks, tries = [*starts], 0
+    while len(walks) < PER_ROUND and tries < 3 * PER_ROUND:
+        tries += 1
+        trace = random.choice([*starts, *walks[-5:]])
+        if len(trace.moves) > len(default.moves) + LIMIT:
+            continue
+        walks += [
+            trace.then(move)
+            for move in dojoir.draw(
+                trace.kernel, random, 1, "llvm", dojoir.search.WEIGHTS if random.random() < 0.5 else None
+            )
+        ]
+    return [*{trace.kernel.hash: trace.kernel for trace in walks}.values()]
+
+
+def one_round(number: int, generated: float) -> dict[str, object]:
+    """What became of the states of a round."""
+    random = Random(f"evaluated {number}")
+    kernel, sizes = chosen(random, generated)
+    counts: Counter[str] = Counter()
+    wrong: list[dict[str, str]] = []
+    try:
+        kernels = walked(kernel, random)
+        best = kernels[1] if len(kernels) > 1 else None
+        with dojoir.Evaluator(kernel, "llvm", sizes, seed=number, time_limit=20.0) as evaluator:
+            for found in evaluator.evaluate(kernels, best):
+                counts[found.status] += 1
+                if found.status == "wrong":
+                    text = next(dojoir.to_text(one) for one in kernels if one.hash == found.hash)
+                    wrong.append({"reason": found.reason, "text": text})
+    except dojoir.DojoError as error:
+        counts[f"round ended: {error.diagnostic.code}"] += 1
+    return {"round": number, "kernel": kernel.name, "counts": dict(counts), "wrong": wrong}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--states", type=int, default=30_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--generated", type=float, default=0.3)
+    given = parser.parse_args()
+    rows = [json.loads(line) for line in given.file.read_text().splitlines()] if given.file.exists() else []
+    end = time.monotonic() + given.seconds
+
+    def states() -> Counter[str]:
+        return sum((Counter(row["counts"]) for row in rows), Counter())
+
+    while sum(states().values()) < given.states and time.monotonic() < end:
+        rows.append(one_round(len(rows), given.generated))
+        with given.file.open("a") as lines:
+            lines.write(json.dumps(rows[-1]) + "\n")
+    wrong = [one for row in rows for one in row["wrong"]]
+    print(f"{len(rows)} rounds on {len({row['kernel'] for row in rows})} kernels: {dict(states())}")
+    for one in wrong:
+        print(f"WRONG: {one['reason']}\n{one['text']}")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
