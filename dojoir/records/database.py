@@ -14,6 +14,7 @@ from typing import Any
 import dojoir
 from dojoir.records.contexts import Context, Sizes, here
 from dojoir.records.engine import opened, sql, told, url_of
+from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
 from dojoir.records.result import Known, Ranked, Result
 from dojoir.records.schema import (
@@ -356,6 +357,19 @@ class Database:
         return found[:count]
 
     @dojoir.public
+    def relatives(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:
+        """The fastest traces of other kernels that are built alike, the most alike first, one for each: their moves
+        may do something for this one. Of traces that are not legal any more, none."""
+        with self.reading() as connection:
+            others = connection.execute(sql.select(kernels.c.hash, kernels.c.text)).all()
+        found: list[dojoir.Trace] = []
+        for other in most_alike(kernel, {row.hash: row.text for row in others}):
+            for row in self.top(other, count=1, target=target)[: count - len(found)]:
+                with contextlib.suppress(dojoir.DojoError):
+                    found.append(self.trace(row.state))
+        return found[:count]
+
+    @dojoir.public
     def trace(self, state: int) -> dojoir.Trace:
         """The trace that leads to a state, each move checked again. Raises ArgumentError, `unknown-state`, and what
         `Trace.apply` raises where a move is no longer legal."""
@@ -400,26 +414,26 @@ class Database:
             chosen = chosen.where(sql.or_(kernels.c.name == kernel, kernels.c.hash == kernel))
         if target is not None:
             chosen = chosen.where(contexts.c.target == target)
+        fastest = (
+            sql.select(
+                measurements.c.seconds, measurements.c.low, measurements.c.high,
+                states.c.id, states.c.hash, states.c.length,
+            )
+            .join(states, states.c.id == measurements.c.state)
+            .join(verifications, verifications.c.build == measurements.c.build)
+            .where(measurements.c.context == sql.bindparam("at"))
+            .order_by(measurements.c.seconds)
+            .limit(count)
+        )  # fmt: skip
         groups: list[list[Ranked]] = []
         with self.reading() as connection:
             for at in connection.execute(chosen).all():
-                fastest = (
-                    sql.select(
-                        measurements.c.seconds, measurements.c.low, measurements.c.high,
-                        states.c.id, states.c.hash, states.c.length,
-                    )
-                    .join(states, states.c.id == measurements.c.state)
-                    .join(verifications, verifications.c.build == measurements.c.build)
-                    .where(measurements.c.context == at.id)
-                    .order_by(measurements.c.seconds)
-                    .limit(count)
-                )  # fmt: skip
                 group = [
                     Ranked(
                         at.of, row.hash, row.length, row.seconds, row.low, row.high, at.on, at.target, at.sizes,
                         at.threads, at.protocol, at.versions, row.id,
                     )
-                    for row in connection.execute(fastest)
+                    for row in connection.execute(fastest, {"at": at.id})
                 ]  # fmt: skip
                 if group:
                     groups.append(group)

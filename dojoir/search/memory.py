@@ -16,6 +16,9 @@ from dojoir.records import Context
 MOST_HINTS = 3
 """How many traces of the database are among the starts."""
 
+MOST_RELATIVES = 4
+"""Of how many kernels that are built alike the fastest trace is known to the strategies."""
+
 
 class Remembering:
     """Stands before an evaluator. `db` is a `dojoir.records.Database`, or has its methods `known`, `record`,
@@ -135,6 +138,16 @@ def hints(
             found: list[dojoir.Trace] = db.hints(kernel, target, MOST_HINTS)
             return [trace for trace in found if trace.kernel.hash not in known]
         return [_made(kernel, moves) for moves in kept]
+    return []
+
+
+def relatives(db: Any, kernel: dojoir.Kernel, target: str) -> list[dojoir.Trace]:
+    """The fastest traces that a database has of kernels that are built alike; none where it cannot tell."""
+    if not callable(getattr(db, "relatives", None)):
+        return []
+    with contextlib.suppress(dojoir.RunError):
+        found: list[dojoir.Trace] = db.relatives(kernel, target, MOST_RELATIVES)
+        return found
     return []
 
 

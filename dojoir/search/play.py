@@ -9,7 +9,7 @@ import dojoir
 from dojoir.search.actions import drawn
 from dojoir.search.budget import Ledger
 from dojoir.search.model import AHEAD, Trees
-from dojoir.search.variation import crossed, mutated
+from dojoir.search.variation import crossed, mutated, replayed
 
 WEIGHTS: Mapping[str, float] = {
     "split": 3, "tile": 3, "swap_scopes": 3, "join_scopes": 3, "split_scopes": 2, "vectorize": 5, "unroll": 3,
@@ -22,6 +22,9 @@ WEIGHTS: Mapping[str, float] = {
 
 ACTIONS = 0.08
 """The share of steps that are passes with parameters, and not single moves."""
+
+BORROWED = 0.05
+"""The share of steps that are the first moves of a fast trace of a kernel built alike, where one is known."""
 
 
 class Play:
@@ -44,6 +47,7 @@ class Play:
         own = {name: weight for name, weight in WEIGHTS.items() if threads > 1 or name != "parallelize"}
         self.weights: Mapping[str, float] = own if weights is None else weights
         self.starts: list[dojoir.Trace] = []
+        self.relatives: list[dojoir.Trace] = []
         self.noise = 0.02
         self.actions = ACTIONS
         self.model: Trees | None = None
@@ -57,7 +61,9 @@ class Play:
         if count <= 0 or self.ledger.spent() is not None:
             return []
         acted = [self.acted(trace) for _ in range(count) if self.rng.random() < self.actions]
-        found = [longer for longer in acted if longer is not None]
+        if self.relatives:
+            acted += [self.borrowed() for _ in range(count) if self.rng.random() < BORROWED]
+        found = [longer for longer in acted if longer is not None][:count]
         ahead = AHEAD if self.model is not None and self.model.ready else 1
         wanted = self.ledger.moves_left((count - len(found)) * ahead)
         moves = dojoir.draw(trace.kernel, self.rng, wanted, self.target, self.weights)
@@ -71,6 +77,18 @@ class Play:
         found = drawn(trace, self.rng, self.target, self.threads)
         self.ledger.moves += found is not None
         return found
+
+    def borrowed(self) -> dojoir.Trace | None:
+        """The text with the first moves of a fast trace of a kernel built alike, illegal ones left out; None where
+        nothing of it is legal. It counts as one move."""
+        if not self.relatives or self.ledger.spent() is not None:
+            return None
+        other = self.rng.choice(self.relatives)
+        if not other.moves:
+            return None
+        found = replayed(dojoir.Trace(self.kernel), other.moves[: self.rng.randint(1, len(other.moves))])
+        self.ledger.moves += bool(found.moves)
+        return found if found.moves else None
 
     def mutated(self, trace: dojoir.Trace) -> dojoir.Trace | None:
         """A trace with one parameter changed somewhere in it, and the rest replayed; None where there is none, or

@@ -12,7 +12,7 @@ import dojoir
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
-from dojoir.search.memory import Remembering, hints
+from dojoir.search.memory import Remembering, hints, relatives
 from dojoir.search.model import Trees
 from dojoir.search.play import Play
 from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
@@ -65,9 +65,11 @@ def tune(
     which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
     `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the fastest
-    traces that it has of the kernel are among the starts, and what it has of the run named `run` is not measured
-    again. `progress` is called with each evaluation, its trace and the speed of the best so far. `store` is a
-    folder that the answer is written to as a schedule. Control-C ends the search with the best so far.
+    traces that it has of the kernel are among the starts, the first moves of those of kernels that are built alike
+    among the steps (not of a run with a name, which must go on in the same way), and what it has of the run named
+    `run` is not measured again. `progress` is called with each evaluation, its trace and the speed of the best so
+    far. `store` is a folder that the answer is written to as a schedule. Control-C ends the search with the best so
+    far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
     even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there
@@ -102,6 +104,7 @@ def tune(
             raise dojoir.ArgumentError(message, "bad-arguments")
         found = hints(db, kernel, target, play.starts, run)
         play.starts += found
+        play.relatives = relatives(db, kernel, target) if run is None else []
         about = {"target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {})}
         settings = about | {
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),

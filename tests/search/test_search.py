@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -188,3 +189,38 @@ def test_what_was_measured_is_the_answer(tmp_path: Path) -> None:
     assert tuned.ratio.low <= tuned.ratio.median <= tuned.ratio.high
     assert str(tuned).startswith("softmax: ")
     assert dojoir.optimize(SOFTMAX, folders=[tmp_path]).kernel == tuned.trace.kernel
+
+
+def test_first_moves_of_kernels_that_are_built_alike_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    from dojoir.records import Database
+    from dojoir.records.likeness import LIKE, alike
+
+    texts = {
+        name: dojoir.to_text(dojoir.kernels.load(name)) for name in ("softmax", "log_softmax", "gelu", "conv2d")
+    }
+    renamed = texts["softmax"].replace("x[", "other[").replace("  x:", "  other:")
+    assert renamed != texts["softmax"] and alike(texts["softmax"], renamed) == 1.0
+    assert alike(texts["softmax"], texts["log_softmax"]) > LIKE > alike(texts["softmax"], texts["conv2d"])
+    other = dojoir.Trace(dojoir.kernels.load("log_softmax")).then("split(0, 16)").then("split(0.0, 4)")
+    with Database(tmp_path / "some.db") as database:
+        timed = dojoir.Evaluation(other.kernel.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 3, "d")
+        database.record(other, timed, "llvm", sizes=SIZES, threads=1)
+        database.record(dojoir.Trace(SOFTMAX), replace(timed, hash=SOFTMAX.hash), "llvm", sizes=SIZES, threads=1)
+        (found,) = database.relatives(SOFTMAX)
+        assert found.kernel == other.kernel and not database.relatives(dojoir.kernels.load("conv2d"))
+        seen: list[dojoir.Trace] = []
+
+        class Borrows:
+            def __init__(self, play: Play) -> None:
+                seen.extend(t for _ in range(8) if (t := play.borrowed()) is not None)
+
+            def ask(self, n: int) -> list[dojoir.Trace]:
+                return []
+
+            def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+                pass
+
+        static(strategy=Borrows, db=database)
+    assert {len(trace.moves) for trace in seen} == {1, 2}
+    assert all(trace.start == SOFTMAX and trace.is_safe for trace in seen)
