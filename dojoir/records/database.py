@@ -87,16 +87,16 @@ class Database:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sql.Connection]:
         """A transaction that writes: all of it or nothing."""
-        with (
-            told(self.name),
-            self._engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
-            try:
+        try:
+            with (
+                told(self.name),
+                self._engine.connect().execution_options(writes=True) as connection,
+                connection.begin(),
+            ):
                 yield connection
-            except BaseException:
-                self.forget()  # what was numbered in it is not there
-                raise
+        except BaseException:  # of what was done in it, or of its commit: what was numbered in it is not there
+            self.forget()
+            raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sql.Connection]:

@@ -21,7 +21,8 @@ from records_cases import result, walk
 
 import dojoir
 
-pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+sqlalchemy = pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+OperationalError = sqlalchemy.exc.OperationalError
 
 from dojoir import records
 from dojoir.records import Database, schema
@@ -444,3 +445,25 @@ def test_two_processes_write_and_one_is_killed(url: str) -> None:
         assert stats["builds"] == stats["verifications"] == stats["measurements"]
         assert stats["states"] == 2
         assert records.check(database).ok
+
+
+def test_what_no_commit_has_made_true_has_no_number(url: str) -> None:
+    """A commit that fails (a full disk) takes all of its rows back; another may get their numbers."""
+    lost, kept = walk("relu", 1, 2), walk("softmax", 2, 2)
+    with Database(url) as database, Database(url) as other:
+
+        def fails(connection: object) -> None:
+            failures.pop()
+            raise OperationalError("COMMIT", {}, Exception("database or disk is full"))
+
+        failures = [1, 1]
+        sqlalchemy.event.listen(database._engine, "commit", fails)
+        with pytest.raises(dojoir.RunError, match="disk is full"):
+            database.record(lost, result(lost), sizes=SIZES)
+        sqlalchemy.event.remove(database._engine, "commit", fails)
+        other.record(kept, result(kept), sizes=SIZES)
+        database.record(lost, result(lost), sizes=SIZES)
+        known = database.known(lost.start, lost.kernel.hash, sizes=SIZES)
+        assert known is not None and known.hash == lost.kernel.hash
+        assert other.known(kept.start, kept.kernel.hash, sizes=SIZES) is not None
+        assert records.check(other).ok
