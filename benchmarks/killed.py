@@ -1,6 +1,6 @@
 """Searches that are killed, disks that are full, databases that die: nothing that was acknowledged may be lost.
 
-    python benchmarks/killed.py driver [COUNT]   SIGKILL of the search at random moments, then --resume: the same trace
+    python benchmarks/killed.py driver [COUNT]   SIGKILL of the search at random moments, then --resume: same trace
     python benchmarks/killed.py worker [COUNT]   SIGKILL of workers that evaluate: every kernel comes to an end
     python benchmarks/killed.py disk             a full disk, a folder that cannot be written, a server that is none
 
