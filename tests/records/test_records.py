@@ -21,8 +21,9 @@ from records_cases import result, walk
 
 import dojoir
 
-sqlalchemy = pytest.importorskip("sqlalchemy", reason="needs the extra agents")
-OperationalError = sqlalchemy.exc.OperationalError
+pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+
+import sqlalchemy
 
 from dojoir import records
 from dojoir.records import Database, schema
@@ -454,7 +455,7 @@ def test_what_no_commit_has_made_true_has_no_number(url: str) -> None:
 
         def fails(connection: object) -> None:
             failures.pop()
-            raise OperationalError("COMMIT", {}, Exception("database or disk is full"))
+            raise sqlalchemy.exc.OperationalError("COMMIT", {}, Exception("database or disk is full"))
 
         failures = [1, 1]
         sqlalchemy.event.listen(database._engine, "commit", fails)
