@@ -55,6 +55,18 @@ def test_a_second_process_needs_no_parser_checker_or_lowering(folder: Path) -> N
     assert made.partition("] ")[2] == found.partition("] ")[2]
 
 
+def test_a_certificate_finds_nothing_in_the_cache(folder: Path) -> None:
+    trace = dojoir.Trace(dojoir.kernels.load("relu"))
+    trace.apply("split(0, 8)")
+    other = to_bytes(dojoir.kernels.load("softmax"))
+    for kernel in (trace.start, trace.kernel):
+        text = dojoir.to_text(kernel)
+        for name in ("<string>", "<certified>"):
+            shelf.keep(shelf.shelf_key("kernel", name, text), other)
+            assert dojoir.parse(text, name).name == "softmax"  # what is kept is believed, but not by `certify`
+    assert dojoir.certify(trace)
+
+
 def test_what_is_damaged_is_made_again(folder: Path) -> None:
     made = ran(FIRST)
     before = {path: path.read_bytes() for path in entries(folder)}
