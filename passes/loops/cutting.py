@@ -24,6 +24,7 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
+from dojoir.passes.base.versions import excess, is_host_code, versions
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -117,9 +118,12 @@ class Cut(Move):
 
     @classmethod
     def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        """At an iterator around, or one more: the parts before and behind a diagonal."""
+        """At an iterator around, or one more: the parts before and behind a diagonal. What runs once, in two
+        versions."""
         scope = scope_or_none(kernel, place)
         if scope is not None and not isinstance(place, str):
+            if scope.extent.constant == 1 and is_host_code(kernel, place):
+                yield from (cls(place_of(place), Formula(excess(v))) for v in versions(kernel, machine))
             around = [Affine.iterator(depth) + more for depth in range(kernel.depth_of(place)) for more in (0, 1)]
             yield from (cls(place_of(place), Formula(str(way))) for way in around)
 

@@ -22,6 +22,7 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
+from dojoir.passes.base.versions import is_host_code
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 
@@ -78,11 +79,13 @@ class SetExtent(Move):
     @classmethod
     def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Each bound of the extent by itself, the extents of the scopes around what is beside it, and any other of
-        the kernel that has a meaning there."""
+        the kernel that has a meaning there; for launches of a GPU 1."""
         scope = scope_or_none(kernel, place)
         if scope is None or isinstance(place, str):
             return
         depth = kernel.depth_of(place)
+        if machine.kind == "gpu" and is_host_code(kernel, place) and scope.extent.constant != 1:
+            yield cls(place_of(place), Formula("1"))  # under a guard that says when it runs
         wholes = (other.extent for _, other in scopes(kernel))
         for extent in (*(Extent((bound,)) for bound in scope.extent.bounds), *wholes):
             if extent != scope.extent and all(d < depth for bound in extent.bounds for d in bound.iterators):

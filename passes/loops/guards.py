@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from dojoir.ir.nodes import Guard, Kernel
+from dojoir.backends.machine import Machine
+from dojoir.ir.nodes import Guard, Kernel, Path
 from dojoir.ir.places import siblings
 from dojoir.ir.text import format_condition
 from dojoir.passes.base.alternatives import Alternative
 from dojoir.passes.base.move import Move, Place, Quoted, Refusal, Rewrite, conditions_of, place_of
+from dojoir.passes.base.versions import guards
 from dojoir.proof.check import identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
@@ -64,6 +66,14 @@ class AddGuard(Move):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         yield from ()
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """What makes a version of a launch, and what the last threads need: of one node, and of all that follow."""
+        if not isinstance(place, str):
+            following = len(siblings(kernel, place)) - place[-1]
+            for text in guards(kernel, place, machine):
+                yield from (cls(place_of(place), count, Quoted(text)) for count in {1, following})
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, Iter, SizeVar
-from dojoir.ir.nodes import Extent, Kernel, Node, Scope, Statement, substitute
+from dojoir.ir.nodes import Extent, Kernel, Node, Path, Scope, Statement, substitute
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
 from dojoir.ir.text import format_extent
@@ -26,6 +27,7 @@ from dojoir.passes.base.move import (
     well_typed,
 )
 from dojoir.passes.base.reach import Reach
+from dojoir.passes.base.versions import is_host_code
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.support.frozen import dataclass
 
@@ -199,6 +201,12 @@ class AddScope(Undoing):
             rest = around[path[-1] :]
             count = next((n for n, node in enumerate(rest) if not isinstance(node, Statement)), len(rest))
             yield cls(place_of(path), count)
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """Any node of host code by itself: a launch of one block, or one to be made in versions."""
+        if machine.kind == "gpu" and not isinstance(place, str) and is_host_code(kernel, place):
+            yield cls(place_of(place), 1)
 
 
 MOVES = (RemoveScope, AddScope)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
+from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Replace, Scope, divided_in, format_path, substitute
 from dojoir.ir.text import format_extent
@@ -94,6 +95,13 @@ class Split(Move):
         if scope is not None and not isinstance(place, str):
             most = scope.constant_bound
             yield from (cls(place_of(place), n) for n in numbers if n >= 1 and (most is None or n < most))
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """By all of its extent: the threads of a GPU that go over one row of a tile."""
+        scope = scope_or_none(kernel, place)
+        if machine.kind == "gpu" and scope is not None and not isinstance(place, str) and scope.constant_bound:
+            yield cls(place_of(place), scope.constant_bound)
 
 
 @dataclass(frozen=True)

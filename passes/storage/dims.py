@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Buffer, Condition, Dim, Guard, Kernel, Node, Path, Scope, Statement, with_body
 from dojoir.ir.rewrite import map_accesses
@@ -112,6 +113,15 @@ class SplitDim(Move):
             for n in numbers:
                 if not dim.collapsed and n > 1 and (most is None or n < most):
                     yield cls(BufferName(place), i, n)
+
+    @classmethod
+    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """By all of its extent: an element of a GPU's threads that is a row of a tile."""
+        if machine.kind != "gpu" or not isinstance(place, str) or kernel.buffer(place).role != "tmp":
+            return
+        for i, dim in enumerate(kernel.buffer(place).dims):
+            if not dim.collapsed and dim.extent.is_constant:
+                yield cls(BufferName(place), i, dim.extent.offset)
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from random import Random
-from typing import cast, get_args
+from typing import cast
 
 import pytest
 from runnable import runnable_kernel
+from spaces import MACHINE, in_space
 from tangled import tangled_kernel
 
 import dojoir
 from dojoir.backends.machine import MACHINES, Machine
-from dojoir.ir.nodes import Kernel
-from dojoir.passes.base.move import BufferName, Formula, Move, Place, Word, anchors
+from dojoir.passes.base.move import anchors
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.schedules import Schedule, schedules
@@ -23,38 +23,8 @@ STORED = [
     (name, schedule)
     for name in dojoir.kernels.names()
     for schedule in schedules(name)
-    if not schedule.path.endswith(".gpu.moves")  # of kernels with fixed sizes, by passes that pick their moves
+    if not schedule.path.endswith(".gpu.moves")  # test_gpu_space.py
 ]
-MACHINE = MACHINES["avx512"]
-
-
-def bare(move: Move, kernel: Kernel) -> tuple[object, ...]:
-    """A move without the names that it is free to choose: places as paths, new temporaries and labels as blanks."""
-
-    place = move.anchor(kernel)
-    depth = kernel.depth_of(place) if isinstance(place, tuple) else 0
-
-    def plain(value: object, kind: object) -> object:
-        if isinstance(value, tuple):
-            return tuple(plain(part, get_args(kind)[0]) for part in value)
-        if isinstance(value, Formula):  # a fixed size may be written by its name
-            return value.extent(kernel, depth)
-        if kind is Place:
-            return kernel.path(str(value))
-        if kind is BufferName and value not in kernel.declared:
-            return "_"
-        if kind is Word and move.name == "label":
-            return "_"
-        return str(value)
-
-    return move.name, *(plain(getattr(move, name), kind) for name, kind in move.parameters().items())
-
-
-def in_space(move: Move, kernel: Kernel, machine: Machine = MACHINE) -> bool:
-    place = move.anchor(kernel)
-    assert place is not None, move
-    wanted = bare(move, kernel)
-    return any(bare(other, kernel) == wanted for other in type(move).space(kernel, place, machine))
 
 
 def begun(name: str, schedule: Schedule) -> dojoir.Trace:
