@@ -1,30 +1,37 @@
-"""Kernels on a GPU beside PyTorch, Triton and CuPy: `python benchmarks/gpu.py [--rows softmax,relu] [--json FILE]`.
+"""Kernels on a GPU beside PyTorch, Triton, JAX and CuPy: `python benchmarks/gpu.py [--rows softmax] [--json FILE]`.
 
-Each row is run with its peers and a copy in one interleaved series: every call in turn, in an order that changes, a
-buffer of twice the L2 cache written before each, timed by events; medians. Data are random, TF32 is off, and each
-result is first compared with the same work in f64. `--resume` leaves out rows that the JSON file has; `--page FILE`
-writes the table of a JSON file, which needs no GPU.
+dojoir runs what `dojoir.optimize` makes of each kernel, once for the sizes of the row, once for any sizes. Each row
+is run with its peers and a copy in one interleaved series: each call in turn, in an order that changes, a buffer of
+twice the L2 cache written before it, timed by events; medians. Then the same hot: nothing is written between. JAX,
+which has a stream of its own, is timed by the profiler, cold: the sum of the times of its kernels, and what events
+see besides of PyTorch's call. Data are random, TF32 is off, and each result is first compared with the same work in
+f64. `--resume` leaves out rows that the JSON file has; `--page FILE` writes the tables of a JSON file as Markdown
+(`gpu_page.py`), which needs no GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu_jax import Jax, kernel_time
+from gpu_page import page
 from gpu_rows import ROWS, Row
+from gpu_schedules import Scheduled, schedules
 
 import dojoir
 
 Call = Callable[[], Any]
 ROUNDS = 40
 COPY_BYTES = 1 << 30
-MOST_SECONDS = 3.0
+MOST_SECONDS = 2.0
 HEAD_START = 3_000_000
 """Cycles that the GPU waits before a round, so that no call of it waits for the host."""
 
@@ -37,120 +44,156 @@ def main() -> None:
     parser.add_argument("--json", default="gpu.json", metavar="FILE", help="where the figures are written")
     parser.add_argument("--resume", action="store_true", help="leave out rows that the file has")
     parser.add_argument(
-        "--page", metavar="FILE", help="write the table of the JSON file as Markdown, and run nothing"
+        "--page", metavar="FILE", help="write the tables of the JSON file as Markdown, and run nothing"
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--no-jax", action="store_true", help="without JAX")
+    parser.add_argument("--minutes", type=float, default=60, help="begin no row after so long")
     given = parser.parse_args()
     path = Path(given.json)
     found: dict[str, Any] = json.loads(path.read_text()) if (given.resume or given.page) and path.exists() else {}
     if given.page:
         Path(given.page).write_text(page(found), encoding="utf-8")
         return
-    words = [word for word in given.rows.split(",") if word]
-    bench = Bench(given.rounds, not given.eager)
-    found.setdefault("machine", {}).update(bench.machine)
+    began = time.perf_counter()
     rows = found.setdefault("rows", {})
-    for row in ROWS:
-        if (words and not any(word in row.name for word in words)) or (
-            given.resume and "dojoir" in rows.get(row.name, {}).get("us", {})
-        ):
-            continue
+    words = [word for word in given.rows.split(",") if word]
+    wanted = [n for n, row in enumerate(ROWS) if not words or any(word in row.name for word in words)]
+    wanted = [n for n in wanted if not (given.resume and "dojoir" in rows.get(ROWS[n].name, {}).get("us", {}))]
+    made = schedules(wanted, os.cpu_count() or 1)
+    print(f"{len(made)} schedules ({time.perf_counter() - began:.0f} s)", flush=True)
+    bench = Bench(given.rounds, not given.eager, None if given.no_jax else Jax.load())
+    found.setdefault("machine", {}).update(bench.machine)
+    for number in wanted:
         start = time.perf_counter()
+        if start - began > 60 * given.minutes:
+            print("no time is left for", ROWS[number].name, flush=True)
+            continue
+        row = ROWS[number]
         try:
-            rows[row.name] = bench.row(row)
+            rows[row.name] = bench.row(row, made[number, True], made[number, False])
         except Exception as error:  # the other rows are wanted all the same
             rows[row.name] = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
         print(row.name, summary(rows[row.name]), f"({time.perf_counter() - start:.0f} s)", flush=True)
         path.write_text(json.dumps(found, indent=1, ensure_ascii=False))
+        bench.torch.cuda.empty_cache()
     print(page(found))
 
 
 class Bench:
     """A GPU with what is needed to time calls on it."""
 
-    def __init__(self, rounds: int, compiled: bool) -> None:
+    def __init__(self, rounds: int, compiled: bool, jax: Jax | None) -> None:
         import torch
 
         self.torch: Any = torch
-        self.rounds, self.compiled = rounds, compiled
+        self.rounds, self.compiled, self.jax = rounds, compiled, jax
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         torch.manual_seed(int(time.time()))
         facts = torch.cuda.get_device_properties(0)
         self.flushed = torch.empty(2 * facts.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.copied = torch.rand(COPY_BYTES // 4, device="cuda"), torch.empty(COPY_BYTES // 4, device="cuda")
+        kernel = dojoir.optimize(dojoir.kernels.load("relu", N=1 << 20), "cuda").kernel
+        reached = dojoir.measure(kernel, "cuda", budget=0.2)
         self.machine = {
             "gpu": facts.name,
             "multiprocessors": facts.multi_processor_count,
             "L2": facts.L2_cache_size,
             "torch": torch.__version__,
             "cuda": torch.version.cuda,
+            "jax": None if jax is None else jax.version,
+            "GFLOP/s": reached.arithmetic_ceiling,
         }
 
-    def row(self, row: Row) -> dict[str, Any]:
-        """The figures of a row: `us` by contestant, `errors`, and the copy's bytes a second."""
+    def row(self, row: Row, fixed: Scheduled, any_size: Scheduled) -> dict[str, Any]:
+        """The figures of a row: `us` and `hot` by contestant, `errors`, what `failed`, and the copy's bytes."""
         torch = self.torch
         torch._dynamo.reset()
         dtype = getattr(torch, row.dtype)
-        inputs = [
-            (torch.rand if name in row.positive else torch.randn)(shape, device="cuda").to(dtype)
+        inputs = {
+            name: (torch.rand if name in row.positive else torch.randn)(shape, device="cuda").to(dtype)
             for name, shape in row.inputs.items()
-        ]
-        output = torch.empty(row.output, dtype=dtype, device="cuda")
-        reference = row.function(*(given.double() for given in inputs))
-        errors: dict[str, float] = {}
-        failed: dict[str, str] = {}
-        calls: dict[str, Call] = {}
-        start = time.perf_counter()
-        compiled = dojoir.compile(dojoir.parse(row.text()), "cuda")
-        built = time.perf_counter() - start
-        contestants: dict[str, Callable[[], tuple[Call, Any]]] = {
-            "dojoir": lambda: (compiled.bind(*inputs, output), output),
-            "eager": lambda: (lambda: row.function(*inputs), None),
+        }
+        outputs = {name: torch.empty(shape, dtype=dtype, device="cuda") for name, shape in row.outputs.items()}
+        given, first = [*inputs.values()], next(iter(outputs.values()))
+        reference = _several(row.function(*(tensor.double() for tensor in given)))
+        arguments = {**inputs, **row.scalars, **outputs}
+        contestants: dict[str, Callable[[], tuple[Call, list[Any] | None]]] = {
+            "dojoir": lambda: (self.compile(fixed, arguments), [*outputs.values()]),
+            "any size": lambda: (self.compile(any_size, arguments), [*outputs.values()]),
+            "eager": lambda: (lambda: row.function(*given), None),
         }
         if self.compiled:
             function = torch.compile(row.function, dynamic=False)
-            contestants["compile"] = lambda: (lambda: function(*inputs), None)
+            contestants["compile"] = lambda: (lambda: function(*given), None)
         for name, peer in row.others.items():
-            contestants[name] = lambda peer=peer: (peer(torch, inputs, output), output)
+            contestants[name] = lambda peer=peer: (peer(torch, given, first), [first])
+        errors: dict[str, float] = {}
+        failed: dict[str, str] = {}
+        calls: dict[str, Call] = {}
         for name, make in contestants.items():
             try:
-                call, where = make()
-                if where is not None:
-                    where.fill_(float("nan"))
+                call, written = make()
+                for tensor in written or ():
+                    tensor.fill_(float("nan"))
                 result = call()
                 torch.cuda.synchronize()
-                errors[name] = self.error(result if where is None else where, reference)
-                if not errors[name] <= row.tolerance:
-                    raise AssertionError(f"the result is off by {errors[name]:.2e}, more than {row.tolerance:g}")
+                self.check(name, written or _several(result), reference, row.tolerance, errors)
             except Exception as error:
                 failed[name] = f"{type(error).__name__}: {str(error)[:300]}"
                 continue
             calls[name] = call
-        del reference
         source, target = self.copied
         calls["copy"] = lambda: target.copy_(source)
-        times = self.timed(calls)
+        cold, hot = self.timed(calls, True), self.timed(calls, False)
+        us = {name: statistics.median(samples) for name, samples in cold.items()}
+        if self.jax is not None and row.jax is not None:
+            try:
+                time_of_kernels, result = self.jax.time(row.jax, given, self.flush)
+                self.check("JAX", [result], reference, row.tolerance, errors)
+                around = us["eager"] - kernel_time(calls["eager"], self.flush)
+                us["JAX"] = time_of_kernels + max(0.0, around)
+            except Exception as error:
+                failed["JAX"] = f"{type(error).__name__}: {str(error)[:300]}"
         return {
-            "us": {name: statistics.median(samples) for name, samples in times.items()},
-            "quartiles": {name: statistics.quantiles(samples, n=4)[::2] for name, samples in times.items()},
-            "rounds": len(times["copy"]),
+            "us": us,
+            "hot": {name: statistics.median(samples) for name, samples in hot.items()},
+            "quartiles": {name: statistics.quantiles(samples, n=4)[::2] for name, samples in cold.items()},
+            "rounds": len(cold["copy"]),
             "errors": errors,
             "failed": failed,
             "bytes": row.bytes,
             "flops": row.flops,
             "copy": 2 * COPY_BYTES,
-            "by": row.by,
-            "built": built,
+            "moves": fixed.moves,
+            "seconds": fixed.seconds,
         }
 
-    def error(self, found: Any, reference: Any) -> float:
-        """How far off a result is, relative to the norm of the reference."""
-        norm = self.torch.linalg.vector_norm
-        return float(norm(found.double() - reference) / norm(reference))
+    def compile(self, made: Scheduled, arguments: Mapping[str, Any]) -> Call:
+        """A call of a kernel with its arguments checked once."""
+        if made.error:
+            raise RuntimeError(made.error)
+        call: Call = dojoir.compile(dojoir.parse(made.text), "cuda").bind(**arguments)
+        return call
 
-    def timed(self, calls: Mapping[str, Call]) -> dict[str, list[float]]:
+    def check(
+        self, name: str, found: Sequence[Any], reference: Sequence[Any], tolerance: float, errors: dict[str, float]
+    ) -> None:
+        """How far off the results are, relative to the norm of each reference. Raises AssertionError for more than
+        `tolerance`, NaN too."""
+        norm = self.torch.linalg.vector_norm
+        errors[name] = max(float(norm(f.double() - r) / norm(r)) for f, r in zip(found, reference, strict=False))
+        if not errors[name] <= tolerance:
+            raise AssertionError(f"the result is off by {errors[name]:.2e}, more than {tolerance:g}")
+
+    def flush(self) -> None:
+        """Writes twice what the L2 cache holds."""
+        self.flushed.fill_(random.randrange(251))
+        self.torch.cuda.synchronize()
+
+    def timed(self, calls: Mapping[str, Call], cold: bool) -> dict[str, list[float]]:
         """Microseconds of each call, in rounds."""
         torch = self.torch
         events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
@@ -161,12 +204,15 @@ class Bench:
         order = list(calls)
         shuffle = random.Random(0).shuffle
         started = time.perf_counter()
-        for number in range(self.rounds):
+        for number in range(self.rounds if cold else self.rounds // 2):
             shuffle(order)
             torch.cuda._sleep(HEAD_START)
             for name in order:
                 first, second = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                self.flushed.fill_(number % 251)
+                if cold:
+                    self.flushed.fill_(number % 251)
+                else:
+                    calls[name]()
                 first.record()
                 calls[name]()
                 second.record()
@@ -177,59 +223,15 @@ class Bench:
         return {name: [a.elapsed_time(b) * 1e3 for a, b in pairs] for name, pairs in events.items()}
 
 
+def _several(result: Any) -> list[Any]:
+    return [*result] if isinstance(result, tuple | list) else [result]
+
+
 def summary(row: Mapping[str, Any]) -> str:
     if "error" in row:
         return str(row["error"])
     times = "  ".join(f"{name} {us:.1f}" for name, us in row["us"].items() if name != "copy")
     return times + "".join(f"  {name} FAILED {why}" for name, why in row["failed"].items())
-
-
-def page(found: Mapping[str, Any]) -> str:
-    """The table of all rows, as Markdown."""
-    machine = found["machine"]
-    lines = [
-        f"# dojoir on {machine['gpu']}",
-        "",
-        f"Medians in µs of interleaved cold calls (a buffer of twice the L2 cache is written before each), PyTorch "
-        f"{machine['torch']}, TF32 off, random data, every result first held against f64. `of copy` is the share "
-        f"of the bytes a second of a copy in the same run; `beside` is the best peer's time over dojoir's: above "
-        f"1, dojoir is faster. Made by `benchmarks/gpu.py`.",
-        "",
-        "| row | dojoir | eager | compile | others | beside | of copy | TFLOP/s | how |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    ratios = []
-    for name, row in found["rows"].items():
-        if "error" in row or "dojoir" not in row["us"]:
-            why = row.get("error") or row["failed"].get("dojoir")
-            lines.append(f"| {name} | {why} | | | | | | | {row.get('by', '')} |")
-            continue
-        us = row["us"]
-        own = us["dojoir"]
-        peers = {peer: time for peer, time in us.items() if peer not in ("dojoir", "copy")}
-        best = min(peers.values(), default=float("nan"))
-        ratios.append((name, best / own, row["flops"] > 0))
-        share = row["bytes"] / own / (row["copy"] / us["copy"])
-        others = ", ".join(f"{peer} {time:.1f}" for peer, time in peers.items() if peer not in ("eager", "compile"))
-        cells = [
-            name,
-            f"{own:.1f}",
-            *(f"{peers[p]:.1f}" if p in peers else "" for p in ("eager", "compile")),
-            others,
-        ]
-        cells += [f"{best / own:.2f}", "" if row["flops"] else f"{share:.0%}"]
-        cells += [f"{row['flops'] / own * 1e-6:.1f}" if row["flops"] else "", row["by"]]
-        lines.append(f"| {' | '.join(cells)} |")
-    plain = [ratio for _, ratio, product in ratios if not product]
-    if plain:
-        faster, slow = sum(r > 1 for r in plain), sum(r < 1 / 1.05 for r in plain)
-        copies = [row["copy"] / row["us"]["copy"] * 1e-6 for row in found["rows"].values() if "us" in row]
-        lines += [
-            "",
-            f"Of {len(plain)} rows that are no products, {faster} are faster than the best peer, and {slow} "
-            f"slower by more than 5%. The copy moved {statistics.median(copies):.2f} TB/s.",
-        ]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

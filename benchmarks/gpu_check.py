@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,36 @@ T
 N // 256 + 1 : gx
 | min(256, N - 256*{0}) : bx
 | | y[256*{0} + {1}] = a[256*{0} + {1}]
+"""
+SOFTPLUS = """kernel softplus(N, M)
+in  x: f32[N, M]
+out y: f32[N, M]
+
+N
+| M
+| | y[{0}, {1}] = max(x[{0}, {1}], 0) + log(1 + exp(-abs(x[{0}, {1}])))
+"""
+SLOPE = """kernel softplus_backward(N, M)
+in  x: f32[N, M]
+in  grad_y: f32[N, M]
+out grad_x: f32[N, M]
+
+N
+| M
+| | grad_x[{0}, {1}] = grad_y[{0}, {1}] * sigmoid(x[{0}, {1}])
+"""
+LARGE = """kernel large(N)
+in  x: f32[N, 76800]
+out y: f32[N, 76800]
+tmp t: f32[76800] shared
+
+N : gx
+| 1024 : bx
+| | 75
+| | | t[75*{1} + {2}] = x[{0}, 75*{1} + {2}]
+| 1024 : bx
+| | 75
+| | | y[{0}, 75*{1} + {2}] = t[1024*{2} + {1}]
 """
 LONG = """kernel long(N)
 out y: f32
@@ -155,6 +186,74 @@ def graphs() -> str:
     torch.cuda.synchronize()
     torch.testing.assert_close(y, expected)
     return "12 launches captured by torch.cuda.graph and by compiled.graph"
+
+
+def operators() -> str:
+    """`dojoir.torch.op`: eager, with a gradient, in torch.compile, in a graph, on a side stream, misaligned."""
+    import torch
+
+    softplus = dojoir.torch.op(dojoir.parse(SOFTPLUS), "dojoir_check::softplus", dojoir.parse(SLOPE))
+    x = torch.randn(300, 257, device="cuda", requires_grad=True)
+    softplus(x).sum().backward()
+    torch.testing.assert_close(x.grad, x.sigmoid())
+    torch.library.opcheck(softplus, (x,))
+    given = x.detach()
+    wanted = 2 * torch.nn.functional.softplus(given + 1)
+    compiled = torch.compile(lambda a: softplus(a + 1) * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(given), wanted)
+    reduced = torch.compile(lambda a: softplus(a + 1) * 2, fullgraph=True, mode="reduce-overhead")
+    for _ in range(4):
+        torch.testing.assert_close(reduced(given).clone(), wanted)
+    still = given.clone()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        softplus(still)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = softplus(still)
+    still.copy_(given + 3)
+    graph.replay()
+    torch.testing.assert_close(recorded, torch.nn.functional.softplus(given + 3))
+    shifted = torch.randn(301, device="cuda")[1:].view(3, 100)
+    torch.testing.assert_close(softplus(shifted), torch.nn.functional.softplus(shifted))
+    mixed = dojoir.torch.op(dojoir.kernels.load("bias_relu"), "dojoir_check::bias_relu")
+    try:
+        mixed(torch.ones(4, 8, device="cuda"), torch.ones(8))
+    except (dojoir.ArgumentError, RuntimeError) as error:
+        refused = type(error).__name__
+    else:
+        raise AssertionError("a tensor of the CPU was taken beside one of the GPU")
+    step = dojoir.torch.op(dojoir.parse(STEPS), "dojoir_check::steps")
+    once, twice = step(given[0], T=1), step(given[0], T=2)  # with a workspace
+    torch.testing.assert_close(once, 0.5 * given[0] + 1)
+    torch.testing.assert_close(twice, 0.5 * once + 1)
+    return f"eager, gradient, opcheck, torch.compile twice, graph, misaligned, {refused}, a workspace"
+
+
+def shared() -> str:
+    """More shared memory than a block has is an error before anything runs; what comes after works."""
+    try:
+        dojoir.compile(dojoir.parse(LARGE), "cuda")
+    except dojoir.DojoError as error:
+        return f"{error.diagnostic.code}; then relu {meaning('relu')}"
+    raise AssertionError("300 KiB of shared memory were taken")
+
+
+def shell() -> str:
+    """`--check`, `--time` and `--doctor` of the command."""
+    path = Path(tempfile.mkdtemp()) / "softmax.dojo"
+    path.write_text(texts.softmax(1024, 256), encoding="utf-8")
+    found = []
+    for more in (["--check"], ["--time", "-s", "N=1024"], ["--doctor"]):
+        command = [sys.executable, "-m", "dojoir.cli", *([] if more == ["--doctor"] else [str(path)]), "--target"]
+        done = subprocess.run([*command, "cuda", *more], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr[-400:]
+        lines = [line.strip() for line in done.stdout.splitlines() if "cuda" in line]
+        assert lines, done.stdout[-400:]
+        found.append(lines[0])
+    return " | ".join(found)
 
 
 def libraries() -> str:
@@ -277,7 +376,8 @@ def alive() -> str:
 def main() -> None:
     for name in SMALL:
         check(name, lambda name=name: meaning(name))
-    for work in (tensors, graphs, libraries, gathers, verified, measured, fault, hang, cost, alive):
+    works = (tensors, graphs, operators, libraries, gathers, verified, measured, fault, hang, shared, shell, cost)
+    for work in (*works, alive):
         check(work.__name__, work)
     print("\n".join(f"{mark:5} {name:18} {found.splitlines()[0][:110]}" for mark, name, found in LINES))
     sys.exit(any(mark != "ok" for mark, _, _ in LINES))

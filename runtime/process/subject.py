@@ -68,9 +68,9 @@ class PythonCode:
     name: str = ""
 
     @public
-    def bind(self, arguments: Mapping[str, np.ndarray | int | float]) -> Call:
-        """The code as a call without arguments. Raises ArgumentError where there is no such function, and for what
-        is not Python."""
+    def bind(self, arguments: Mapping[str, object]) -> Call:
+        """The code as a call without arguments: of arrays of any library, and numbers. Raises ArgumentError where
+        there is no such function, and for what is not Python."""
         names: dict[str, object] = {"np": np, **arguments}
         if self.setup:
             try:

@@ -18,7 +18,7 @@ from dojoir.runtime.gpu.calls import Packed
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.streams import handle_of
 from dojoir.runtime.measurement import gpu_timing
-from dojoir.runtime.process.subject import KernelSubject
+from dojoir.runtime.process.subject import KernelSubject, PythonCode
 
 SIZES = {"relu": {"N": 3, "M": 300}, "steps": {"T": 3, "N": 70}, "counts": {"N": 100}}
 
@@ -298,15 +298,17 @@ def test_calls_are_timed_by_events(driver: FakeDriver, monkeypatch: pytest.Monke
     monkeypatch.setattr(gpu_timing, "COPIED", 1 << 20)
     kernel = dojoir.parse(COUNTS)
     subject = KernelSubject(kernel, "cuda")
+    code = PythonCode("seen.append(n)", setup="seen = []")  # given what lies on the GPU
     sizes = {"N": 40}
     inputs = dojoir.random_inputs(kernel, {}, seed=0, **sizes)
     for hot in (False, True):
         told: dict[str, Any] = {}
         job = {"sizes": sizes, "hot": hot, "precision": 0.5, "confidence": 0.95, "budget": 0.1}
         driver.log.clear()
-        gpu_timing.time_on_gpu([subject, subject], kernel, inputs, job, told.update)
-        assert told["differences"] == [0, 0]
-        assert len(told["samples"]) == 2
+        gpu_timing.time_on_gpu([subject, subject, code], kernel, inputs, job, told.update)
+        assert told["differences"][:2] == [0, 0]
+        assert told["differences"][2] > 0
+        assert len(told["samples"]) == 3
         assert len(told["samples"][0]) == told["rounds"]
         assert told["ceilings"][0] > 0
         assert driver.log.count("event") >= 2 * 2 * told["rounds"]
