@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.chunks import read_input
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import database_of
+from dojoir.verbs.given import database_of, database_there
 
 
 def _write(options: argparse.Namespace, data: Any, text: str) -> int:
@@ -20,7 +20,7 @@ def _write(options: argparse.Namespace, data: Any, text: str) -> int:
 
 def stats(options: argparse.Namespace) -> int:
     """How many rows each table has."""
-    with database_of(options) as database:
+    with database_there(options) as database:
         found = database.stats()
     width = max(map(len, found))
     lines = [f"{name:<{width}}  {count:9}\n" for name, count in found.items()]
@@ -30,8 +30,10 @@ def stats(options: argparse.Namespace) -> int:
 def top(options: argparse.Namespace) -> int:
     """The fastest states of a kernel, a line each; what may be compared stands together."""
     name = options.kernel
-    with database_of(options) as database:
+    with database_there(options) as database:
         found = database.top(name.removeprefix("library:") if name else None, count=options.count)
+    if not found:
+        say(f"nothing was timed of {name or 'any kernel'} here: dojoir db stats counts what there is")
     lines = [f"{row.kernel}  {row}\n" if name is None else f"{row}\n" for row in found]
     return _write(options, {"top": [row.to_json() for row in found]}, "".join(lines))
 
@@ -40,7 +42,7 @@ def export(options: argparse.Namespace) -> int:
     """All of it as lines of JSON."""
     from dojoir.records import export_lines
 
-    with database_of(options) as database:
+    with database_there(options) as database:
         if options.output and options.output != "-":
             dojoir.write_file(options.output, "".join(f"{line}\n" for line in export_lines(database)))
         else:
@@ -63,7 +65,7 @@ def merge(options: argparse.Namespace) -> int:
     from dojoir.records import Database
     from dojoir.records import merge as merged
 
-    with database_of(options) as database, Database(options.other) as other:
+    with database_there(options) as database, Database(options.other) as other:
         return _taken(options, merged(database, other))
 
 
@@ -78,7 +80,7 @@ def check(options: argparse.Namespace) -> int:
     """Holds the database to what it says; status 3 where something is wrong."""
     from dojoir.records import check as checked
 
-    with database_of(options) as database:
+    with database_there(options) as database:
         found = checked(database)
     _write(options, {"check": {"ok": found.ok, "states": found.states, "wrong": found.wrong}}, f"{found}\n")
     return 0 if found.ok else 3
@@ -88,7 +90,7 @@ def prune(options: argparse.Namespace) -> int:
     """Leaves the fastest results of each context, and the way to them."""
     from dojoir.records import prune as pruned
 
-    with database_of(options) as database:
+    with database_there(options) as database:
         gone = pruned(database, options.keep)
     text = ", ".join(f"{count} {name}" for name, count in gone.items() if count) or "nothing"
     return _write(options, {"pruned": gone}, f"taken out: {text}\n")

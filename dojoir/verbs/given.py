@@ -41,3 +41,28 @@ def database_of(options: argparse.Namespace, needed: bool = True) -> Any:
     from dojoir.records import Database
 
     return Database(options.db)
+
+
+def database_there(options: argparse.Namespace) -> Any:
+    """The same for who reads: no new file is made of a name that was mistyped. Raises ArgumentError,
+    `no-database`."""
+    from dojoir.records import Database  # first of all, what is missing
+
+    name = options.db or os.environ.get("DOJOIR_DB") or ""
+    path = name.removeprefix("sqlite:///") if name.startswith("sqlite:///") else name
+    if path and "://" not in path and not os.path.exists(path):
+        raise dojoir.ArgumentError(
+            f"there is no database {path}; dojoir tune --db {path} begins one", "no-database"
+        )
+    return Database(options.db)
+
+
+def check_writable(path: str) -> None:
+    """Raises ArgumentError, `cannot-write`, where a file or folder could not be made at a path: before what takes
+    hours is begun."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise dojoir.ArgumentError(f"cannot write {path}: there is no folder {folder}", "cannot-write")
+    if os.path.isdir(path) or os.access(path if os.path.exists(path) else folder, os.W_OK):
+        return
+    raise dojoir.ArgumentError(f"cannot write {path}: the system does not allow it", "cannot-write")

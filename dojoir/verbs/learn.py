@@ -8,7 +8,7 @@ import os
 
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import database_of
+from dojoir.verbs.given import check_writable, database_of
 
 
 def _note(options: argparse.Namespace, steps: int, what: str, value: float) -> None:
@@ -23,6 +23,7 @@ def agent(options: argparse.Namespace) -> int:
     from dojoir.game.scoring import Scorer
     from dojoir.search.needs import needed
 
+    check_writable(options.output)
     needed("torch", "learn", "Max-Q").set_num_threads(1)  # small networks: threads would only wait for each other
     database = database_of(options, needed=False)
     scorer = Scorer(timer=options.timer, seed=options.seed, db=database)
@@ -60,6 +61,8 @@ def agent(options: argparse.Namespace) -> int:
 def encoder(options: argparse.Namespace) -> int:
     """Trains a small language model of kernels."""
     from dojoir.game.language import train_encoder
+
+    check_writable(options.output)
 
     def note(steps: int, loss: float) -> None:
         if steps % 20 == 0:

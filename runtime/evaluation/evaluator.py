@@ -29,7 +29,7 @@ from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.evaluation.bench import Against, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
-from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks
+from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks, fresh_folder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
 from dojoir.support.frozen import dataclass
@@ -133,7 +133,7 @@ class Evaluator:
 
     # -- the processes -----------------------------------------------------------------------------------
     def __enter__(self) -> Evaluator:
-        self._folder = tempfile.TemporaryDirectory(prefix="dojoir-pool-")
+        self._folder = fresh_folder()
         numbers = random.Random(self.seed).sample(range(1 << 31), SEEDS)
         limit = max(self.time_limit, REFERENCE_LIMIT)
         self._pool = Pool(self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit)

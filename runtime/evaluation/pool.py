@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +31,9 @@ from dojoir.support.frozen import dataclass
 
 SEEDS = 16
 """How many seeds a case may have."""
+
+FOLDER = "dojoir-pool-"
+"""What the folder of a pool is called, before the number of its process."""
 
 BLOCK = 1 << 15
 """Elements that are compared at a time: what fits into a cache."""
@@ -206,6 +211,28 @@ def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     least = np.where(least.astype(np.float64) < low, np.nextafter(least, np.float32(np.inf)), least)
     largest = np.where(largest.astype(np.float64) > high, np.nextafter(largest, np.float32(-np.inf)), largest)
     return least, largest
+
+
+def fresh_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the cases of a pool. Those of processes that were killed are removed first: they could not do
+    it themselves."""
+    root = Path(tempfile.gettempdir())
+    for left in root.glob(f"{FOLDER}*"):
+        owner = left.name.removeprefix(FOLDER).partition("-")[0]
+        if owner.isdigit() and not is_running(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of this number, whosever it is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 # -- files -----------------------------------------------------------------------------------------------------

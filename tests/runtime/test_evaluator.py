@@ -5,9 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -21,7 +25,7 @@ from dojoir.runtime.evaluation import build as build_module
 from dojoir.runtime.evaluation import race
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
-from dojoir.runtime.evaluation.pool import Case, Known, Pool, checks
+from dojoir.runtime.evaluation.pool import Case, Known, Pool, checks, fresh_folder
 
 TEXT = """
 kernel scaled(N)
@@ -132,6 +136,19 @@ def test_no_process_is_left(evaluator: dojoir.Evaluator) -> None:
     assert nursery.poll() is not None
     with pytest.raises(dojoir.ArgumentError, match="inside of `with`"):
         list(other.evaluate([FAST]))
+
+
+def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, mine = tmp_path / f"dojoir-pool-{gone.pid}-a", tmp_path / f"dojoir-pool-{os.getpid()}-b"
+    for folder in (left, mine, tmp_path / "dojoir-pool-other"):
+        folder.mkdir()
+        (folder / "case").touch()
+    with fresh_folder() as own:
+        assert not left.exists() and {Path(own), mine} <= {*tmp_path.iterdir()}
+    assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, "dojoir-pool-other"]
 
 
 def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:

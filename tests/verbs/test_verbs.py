@@ -76,7 +76,8 @@ def test_a_run_is_resumed_and_the_database_answers(capsys: pytest.CaptureFixture
         out.replace("8 results", "0 results"),
     )
     assert run(capsys, "db", "check", *other)[0] == 0
-    assert run(capsys, "db", "top", "relu", *other)[:2] == (0, "")  # estimates are no times
+    status, out, err = run(capsys, "db", "top", "relu", *other)  # estimates are no times
+    assert (status, out) == (0, "") and "nothing was timed of relu" in err
     assert run(capsys, "db", "prune", "--keep", "1", *other)[0] == 0
     lines.write_text(lines.read_text().replace('"move": "', '"move": "split(9, 9'))
     status, _, err = run(capsys, "db", "import", str(lines), "--db", str(tmp_path / "c.db"))
@@ -179,3 +180,22 @@ def test_a_package_that_is_missing_is_told_with_what_brings_it(
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     status, _, err = run(capsys, "db", "stats", "--db", "a.db")
     assert status == 4 and "pip install 'dojoir[agents]'" in err
+
+
+def test_who_reads_makes_no_database(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+    path = tmp_path / "mistyped.db"
+    for verb in (("stats",), ("top",), ("export",), ("check",), ("prune",), ("merge", str(path))):
+        for name in (str(path), f"sqlite:///{path}"):
+            status, _, err = run(capsys, "db", *verb, "--db", name)
+            assert status == 1 and "error[no-database]" in err, verb
+    assert not path.exists()
+
+
+def test_what_cannot_be_written_is_told_before_anything_is_learned(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra learn")
+    for verb in ("agent", "encoder"):
+        status, _, err = run(capsys, "learn", verb, "-o", str(tmp_path / "no" / "folder"), "--steps", "99999999")
+        assert status == 1 and "error[cannot-write]" in err and "there is no folder" in err
