@@ -22,7 +22,8 @@ import numpy as np
 import dojoir
 
 SIZE = 16
-CALLS = 200
+CALLS = 40
+"""How many calls are timed at once: few, so that some are not interrupted where other processes run."""
 
 
 def kernel(count: int) -> dojoir.Kernel:
@@ -43,7 +44,7 @@ def arrays(count: int, size: int = SIZE) -> list[np.ndarray]:
 
 def fresh(compiled: dojoir.Compiled, count: int) -> Callable[[], object]:
     """A call whose shapes are new each time."""
-    sets = iter([arrays(count, 20 + i) for i in range(4 * CALLS)] * 1000)
+    sets = iter([arrays(count, 20 + i) for i in range(800)] * 1000)
     return lambda: compiled(*next(sets))
 
 
@@ -107,7 +108,7 @@ def measured(count: int, rounds: int) -> dict[str, float]:
 def main() -> None:
     options = argparse.ArgumentParser(description="what a call costs")
     options.add_argument("--json", action="store_true", help="print the result as JSON")
-    options.add_argument("--rounds", type=int, default=50)
+    options.add_argument("--rounds", type=int, default=200)
     given = options.parse_args()
     rows = {count: measured(count, given.rounds) for count in range(1, 7)}
     if given.json:

@@ -172,7 +172,7 @@ class Compiled:
         if not self._signature.names.isdisjoint(sizes):
             arguments, sizes = self._signature.by_name(arguments, sizes)
         bound = self._signature.bind(arguments, sizes, self._known)
-        if self._known.get(bound.fit.layouts) is not bound.fit:
+        if not bound.is_known:
             if len(self._known) == MOST:
                 self._known.clear()
             self._known[bound.fit.layouts] = bound.fit

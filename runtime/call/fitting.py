@@ -125,13 +125,11 @@ class _Writer:
         """Holds the strides of an array against those of its declaration; the expression of its span in bytes."""
         dims = range(len(buffer.dims))
         pad = buffer.pad or (0,) * len(buffer.dims)
-        for d, dim in enumerate(buffer.dims):
-            extent = "1" if dim.collapsed else f"max(0, {self.affine(dim.extent)})"
-            self.lines.append(f"e{d} = {extent} + {pad[d]}")
-        self.lines.append(f"step = {buffer.dtype.itemsize}")
         empty = " or ".join(f"d{v}_{d} == 0" for d in dims) or "False"
+        step = str(buffer.dtype.itemsize)
         for d in reversed(buffer.order or tuple(dims)):
-            self.need(f"d{v}_{d} <= 1 or strides{v}[{d}] == step or {empty}")
-            self.lines.append(f"step *= e{d}")
+            self.need(f"strides{v}[{d}] == {step} or d{v}_{d} <= 1 or {empty}")
+            extent = "1" if buffer.dims[d].collapsed else f"max(0, {self.affine(buffer.dims[d].extent)})"
+            step += f" * ({extent} + {pad[d]})"
         reach = "".join(f" + (d{v}_{d} - 1) * strides{v}[{d}] * (d{v}_{d} > 1)" for d in dims)
         return f"0 if {empty} else {buffer.dtype.itemsize}{reach}"

@@ -29,12 +29,15 @@ class View(NamedTuple):
     owner: object
 
 
+_new = tuple.__new__
+
+
 def view_of(name: str, value: object) -> View:
     """The memory of the argument `name`. Raises ArgumentError where `value` is no array that the CPU can use."""
-    if isinstance(value, np.ndarray):
-        return View(
-            address_of(value), _dtype_name(name, value), value.shape, value.strides, value.flags.writeable, value
-        )
+    if isinstance(value, np.ndarray):  # written out, as most of a call with new shapes goes by here
+        address = (_pointer_at(id(value) + _DATA).value or 0) if DIRECT else address_of(value)
+        dtype = _NUMPY.get(value.dtype) or _dtype_name(name, value)
+        return _new(View, (address, dtype, value.shape, value.strides, value.flags.writeable, value))
     torch = torch_now()
     if torch is not None and isinstance(value, torch.tensor):
         seen = _tensor_view(name, value, torch)
