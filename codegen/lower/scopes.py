@@ -22,7 +22,7 @@ from dojoir.codegen.lower.contiguous import Nest, contiguous_nest
 from dojoir.codegen.lower.conversions import as_stored, convert, number
 from dojoir.codegen.lower.expr import combination, evaluate, operate
 from dojoir.codegen.lower.fetch import fetch_ahead
-from dojoir.codegen.lower.full_tiles import edge
+from dojoir.codegen.lower.full_tiles import edge, inside
 from dojoir.codegen.lower.instruction import instruct, instruction_of
 from dojoir.codegen.lower.placement import STACK_BYTES, Home, is_uniform
 from dojoir.codegen.lower.reductions import finish, identity, keep
@@ -76,7 +76,7 @@ class Scopes:
         if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
             found = edge(path, nodes, len(state.iterators), self.unit.plans, state.full | state.cut)
         if found is None:
-            self.nodes(path, nodes, state, block)
+            self._insides(path, nodes, state, block)
             return
         is_full: Value | None = None
         for bound in found.bounds:
@@ -87,6 +87,25 @@ class Scopes:
         self._tiles(path, nodes, replace(state, full=state.full | found.paths), full)
         self._tiles(path, nodes, replace(state, cut=state.cut | found.paths), cut)
         block.emit(lir.If(is_full, full.body, cut.body))
+
+    def _insides(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
+        """The children of a scope: twice, where the conditions inside may hold for all of a tile."""
+        found = None
+        if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+            found = inside(path, nodes, len(state.iterators), self.unit.plans, state.full, state.asked)
+        if found is None:
+            self.nodes(path, nodes, state, block)
+            return
+        holds: Value | None = None
+        for affine in found.least:
+            holds = both(holds, compare("ge", affine_value(affine, state.iterators), integer(0)))
+        assert holds is not None
+        asked = replace(state, asked=state.asked | {found.guard})
+        whole, other = Block(pending=set(block.pending)), Block(pending=set(block.pending))
+        block.pending.clear()
+        self._insides(path, nodes, replace(asked, holding=state.holding | {found.guard}), whole)
+        self._insides(path, nodes, asked, other)
+        block.emit(lir.If(holds, whole.body, other.body))
 
     def nodes(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         for i, node in enumerate(nodes):
@@ -242,6 +261,9 @@ class Scopes:
 
     # -- guards ----------------------------------------------------------------------------------------------
     def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
+        if path in state.holding:
+            self.nodes(path, guard.body, state, block)
+            return
         uniform: Value | None = None
         varying: Value | None = None
         for condition in guard.conditions:

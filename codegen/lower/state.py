@@ -87,7 +87,8 @@ class State:
     """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
     the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled scopes
     whose iterations have some of their own, the scopes that are known to run as often as their constant bound says,
-    or less often (`codegen.edges`), the element whose vectors are aligned to be streamed, and, on a GPU, where in a
+    or less often (`lower.full_tiles`), the guards that are known to hold, and those of which it was asked, the
+    element whose vectors are aligned to be streamed, and, on a GPU, where in a
     launch."""
 
     iterators: tuple[Value, ...] = ()
@@ -98,6 +99,8 @@ class State:
     in_parallel: bool = False
     full: frozenset[Path] = frozenset()
     cut: frozenset[Path] = frozenset()
+    holding: frozenset[Path] = frozenset()
+    asked: frozenset[Path] = frozenset()
     aligned: Access | None = None
     device: Device | None = None
 

@@ -106,7 +106,7 @@ def choose(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         return Choice(given[0].on(kernel), machine, given[0])
-    default = dojoir.PASSES["default_schedule"].for_machine(machine)
+    default = dojoir.PASSES["default_schedule"].for_sizes(sizes or {}).for_machine(machine)
     if machine.kind == "cpu" and is_small(kernel, known):
         trace = default.on(kernel)
         while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes

@@ -14,6 +14,7 @@ from dojoir.passes.hardware import instructions, marks, prefetch, stream
 from dojoir.passes.loops import (
     collapsing,
     cutting,
+    cyclic,
     deletion,
     extents,
     guards,
@@ -51,6 +52,7 @@ _FILES = (
     shifting,
     tiling,
     reversal,
+    cyclic,
     sinking,
     skewing,
     peeling,

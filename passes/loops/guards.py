@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
@@ -105,10 +106,7 @@ class RemoveGuard(Move):
     guard: Place
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
-        path = kernel.path(self.guard)
-        node = kernel.at(path)
-        if not isinstance(node, Guard):
-            raise Refusal("not-a-guard", f"{self.guard} is a {type(node).__name__.lower()}, not a guard", path)
+        path, node = _guard_at(kernel, self.guard)
         return Rewrite(kernel.replace_node(path, *node.body), identity(kernel))
 
     def inverse(self, before: Kernel) -> Move:
@@ -129,4 +127,115 @@ class RemoveGuard(Move):
                 yield cls(place_of(path))
 
 
-MOVES = (RemoveGuard, AddGuard)
+@dataclass(frozen=True)
+class DropCondition(Move):
+    """Takes the condition number `number`, from 0, of several out of a guard.
+
+    Legal where the others imply it, or it holds whenever the guard is reached. A guard with one condition is for
+    `remove_guard`. The inverse is `add_condition`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N + 1]
+    ... N + 1 @i
+    ... | y[{i}] = 0
+    ... | if {i} >= 0 and {i} < N
+    ... | | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, "drop_condition(0.1, 0)"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N + 1]
+    <BLANKLINE>
+    N + 1 @i
+    | y[{0}] = 0
+    | if {0} < N
+    | | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "drop_condition"
+    guard: Place
+    number: int
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, node = _guard_at(kernel, self.guard)
+        count = len(node.conditions)
+        if count == 1:
+            raise Refusal("only-condition", "it is the only condition", path, f"remove_guard({self.guard})")
+        if not 0 <= self.number < count:
+            raise Refusal("bad-count", f"there are {count} conditions, from 0 on, and none {self.number}", path)
+        left = (*node.conditions[: self.number], *node.conditions[self.number + 1 :])
+        return Rewrite(kernel.replace_node(path, replace(node, conditions=left)), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        path, node = _guard_at(before, self.guard)
+        return AddCondition(place_of(path), self.number, Quoted(format_condition(node.conditions[self.number])))
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        for path, node in kernel.walk():
+            if isinstance(node, Guard) and len(node.conditions) > 1:
+                yield from (cls(place_of(path), number) for number in range(len(node.conditions)))
+
+
+@dataclass(frozen=True)
+class AddCondition(Move):
+    """Puts a condition into a guard, which is its number `number` then, from 0.
+
+    Legal where it holds whenever the others do. None are listed. The inverse is `drop_condition`.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N + 1]
+    ... N + 1 @i
+    ... | y[{i}] = 0
+    ... | if {i} < N
+    ... | | y[{i}] = 2 * x[{i}]
+    ... ''')
+    >>> print(dojoir.apply(k, 'add_condition(0.1, 1, "{0} >= 0")'))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N + 1]
+    <BLANKLINE>
+    N + 1 @i
+    | y[{0}] = 0
+    | if {0} < N and {0} >= 0
+    | | y[{0}] = 2 * x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "add_condition"
+    guard: Place
+    number: int
+    condition: Quoted
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        path, node = _guard_at(kernel, self.guard)
+        added = conditions_of(self.condition, kernel, kernel.depth_of(path))
+        if len(added) != 1 or not 0 <= self.number <= len(node.conditions):
+            message = f"it puts one condition among {len(node.conditions)}, at a number up to that"
+            raise Refusal("bad-count", message, path)
+        more = (*node.conditions[: self.number], *added, *node.conditions[self.number :])
+        return Rewrite(kernel.replace_node(path, replace(node, conditions=more)), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        return DropCondition(place_of(before.path(self.guard)), self.number)
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        yield from ()
+
+
+def _guard_at(kernel: Kernel, place: Place) -> tuple[Path, Guard]:
+    """The guard at a place. Raises Refusal if something else is there."""
+    path = kernel.path(place)
+    node = kernel.at(path)
+    if not isinstance(node, Guard):
+        raise Refusal("not-a-guard", f"{place} is a {type(node).__name__.lower()}, not a guard", path)
+    return path, node
+
+
+MOVES = (RemoveGuard, AddGuard, DropCondition, AddCondition)

@@ -183,7 +183,7 @@ def split(kernel: Kernel, path: Path, scope: Scope, factor: int, decide: bool) -
         tuple(b // factor if is_full else blocks(b, factor) for b, is_full in zip(bounds, full, strict=True))
     )
     rest = [b - block * factor for b, is_full in zip(bounds, full, strict=True) if not is_full]
-    new = _deeper(depth, {depth: block * factor + Affine.iterator(depth + 1)})
+    new = deeper(depth, {depth: block * factor + Affine.iterator(depth + 1)})
     body = tuple(substitute(child, new) for child in scope.body)
     if decide:
         body = tuple(map_indices(n, lambda a: without_divisions(a, Iter(depth + 1), factor)) for n in body)
@@ -214,12 +214,12 @@ def unsplit(kernel: Kernel, path: Path, scope: Scope, extent: Extent) -> tuple[K
     depth, factor = kernel.depth_of(path), first.offset
     own, block = Affine.iterator(depth), Affine.atom(SizeVar(""))
     # What was {i} is now block*factor + inner. With inner = {i} - block*factor the block goes out of the sums.
-    inner = _shallower(depth, {depth: block, depth + 1: own - block * factor})
-    rest = _substitute_sizes({"": own // factor})
+    inner = shallower(depth, {depth: block, depth + 1: own - block * factor})
+    rest = substitute_sizes({"": own // factor})
 
     # Where it does not, and nothing else of {i} is left, it was a remainder.
     def settled(affine: Affine) -> Affine:
-        return _remainders(affine, Iter(depth), block, factor).substitute(rest)
+        return remainders(affine, Iter(depth), block, factor).substitute(rest)
 
     body = tuple(map_indices(substitute(node, inner), settled) for node in child.body)
     merged = Scope(extent, body, scope.marks + child.marks, scope.label)
@@ -254,15 +254,15 @@ def whole(kernel: Kernel, affine: Affine) -> Affine:
     return result
 
 
-def _remainders(affine: Affine, atom: Iter, block: Affine, factor: int) -> Affine:
+def remainders(affine: Affine, atom: Iter, block: Affine, factor: int) -> Affine:
     """The value with c*(atom % factor) in place of c*atom - c*factor*block."""
     result = Affine.constant(affine.offset)
     for term, coefficient in affine.terms:
         match term:
             case FloorDiv(numerator, divisor):
-                value = _remainders(numerator, atom, block, factor) // divisor
+                value = remainders(numerator, atom, block, factor) // divisor
             case Mod(numerator, divisor):
-                value = _remainders(numerator, atom, block, factor) % divisor
+                value = remainders(numerator, atom, block, factor) % divisor
             case _:
                 value = Affine.atom(term)
         result = result + value * coefficient
@@ -273,7 +273,7 @@ def _remainders(affine: Affine, atom: Iter, block: Affine, factor: int) -> Affin
     return result
 
 
-def _shallower(depth: int, changed: dict[int, Affine]) -> Replace:
+def shallower(depth: int, changed: dict[int, Affine]) -> Replace:
     """What iterators become when the scope inside the one at `depth` is taken away: those in `changed` as it says,
     and the others below `depth` one less deep."""
 
@@ -288,7 +288,7 @@ def _shallower(depth: int, changed: dict[int, Affine]) -> Replace:
     return new
 
 
-def _deeper(depth: int, changed: dict[int, Affine]) -> Replace:
+def deeper(depth: int, changed: dict[int, Affine]) -> Replace:
     """What iterators become when a scope is put inside the one at `depth`: those in `changed` as it says, and
     the others below `depth` one deeper."""
 
@@ -303,7 +303,7 @@ def _deeper(depth: int, changed: dict[int, Affine]) -> Replace:
     return new
 
 
-def _substitute_sizes(mapping: dict[str, Affine]) -> Replace:
+def substitute_sizes(mapping: dict[str, Affine]) -> Replace:
     """A `Replace` that changes some sizes and leaves the rest."""
     return lambda atom: (
         mapping.get(atom.name, Affine.atom(atom)) if isinstance(atom, SizeVar) else Affine.atom(atom)

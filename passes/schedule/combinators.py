@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Concatenate, get_type_hints
@@ -75,7 +75,7 @@ class Pass:
     @public
     def given(self, *words: str) -> Pass:
         """The pass with arguments, each as a text. Raises ArgumentError for what its function does not take."""
-        parameters = list(inspect.signature(self.run).parameters.values())[1:]
+        parameters = self._parameters
         several = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
         least = sum(p.default is inspect.Parameter.empty for p in parameters) - several
         if len(words) < least or (len(words) > len(parameters) and not several):
@@ -99,7 +99,7 @@ class Pass:
     @property
     def _machine_at(self) -> int:
         """The number of its argument for a machine; −1 where it takes none."""
-        names = list(inspect.signature(self.run).parameters)[1:]
+        names = [parameter.name for parameter in self._parameters]
         return names.index("machine") if "machine" in names else -1
 
     @public
@@ -117,10 +117,29 @@ class Pass:
         return replace(self, run=bound)
 
     @property
+    def _parameters(self) -> list[inspect.Parameter]:
+        """What its function takes besides the trace, as words."""
+        found = list(inspect.signature(self.run).parameters.values())[1:]
+        return [parameter for parameter in found if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+
+    @public
+    def for_sizes(self, sizes: Mapping[str, int]) -> Pass:
+        """The pass for runtime sizes that a kernel will mostly run at, where it asks for any, else itself."""
+        run = self.run
+        if "sizes" not in inspect.signature(run).parameters:
+            return self
+
+        @wraps(run)
+        def bound(trace: Trace, *arguments: int | str, **named: Machine) -> None:
+            run(trace, *arguments, **named, sizes=sizes)
+
+        return replace(self, run=bound)
+
+    @property
     def usage(self) -> str:
         """How the pass is written, with the values that its arguments have if they are left out."""
         words = []
-        for p in list(inspect.signature(self.run).parameters.values())[1:]:
+        for p in self._parameters:
             several = "..." if p.kind is inspect.Parameter.VAR_POSITIONAL else ""
             words.append(p.name + (several if p.default is inspect.Parameter.empty else f"={p.default}"))
         return f"{self.name}({', '.join(words)})" if words else self.name

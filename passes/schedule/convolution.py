@@ -19,7 +19,8 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make, tried
 from dojoir.passes.schedule.register_tile import alone, fuse
-from dojoir.passes.schedule.strides import depends, step_of
+from dojoir.passes.schedule.sizes import Sizes, is_short
+from dojoir.passes.schedule.strides import NEAR, depends, step_of
 from dojoir.support.frozen import dataclass
 
 
@@ -56,7 +57,7 @@ def _convolution(kernel: Kernel, site: Site) -> Convolution | None:
     column = kept[-1]
     inner = range(column + 1, len(site.scopes))
     alone = len(inner) > 1 or (inner and len(site.scopes[-1].body) == 1)
-    if step_of(kernel, target, column) != 1 or not alone:
+    if (step_of(kernel, target, column, NEAR) or 0) < 1 or not alone:
         return None
     for channel in reversed(kept[:-1]):
         filters = [a for a in reads if depends(a, channel) and not depends(a, column)]
@@ -88,15 +89,20 @@ def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
     return all(isinstance(node, Scope) and len(node.body) == 1 for node in nodes)
 
 
-def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> None:
-    """Gives a convolution its register tile: one vector of columns, and as many channels as let half of the
-    registers hold the sums. Where columns are strided, the lanes are channels, whose filters lie side by side once
-    they are packed: two vectors of them, and as many columns. Raises IllegalMove where a move of it is refused."""
+def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, sizes: Sizes) -> None:
+    """Gives a convolution its register tile. The lanes are channels, whose filters lie side by side once they are
+    packed: two vectors of them, and so many columns that the sums fill the registers; each instruction that
+    multiplies and adds then needs a fraction of a load. Where it has fewer channels, and its columns are
+    neighbours, the lanes are these: one vector of them, and as many channels as let half of the registers hold the
+    sums. Raises IllegalMove where a move of it is refused."""
     base, target = convolution.channels, convolution.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
     lanes = max(machine.vector_bytes // size, 1)
     channels, columns = machine.registers // 2, lanes
-    if convolution.strided:
+    scope = trace.kernel.at(base)
+    assert isinstance(scope, Scope)
+    across = convolution.strided or not is_short(scope.extent, sizes, 2 * lanes)
+    if across:
         channels, columns = 2 * lanes, (machine.registers - 4) // 2 - machine.registers // 16
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)
@@ -108,8 +114,9 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine) -> N
     make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
     make(trace, f"place({tile}, reg)")
     nest = alone(trace, (*block, 0))
-    if convolution.strided:
-        make(trace, f"swap_scopes({format_path(nest)})")
+    if across:
+        for before in range(nest[-1] + 1):  # what begins the sums, and these themselves: channels are innermost
+            make(trace, f"swap_scopes({format_path((*nest[:-1], before))})")
         last = len(trace.kernel.buffer(tile).dims) - 1
         dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
                 if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip

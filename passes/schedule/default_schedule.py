@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import MappingProxyType
 
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
@@ -22,7 +23,9 @@ from dojoir.passes.schedule.contractions import (
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.register_tile import products, tile_registers
+from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
+from dojoir.passes.schedule.sizes import Sizes
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.transposes import transpose_squares
@@ -44,15 +47,16 @@ SCALAR_LIKE = 16
 """The most elements of a temporary that goes into registers."""
 
 
-def default_schedule(trace: Trace, machine: Machine | str = "host") -> None:
+def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Sizes = MappingProxyType({})) -> None:
     """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
 
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
        but none that would take a product its register tile;
     2. bring what a product sums over inside of its rows and columns, and cut triangles into blocks of rows; give
        products of matrices, convolutions and windows a register tile, with the shared panel or the filters packed,
-       and let sums of rows go through the rows as they lie in memory; where the columns of a convolution are
-       strided, its lanes are channels;
+       and let sums of rows go through the rows as they lie in memory; the lanes of a convolution are channels,
+       unless these are known to be few; before that, a nest with a condition on a rest becomes one for each
+       residue;
     3. collapse what needs no storage, put small temporaries into registers, and give sums into one element parts;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
@@ -67,8 +71,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host") -> None:
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
     (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the
-    number of cores. The rules ask for no sizes; the moves are the same for the same text and machine. They never
-    fail on a well-formed kernel. Raises ArgumentError for an unknown name.
+    number of cores. `sizes` are those that the kernel will mostly run at, as far as they are known; others are
+    large. The moves are the same for the same text, machine and sizes. They never fail on a well-formed kernel.
+    Raises ArgumentError for an unknown name.
 
     >>> import dojoir
     >>> trace = dojoir.PASSES["default_schedule"].given("avx512").on(dojoir.kernels.load("softmax"))
@@ -99,6 +104,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host") -> None:
         join_all(trace)
         schedule_grids(trace, machine)
         return
+    if split_residues(trace):
+        every(_guards)(trace)
     take_units_away(trace)
     sink_sums(trace)
     join_around_products(trace)
@@ -106,7 +113,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host") -> None:
     for product in reversed(list(products(trace.kernel))):
         tried(trace, partial(tile_registers, product=product, machine=machine))
     for convolution in reversed(list(convolutions(trace.kernel))):
-        tried(trace, partial(tile_channels, convolution=convolution, machine=machine))
+        tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))
     for window in reversed(list(windows(trace.kernel))):
         tried(trace, partial(tile_window, window=window, machine=machine))
     delete_dead(trace)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import gcd
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
@@ -54,7 +56,8 @@ class Stage(Move):
 
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
     what is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
-    around it. The temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
+    around it. Where all of them are multiples of a number apart, the copy has these elements side by side. The
+    temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
     out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
 
     >>> import dojoir
@@ -102,19 +105,22 @@ class Stage(Move):
             raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
         ranges = inner_extents(buffer.name, node, depth)
         bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-        dims = tuple(Dim(reach_of(buffer.name, d, found, bases[d], ranges)) for d in range(len(buffer.dims)))
+        steps = [_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
+        local = [redirected_access(a, self.copy, bases, steps) for a in found]
+        origin = Affine.constant(0)
+        dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in range(len(buffer.dims)))
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
-        renamed = redirected(node, buffer.name, self.copy, bases)
+        renamed = redirected(node, buffer.name, self.copy, bases, steps)
         extents = [
             part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
-            for part, whole, both in copied(buffer, staged, bases)
+            for part, whole, both in copied(buffer, staged, bases, steps)
         ]
-        used = [_used_extent(kernel, path, buffer.name, d, base) for d, base in enumerate(bases)]
+        used = [_used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
         own = [mine or extent for mine, extent in zip(used, extents, strict=True)]
 
         def copied_by(box: list[Extent]) -> Kernel:
-            fill = _copy_nest(buffer, staged, bases, box, depth, back=False)
-            drain = _copy_nest(buffer, staged, bases, box, depth, back=True)
+            fill = _copy_nest(buffer, staged, bases, steps, box, depth, back=False)
+            drain = _copy_nest(buffer, staged, bases, steps, box, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
             return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
 
@@ -223,14 +229,13 @@ class Unstage(Undoing):
             raise Refusal(
                 "not-staged", f"`{copy.name}` is not filled just before {self.node} or written back after", path
             )
-        bases = [
-            index - Affine.iterator(depth + d)
-            for d, index in enumerate(outside.indices)
-            if isinstance(index, Affine)
-        ]
-        if len(bases) != len(copy.dims) or any(d >= depth for base in bases for d in base.iterators):
+        indices = [index for index in outside.indices if isinstance(index, Affine)]
+        steps = [index.coefficient(Iter(depth + d)) for d, index in enumerate(indices)]
+        bases = [i - Affine.iterator(depth + d) * s for d, (i, s) in enumerate(zip(indices, steps, strict=True))]
+        inner = any(d >= depth for base in bases for d in base.iterators)
+        if len(bases) != len(copy.dims) or inner or min(steps, default=1) < 1:
             raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
-        node = redirected(around[path[-1]], copy.name, outside.buffer, [-base for base in bases])
+        node = map_accesses(around[path[-1]], partial(original_access, copy.name, outside.buffer, bases, steps))
         place = (*path[:-1], path[-1] - (fill is not None))
         earlier = kernel.replace_node(path, node)
         if drain is not None:
@@ -307,8 +312,8 @@ def _uses(name: str, node: Node) -> bool:
     return any(_uses(name, child) for child in node.body)
 
 
-def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) -> Extent | None:
-    """How far a node uses a buffer in a dimension from `base` on, where scopes of one extent say it."""
+def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine, step: int) -> Extent | None:
+    """How far a node uses a buffer in a dimension from `base` on, in steps, where scopes of one extent say it."""
     depth = kernel.depth_of(path)
     found: set[Extent | None] = set()
     for site in kernel.sites:
@@ -317,8 +322,9 @@ def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine) 
                 if access.buffer == name:
                     local = access.indices[dim]
                     assert isinstance(local, Affine)
-                    found.add(next((scope.extent for d, scope in enumerate(site.scopes)
-                                    if d >= depth and local - base == Affine.iterator(d)), None))  # fmt: skip
+                    inside = ((d, scope) for d, scope in enumerate(site.scopes) if d >= depth)
+                    own = (scope.extent for d, scope in inside if local - base == Affine.iterator(d) * step)
+                    found.add(next(own, None))
     extent = found.pop() if len(found) == 1 else None
     if extent is None or any(d >= depth for bound in extent.bounds for d in bound.iterators):
         return None
@@ -371,33 +377,62 @@ def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: di
     return largest[0]
 
 
-def redirected(node: Node, old: str, new: str, bases: list[Affine]) -> Node:
+def _step(dim: int, found: list[Access], base: Affine, depth: int) -> int:
+    """The number that all accesses are multiples of apart in a dimension: 1 where it is not used in steps."""
+    step = 0
+    for access in found:
+        index = access.indices[dim]
+        assert isinstance(index, Affine)
+        step = gcd(step, (index - base).offset, *(c for _, c in (index - base).terms))
+    return step or 1
+
+
+def redirected(node: Node, old: str, new: str, bases: list[Affine], steps: Sequence[int] = ()) -> Node:
     """The node with every access of one buffer made to the copy."""
-
-    def access(a: Access) -> Access:
-        if a.buffer != old:
-            return a
-        moved = tuple(i - base for i, base in zip(a.indices, bases, strict=True) if isinstance(i, Affine))
-        if len(moved) < len(a.indices):
-            raise Refusal("gathered", f"`{old}` is accessed at an index from data")
-        return Access(new, moved)
-
-    return map_accesses(node, access)
+    return map_accesses(node, lambda a: redirected_access(a, new, bases, steps) if a.buffer == old else a)
 
 
-def copied(buffer: Buffer, staged: Buffer, bases: list[Affine]) -> Iterator[tuple[Extent, Affine, Extent]]:
+def redirected_access(access: Access, copy: str, bases: list[Affine], steps: Sequence[int] = ()) -> Access:
+    """What an access to base + step * i of a buffer is to its copy: i. Without `steps` they are 1."""
+    return Access(copy, tuple((i - b) // s for i, b, s in _parts(access, bases, steps or (1,) * len(bases))))
+
+
+def original_access(copy: str, buffer: str, bases: list[Affine], steps: list[int], access: Access) -> Access:
+    """The way back: what an access to the copy is to the buffer; any other stays."""
+    if access.buffer != copy:
+        return access
+    return Access(buffer, tuple(base + i * step for i, base, step in _parts(access, bases, steps)))
+
+
+def _parts(access: Access, bases: list[Affine], steps: Sequence[int]) -> Iterator[tuple[Affine, Affine, int]]:
+    """The indices of an access, each with where its dimension begins and its step. Raises Refusal for a gather."""
+    for index, base, step in zip(access.indices, bases, steps, strict=True):
+        if isinstance(index, Access):
+            raise Refusal("gathered", f"`{access.buffer}` is accessed at an index from data")
+        yield index, base, step
+
+
+def copied(
+    buffer: Buffer, staged: Buffer, bases: list[Affine], steps: Sequence[int] = ()
+) -> Iterator[tuple[Extent, Affine, Extent]]:
     """In each dimension the extent of the copy, how far the buffer goes from there, and the smaller of the two."""
-    for base, mine, its in zip(bases, staged.dims, buffer.dims, strict=True):
-        whole = its.extent - base
+    for base, step, mine, its in zip(bases, steps or (1,) * len(bases), staged.dims, buffer.dims, strict=True):
+        whole = (its.extent - base + (step - 1)) // step
         yield Extent((mine.extent,)), whole, Extent((mine.extent, whole))
 
 
 def _copy_nest(
-    buffer: Buffer, staged: Buffer, bases: list[Affine], extents: list[Extent], depth: int, back: bool
+    buffer: Buffer,
+    staged: Buffer,
+    bases: list[Affine],
+    steps: list[int],
+    extents: list[Extent],
+    depth: int,
+    back: bool,
 ) -> Node:
     """Copies between a buffer and its staged part, what lies inside the buffer of it."""
     own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
-    outside = Access(buffer.name, tuple(base + i for base, i in zip(bases, own, strict=True)))
+    outside = Access(buffer.name, tuple(base + i * s for base, i, s in zip(bases, own, steps, strict=True)))
     inside = Access(staged.name, tuple(own))
     node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
     for extent in reversed(extents):

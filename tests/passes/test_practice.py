@@ -45,8 +45,8 @@ SEEN = {
     "four_layers": "c4_tile: f32[6, 64] reg",
     "lower_times": "c_tile: f32[6, 64] reg",
     "upper_times": "c_tile: f32[6, 64] reg",
-    "conv1x1": "y_tile: f32[1, 16, 1, 16] reg",
-    "conv3x3": "y_tile: f32[1, 16, 1, 16] reg",
+    "conv1x1": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
+    "conv3x3": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
     "conv3x3_stride2": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
     "conv_stem": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
     "conv1d_dilated_strided": "y_tile: f32[1, 32, 12] reg order(0, 2, 1)",
@@ -57,6 +57,21 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_a_contraction_is_seen_by_its_accesses(name: str) -> None:
     assert f"tmp {SEEN[name]}" in str(by_rule(name).kernel)
+
+
+def test_few_channels_leave_the_lanes_to_columns() -> None:
+    kernel = text("conv_grouped")
+    for channels, tile in ((8, "[1, 1, 8, 1, 8] reg"), (64, "[1, 1, 16, 1, 5] reg order(0, 1, 3, 4, 2)")):
+        known = dojoir.optimize(kernel, "avx2", sizes={"O": channels}, threads=1).kernel
+        assert f"tmp y_tile: f32{tile}" in str(known)
+
+
+def test_a_padding_is_asked_about_once_for_a_tile() -> None:
+    """In the version for tiles inside of the image the products stand without a branch between them."""
+    code = dojoir.emit(by_rule("conv3x3", "avx2").kernel, "avx2")
+    inside, _, other = code.partition("5 * w + q - 1 >= 0")[2].partition("else")
+    assert "_mm256_fmadd_ps" in inside and "if (" not in inside
+    assert "if (" in other
 
 
 def test_products_of_one_column_are_sums_in_lanes() -> None:

@@ -14,6 +14,10 @@ of a scope, 0 <= i < E for all bounds E, from below:
 - by its body alone, if it runs once (`once`): i = 0;
 - a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
 
+A condition between two numbers is decided: where it holds, the guard is what it is without it, and the body alone
+where no other is left (`drop_condition`, `remove_guard`); where it does not, what is in the guard never runs, and
+may be left out, as may a scope in which all is so (`delete_node`).
+
 A statement may also become a fused accumulation, or cease to be one, and a product that is added an `fma`, where
 rounding is free.
 
@@ -36,6 +40,7 @@ from dojoir.ir.nodes import (
     Replace,
     Scope,
     Statement,
+    holds,
     substitute,
     substitute_condition,
     substitute_extent,
@@ -108,12 +113,16 @@ class _Match:
     def nodes(self, old: tuple[Node, ...], new: tuple[Node, ...], first: int, place: _Place) -> bool:
         """Whether the nodes of `new` run what those of `old` do. The statements of `old` are numbered from
         `first`; what those of `new` stand for is added to `origins`."""
-        if not old or not new:
-            return not old and not new
-        head, rest = old[0], old[1:]
-        for taken in self._ways(head, new, first, place):
-            if self.nodes(rest, new[taken:], first + count_statements(head), place):
+        if not old:
+            return not new
+        head, rest, kept = old[0], old[1:], len(self.origins)
+        following = first + count_statements(head)
+        for taken in self._ways(head, new, first, place) if new else ():
+            if self.nodes(rest, new[taken:], following, place):
                 return True
+        if never_runs(head):
+            del self.origins[kept:]
+            return self.nodes(rest, new, following, place)
         return False
 
     def _ways(self, old: Node, new: tuple[Node, ...], first: int, place: _Place) -> Sequence[int]:
@@ -128,8 +137,11 @@ class _Match:
             case Guard(conditions, body):
                 moved = tuple(substitute_condition(c, place.replace) for c in conditions)
                 head = new[0]
-                if isinstance(head, Guard) and head.conditions == moved:
+                open_ones = undecided(moved)
+                if isinstance(head, Guard) and undecided(head.conditions) == open_ones:
                     return (1,) if self.nodes(body, head.body, first, place.inside(head)) else ()
+                if not open_ones:
+                    return (len(body),) if self.nodes(body, new[: len(body)], first, place) else ()
             case Scope():
                 bounds = substitute_extent(old.extent, place.replace).bounds
                 for rule in (self._same, self._blocks, self._ranges, self._peeled, self._shifted,
@@ -313,6 +325,22 @@ class _Match:
             self.sets.is_empty(f"[{dims}] -> [] : {where} and {a} and not ({b})")
             for a, b in ((one, other), (other, one))
         )
+
+
+def undecided(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """The conditions without those between two numbers that hold."""
+    return tuple(c for c in conditions if not (c.left.is_constant and c.right.is_constant and holds(c, {}, ())))
+
+
+def never_runs(node: Node) -> bool:
+    """Whether all of a node is inside of conditions between two numbers that do not hold."""
+    match node:
+        case Guard(conditions, body):
+            decided = (c for c in conditions if c.left.is_constant and c.right.is_constant)
+            return any(not holds(c, {}, ()) for c in decided) or all(map(never_runs, body))
+        case Scope(_, body):
+            return all(map(never_runs, body))
+    return False
 
 
 def count_statements(node: Node) -> int:

@@ -1,11 +1,11 @@
 """A node that works on a copy of a part of an array: seen from the text to do what it does on the array itself.
 
-Before, a node touches elements base + l of `array`. After, it touches `copy[l]`, a new temporary, and around it
-stand nests that copy the box of all l with 0 <= l < F, into the copy before it and back after it, or one of them.
-In each iteration of the scopes around these:
+Before, a node touches elements base + s*l of `array`, with a step s of at least 1 in each dimension. After, it
+touches `copy[l]`, a new temporary, and around it stand nests that copy the box of all l with 0 <= l < F, into the
+copy before it and back after it, or one of them. In each iteration of the scopes around these:
 
-- nothing but the node touches the copy, and the node nothing of the array: base + l and l name the elements one to
-  one, so that what the node reads of its own writing, it reads as before;
+- nothing but the node touches the copy, and the node nothing of the array: base + s*l and l name the elements one
+  to one, so that what the node reads of its own writing, it reads as before;
 - all that it touches lies in the box. Filled before, an element of the copy begins with what that of the array has;
   not filled, it is assigned before it is read or copied back;
 - what is copied back is what the node left there, or the value that was there before.
@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, Origin, identity
@@ -92,11 +92,13 @@ def _stands_for_itself(before: Kernel, instances: InstanceMap, change: Change, f
 
 @dataclass(frozen=True)
 class _Staging:
-    """The copy, the array, where the part of it begins, and how far the copies go in each dimension."""
+    """The copy, the array, where the part of it begins and its steps, and how far the copies go in each
+    dimension."""
 
     copy: Buffer
     array: Buffer
     bases: tuple[Affine, ...]
+    steps: tuple[int, ...]
     extents: tuple[Extent, ...]
     filled: bool
     drained: bool
@@ -116,15 +118,15 @@ def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, draine
     if box is None or (filled and drained and into != back):
         return None
     node = change.new[filled]
-    name, bases, extents = box
+    name, bases, steps, extents = box
     if name not in {buffer.name for buffer in kept} or any(buffer.name == copy.name for buffer in kept):
         return None
 
     def original(access: Access) -> Access:
         if access.buffer != copy.name:
             return access
-        indices = (base + i for base, i in zip(bases, access.indices, strict=True) if isinstance(i, Affine))
-        return Access(name, tuple(indices))
+        parts = zip(bases, steps, access.indices, strict=True)
+        return Access(name, tuple(base + i * step for base, step, i in parts if isinstance(i, Affine)))
 
     touched = {access for k in change.are for access in after.sites[k].statement.accesses}
     gathered = any(a.buffer == copy.name and any(isinstance(i, Access) for i in a.indices) for a in touched)
@@ -132,14 +134,14 @@ def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, draine
     shared = any(a.buffer == name for k in mine for a in after.sites[k].statement.accesses)
     if gathered or shared or map_accesses(node, original) != change.old[0]:
         return None
-    return _Staging(copy, before.buffer(name), bases, extents, filled, drained)
+    return _Staging(copy, before.buffer(name), bases, steps, extents, filled, drained)
 
 
 def _copying(
     node: Node, copy: Buffer, depth: int, back: bool
-) -> tuple[str, tuple[Affine, ...], tuple[Extent, ...]] | None:
-    """The array that a nest copies into the copy, or `back` to which it copies it; where the part begins, and the
-    extents of the scopes. None where it does something else."""
+) -> tuple[str, tuple[Affine, ...], tuple[int, ...], tuple[Extent, ...]] | None:
+    """The array that a nest copies into the copy, or `back` to which it copies it; where the part begins, its
+    steps, and the extents of the scopes. None where it does something else."""
     extents: list[Extent] = []
     while isinstance(node, Scope) and len(node.body) == 1:
         extents.append(node.extent)
@@ -152,11 +154,13 @@ def _copying(
     own = tuple(Affine.iterator(depth + d) for d in range(len(copy.dims)))
     if inside.buffer != copy.name or inside.indices != own or {len(outside.indices), len(extents)} != {len(own)}:
         return None
-    bases = tuple(i - mine for i, mine in zip(outside.indices, own, strict=True) if isinstance(i, Affine))
+    indices = tuple(index for index in outside.indices if isinstance(index, Affine))
+    steps = tuple(index.coefficient(Iter(depth + d)) for d, index in enumerate(indices))
+    bases = tuple(i - mine * s for i, mine, s in zip(indices, own, steps, strict=False))
     inner = (d for affine in (*bases, *(b for e in extents for b in e.bounds)) for d in affine.iterators)
-    if len(bases) != len(own) or any(d >= depth for d in inner):
+    if len(bases) != len(own) or any(d >= depth for d in inner) or min(steps, default=1) < 1:
         return None
-    return outside.buffer, bases, tuple(extents)
+    return outside.buffer, bases, steps, tuple(extents)
 
 
 def _fits(after: Kernel, found: _Staging) -> bool:
