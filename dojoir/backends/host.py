@@ -39,8 +39,12 @@ def detected() -> Machine:
     features = frozenset(name for name, present in found.items() if present)
     machine = machine_with(str(llvm.get_host_cpu_name()), architecture(), features)
     known = PROCESSORS.get(machine.name)
-    caches = _caches() or (known.caches if known is not None else _DEFAULT_CACHES)
-    return replace(machine, caches=caches, cores=_cores(), line=known.line if known is not None else 64)
+    found_caches = _caches()
+    caches = tuple(size for level, size in found_caches.items() if level <= OWN)
+    caches = caches or (known.caches if known is not None else _DEFAULT_CACHES)
+    line = known.line if known is not None else 64
+    last = max((size for level, size in found_caches.items() if level > OWN), default=0)
+    return replace(machine, caches=caches, cores=_cores(), line=line, last_cache=last)
 
 
 def chosen_cpu(cpu: str | None = None) -> str | None:
@@ -112,13 +116,17 @@ def _cores() -> int:
         return os.cpu_count() or 0
 
 
-def _caches() -> tuple[int, ...]:
-    """The bytes of the data caches of the first core that are its own, the nearest first, as Linux lists them."""
+OWN = 2
+"""Up to which level a core has a cache of its own."""
+
+
+def _caches() -> dict[int, int]:
+    """The bytes of the data caches that the first core uses, by level, the nearest first, as Linux lists them."""
     found: dict[int, int] = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         with contextlib.suppress(OSError, ValueError):
             level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
             unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1:], 1)
-            if kind != "Instruction" and int(level) <= 2:
+            if kind != "Instruction":
                 found[int(level)] = int(size.rstrip("KM")) * unit
-    return tuple(size for _, size in sorted(found.items()))
+    return dict(sorted(found.items()))

@@ -17,7 +17,7 @@ STREAMS = 4
 RANGES = {
     "vector_bytes": (1, 1 << 16), "registers": (1, 1 << 16), "line": (1, 1 << 16), "cores": (0, 1 << 20),
     "warp": (0, 1 << 16), "multiprocessors": (0, 1 << 20), "shared_bytes": (0, 1 << 40),
-    "thread_registers": (0, 1 << 16),
+    "thread_registers": (0, 1 << 16), "last_cache": (0, 1 << 50),
 }  # fmt: skip
 """The least and the most that each number of a machine may be: beyond, a schedule would try for hours."""
 
@@ -31,8 +31,8 @@ class Machine:
 
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
     off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
-    core uses, the nearest first, and `line` those that they move at a time. `architecture` and `features` are by
-    LLVM's names (empty: any).
+    core uses, the nearest first, `last_cache` those of the one that all cores share (0: not known), and `line`
+    those that they move at a time. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
     `thread_registers` for a thread at most.
@@ -54,6 +54,7 @@ class Machine:
     multiprocessors: int = 0
     shared_bytes: int = 0
     thread_registers: int = 0
+    last_cache: int = 0
 
     def __post_init__(self) -> None:
         numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}
@@ -73,7 +74,7 @@ class Machine:
     def facts(self) -> Mapping[str, int]:
         """What a stored schedule may ask for, each as a number; what is there or not, as 1 or 0."""
         numbers = ("vector_bytes", "registers", "masks", "cores", "line", "streams", "warp", "multiprocessors",
-                   "shared_bytes", "thread_registers")  # fmt: skip
+                   "shared_bytes", "thread_registers", "last_cache")  # fmt: skip
         found = {name: int(getattr(self, name)) for name in numbers}
         sizes = (*self.caches, 0, 0, 0)
         found |= {f"L{level}": sizes[level - 1] for level in (1, 2, 3)}

@@ -25,7 +25,8 @@ from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.register_tile import products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
-from dojoir.passes.schedule.sizes import Sizes
+from dojoir.passes.schedule.sizes import Sizes, count_of, is_little
+from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.transposes import transpose_squares
@@ -62,7 +63,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up;
-    6. share the outermost scope that allows it, and runs often enough, out over the cores.
+    6. stream the outputs that are known to be larger than the last cache, and not read again;
+    7. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
+       there is little to do.
 
     For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
     else is to do, a row a block where iterations go along rows, in registers where their length is constant, tiles
@@ -124,9 +127,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         _order(trace, (i,), machine)
     for i in range(len(trace.kernel.body)):
         _lanes(trace, (i,), machine)
+    stream_outputs(trace, machine, sizes)
     if machine.cores != 1:
         for i in range(len(trace.kernel.body)):
-            _cores(trace, (i,), machine.cores)
+            if not is_little(trace.kernel, (i,), sizes):
+                _cores(trace, (i,), machine.cores, sizes)
 
 
 def _guards(kernel: Kernel) -> Iterator[Move]:
@@ -239,17 +244,26 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 
 
 # -- cores -------------------------------------------------------------------------------------------------
-def _cores(trace: Trace, path: Path, cores: int) -> None:
-    """Rule 6, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
-    unless it is all there is; one that is known to run less often than there are cores leaves some idle."""
+def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> None:
+    """Rule 7, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
+    unless it is all there is; one that is known to run so seldom that some cores would wait leaves the work to
+    those inside, if there is enough in each."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or "v" in getattr(node, "marks", ()):
         return
     large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
-    few = isinstance(node, Scope) and (node.constant_bound or FEW) < max(cores, FEW) and not _is_leaf(node)
+    few = isinstance(node, Scope) and not _is_leaf(node) and _is_uneven(node, cores, sizes)
+    few = few and any(not is_little(trace.kernel, inner, sizes) for inner in _inside(node, path))
     if few or not (large and tried(trace, f"parallelize({format_path(path)})")):
         for inner in _inside(node, path):
-            _cores(trace, inner, cores)
+            _cores(trace, inner, cores, sizes)
+
+
+def _is_uneven(scope: Scope, cores: int, sizes: Sizes) -> bool:
+    """Whether a scope is known to run so seldom that cores would wait for each other: less often than there are
+    cores, or a few times but not as often for each."""
+    count = count_of(scope.extent, sizes) or FEW
+    return count < max(cores, FEW) or (count < FEW * cores and count % cores != 0)
 
 
 # -- the tree ----------------------------------------------------------------------------------------------

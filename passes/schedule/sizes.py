@@ -6,9 +6,11 @@ A rule that asks for a size must be right without it: sizes that are not known a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Buffer, Extent
+from dojoir.ir.nodes import Buffer, Extent, Kernel, Path, Scope
+from dojoir.ir.places import sites_inside
 
 Sizes = Mapping[str, int]
 """The sizes that are known, by name."""
@@ -43,3 +45,19 @@ def bytes_of(buffer: Buffer, sizes: Sizes) -> int | None:
                 return None
             total *= extent
     return total
+
+
+LITTLE = 1 << 15
+"""A node that runs fewer statements than these is done before another thread has begun."""
+
+
+def is_little(kernel: Kernel, path: Path, sizes: Sizes) -> bool:
+    """Whether it is known that there is too little to do in a node, each time it runs, for a second thread."""
+    level, total = len(path), 0
+    for site in sites_inside(kernel, path):
+        inner = [node for node in site.ancestors[level - 1 :] if isinstance(node, Scope)]
+        counts = [count_of(scope.extent, sizes) for scope in inner]
+        if any(count is None for count in counts):
+            return False
+        total += prod(max(count or 0, 0) for count in counts)
+    return total < LITTLE

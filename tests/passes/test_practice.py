@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -149,3 +150,31 @@ def test_sums_in_parts_are_right(name: str) -> None:
     trace = by_rule(name)
     assert dojoir.verify(trace.kernel, against=text(name), seeds=1).ok
     assert dojoir.certify(trace)
+
+
+# -- sizes that are known --------------------------------------------------------------------------------------
+def sized(kernel: dojoir.Kernel, cores: int = 2, **sizes: int) -> str:
+    machine = dataclasses.replace(dojoir.machine_for("avx2"), cores=cores, last_cache=1 << 25)
+    return str(dojoir.PASSES["default_schedule"].for_sizes(sizes).for_machine(machine).on(kernel).kernel)
+
+
+def test_an_output_that_no_cache_holds_is_streamed() -> None:
+    kernel = text("axpy")
+    (size,) = kernel.runtime_sizes
+    assert " stream" in sized(kernel, **{size: 1 << 24})
+    assert " stream" not in sized(kernel, **{size: 1 << 20}), "it fits the last cache"
+    assert " stream" not in sized(kernel), "it may be small"
+
+
+def test_what_is_read_again_or_not_along_is_not_streamed() -> None:
+    for name in ("cumsum_rows", "product", "conv3x3", "softmax_columns"):
+        kernel = text(name)
+        assert " stream" not in sized(kernel, **dict.fromkeys(kernel.runtime_sizes, 1 << 14)), name
+
+
+def test_a_short_outermost_scope_leaves_the_cores_to_those_inside() -> None:
+    kernel = dojoir.parse("kernel f(N, M, K)\nin x: f32[N, M, K]\nout y: f32[N, M, K]\n\n"
+                          "N\n| M\n| | K\n| | | y[{0}, {1}, {2}] = 2 * x[{0}, {1}, {2}]\n")  # fmt: skip
+    assert "\nN\n| M : p\n" in sized(kernel, N=3, M=1000, K=1000)
+    assert "\nN : p\n| M\n" in sized(kernel, N=64, M=1000, K=1000)
+    assert " p" not in sized(kernel, N=3, M=10, K=100).partition("\n\n")[2], "too little for a second thread"

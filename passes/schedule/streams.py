@@ -1,0 +1,52 @@
+"""Streams: what is written once, and is larger than the last cache, goes past the caches.
+
+A store to a line that no cache has reads it first, and puts out what was there: two thirds of the memory traffic of
+`y = 2 * x` are then of use. Stores past the caches write lines that nobody reads soon.
+"""
+
+from __future__ import annotations
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.nodes import Buffer, Kernel, Scope
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.sizes import Sizes, bytes_of
+from dojoir.passes.schedule.strides import step_of
+
+SHARED = 16
+"""How many times as large as a core's own last cache the one that all share is taken to be, where it is not
+known."""
+
+LONG = 512
+"""How many neighbours a scope in lanes writes at least: shorter ones are not brought to whole lines."""
+
+
+def stream_outputs(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+    """Streams each output that is known to be larger than the last cache, that nothing reads, and of which all
+    stores are of neighbours in lanes."""
+    last = machine.last_cache or SHARED * machine.caches[-1] if machine.caches else 0
+    for buffer in trace.kernel.buffers:
+        size = bytes_of(buffer, sizes)
+        if (
+            buffer.role == "out"
+            and last
+            and size is not None
+            and size > last
+            and is_written_along(trace.kernel, buffer)
+        ):
+            tried(trace, f"stream({buffer.name})")
+
+
+def is_written_along(kernel: Kernel, buffer: Buffer) -> bool:
+    """Whether nothing reads an array, and all that write it go along it in long lanes."""
+    sites = [site for site in kernel.sites if any(a.buffer == buffer.name for a in site.statement.accesses)]
+    for site in sites:
+        around = site.ancestors[-1] if site.ancestors else None
+        written = site.statement.target.buffer == buffer.name and site.statement.accumulation is None
+        if not written or any(access.buffer == buffer.name for access in site.statement.reads):
+            return False
+        if not isinstance(around, Scope) or "v" not in around.marks or (around.constant_bound or LONG) < LONG:
+            return False
+        if step_of(kernel, site.statement.target, len(site.scopes) - 1) != 1:
+            return False
+    return bool(sites)
