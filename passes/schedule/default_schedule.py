@@ -114,10 +114,10 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     join_around_products(trace)
     block_triangles(trace, machine)
     for product in reversed(list(products(trace.kernel))):
-        tried(trace, partial(tile_registers, product=product, machine=machine))
+        tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
     for convolution in reversed(list(convolutions(trace.kernel))):
         tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))
-    for window in reversed(list(windows(trace.kernel))):
+    for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine))
     delete_dead(trace)
     every(_collapsible)(trace)

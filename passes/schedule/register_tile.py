@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import MappingProxyType
 
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name, place_of
@@ -21,6 +23,7 @@ from dojoir.passes.hardware.marks import Unroll, Vectorize
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.schedule.strides import depends, step_of
 from dojoir.passes.schedule.transposes import transpose_squares
@@ -97,17 +100,36 @@ def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machin
         tried(trace, partial(tile_registers, product=product, machine=machine, shape=shape))
 
 
-def tile_registers(trace: Trace, product: Product, machine: Machine, shape: tuple[int, int] | None = None) -> None:
+def tile_registers(
+    trace: Trace,
+    product: Product,
+    machine: Machine,
+    shape: tuple[int, int] | None = None,
+    sizes: Sizes = MappingProxyType({}),
+) -> None:
     """Gives a product its register tile: of `shape`, rows and columns, or as many vectors of columns, and rows, as
     leave a few registers for the operands. At the edges of the product tiles are cut, by the extents of their
-    scopes. Raises IllegalMove where a move of it is refused."""
+    scopes. A product that is known to have one row is none, and one with fewer rows than a tile has wider tiles;
+    what lies side by side is not packed for it. Raises DojoError where a move of it is refused."""
     rows, columns = shape or tile_shape(trace, product, machine)
+    scope = trace.kernel.at(product.rows)
+    assert isinstance(scope, Scope)
+    count = count_of(scope.extent, sizes) or rows
+    if count == 1 and not shape:
+        raise ArgumentError("one row shares nothing with another", "bad-arguments")
+    if not shape and is_short(product.site.scopes[-2].extent, sizes, _columns(trace, product, machine, 1)):
+        _sum_in_lanes(trace, product)
+        return
+    single = count < rows and not shape
+    if single:
+        rows, columns = count, _columns(trace, product, machine, (machine.registers - 2) // (count + 1))
     fuse(trace, product.site.path)
     block = spot(trace, product.rows)
     act(trace, Tile, (block, block.child(0)), (rows, columns))
     row = block.child(0, 0)
     act(trace, SwapScopes, block)
-    tried(trace, lambda t: _pack(t, block, product, machine))
+    if not (single and product.column_dim == len(trace.kernel.buffer(product.panel).dims) - 1):
+        tried(trace, lambda t: _pack(t, block, product, machine))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
     if not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
@@ -119,13 +141,36 @@ def tile_registers(trace: Trace, product: Product, machine: Machine, shape: tupl
     _mark(trace, block, rows)
 
 
+def _sum_in_lanes(trace: Trace, product: Product) -> None:
+    """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
+    over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
+    kernel, rows, summed = trace.kernel, spot(trace, product.rows), spot(trace, product.site.path[:-1])
+    inner = kernel.depth_of(summed.path)
+    reads = [access for access in product.site.statement.reads if depends(access, inner)]
+    steps = {access.buffer: step_of(kernel, access, inner) for access in reads}
+    if any(step != 1 for name, step in steps.items() if name != product.panel):
+        raise ArgumentError("the rows do not lie along the sum", "bad-arguments")
+    if steps[product.panel] != 1:
+        name = fresh_name(kernel, f"{product.panel}_panel")
+        act(trace, Stage, rows, product.panel, name, "in")
+        panel = next(access for access in reads if access.buffer == product.panel)
+        along = [d for d, i in enumerate(panel.indices) if isinstance(i, Access) or inner in i.iterators]
+        order = [d for d in range(len(panel.indices)) if d not in along] + along
+        act(trace, ReorderDims, name, tuple(order))
+    act(trace, Vectorize, summed)
+
+
 def tile_shape(trace: Trace, product: Product, machine: Machine) -> tuple[int, int]:
     """The rows and columns of a tile. An instruction that multiplies and adds needs a load of a row's element, or
     of a vector of columns, for as many others as the tile has columns or rows: so it is nearly square in registers,
     with more vectors than fit only where there are few registers."""
+    return tile_rows(machine), _columns(trace, product, machine, _vectors(machine))
+
+
+def _columns(trace: Trace, product: Product, machine: Machine, vectors: int) -> int:
+    """The columns of a tile of so many vectors."""
     size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
-    columns = min(max(_vectors(machine) * machine.vector_bytes // size, 1), MOST_COLUMNS)
-    return tile_rows(machine), columns
+    return min(max(vectors * machine.vector_bytes // size, 1), MOST_COLUMNS)
 
 
 def tile_rows(machine: Machine) -> int:

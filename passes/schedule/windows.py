@@ -8,6 +8,7 @@ gone through one after the other, as they lie in memory, and as many results as 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path, Scope, Site, Statement
@@ -17,6 +18,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.convolution import is_box, levels_outside, mark_tile, path_of, take_trivial_away
 from dojoir.passes.schedule.register_tile import fuse
+from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.spots import act, first_nest, spot, stand_alone
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -34,17 +36,17 @@ class Window:
     rows: bool
 
 
-def windows(kernel: Kernel) -> Iterator[Window]:
+def windows(kernel: Kernel, sizes: Sizes = MappingProxyType({})) -> Iterator[Window]:
     """The nests that accumulate into neighbours from neighbours, in the order of the text."""
     found: set[Path] = set()
     for site in kernel.sites:
-        window = _window(kernel, site)
+        window = _window(kernel, site, sizes)
         if window is not None and window.columns not in found:
             found.add(window.columns)
             yield window
 
 
-def _window(kernel: Kernel, site: Site) -> Window | None:
+def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     target, *reads = site.statement.accesses
     kept = [d for d in range(len(site.scopes)) if depends(target, d)]
     if site.statement.accumulation is None or not kept or any(scope.marks for scope in site.scopes):
@@ -52,7 +54,8 @@ def _window(kernel: Kernel, site: Site) -> Window | None:
     column = kept[-1]
     path = path_of(site, column)
     inner = len(site.scopes) - column - 1
-    rows = inner == 1 and len(path) == 1
+    once = all(is_short(scope.extent, sizes, 2) for scope in site.scopes[:column])
+    rows = inner == 1 and len(path) == column + 1 and once
     if not (inner > 1 or rows) or not is_box(site, column) or step_of(kernel, target, column) != 1:
         return None
     near = all(step_of(kernel, access, column, NEAR) is not None for access in reads)

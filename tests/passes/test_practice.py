@@ -178,3 +178,13 @@ def test_a_short_outermost_scope_leaves_the_cores_to_those_inside() -> None:
     assert "\nN\n| M : p\n" in sized(kernel, N=3, M=1000, K=1000)
     assert "\nN : p\n| M\n" in sized(kernel, N=64, M=1000, K=1000)
     assert " p" not in sized(kernel, N=3, M=10, K=100).partition("\n\n")[2], "too little for a second thread"
+
+
+def test_products_of_few_columns_sum_in_lanes() -> None:
+    for name, panel in (("product", "b_panel: f32[K, M] order(1, 0)"), ("product_nt", "")):
+        kernel = text(name)
+        rows, columns = (kernel.buffer("c").dims[d].extent.sizes for d in (0, 1))
+        written = sized(kernel, **{str(*columns): 3})
+        assert "c_tile" not in written and " : v @k" in written
+        assert panel in written.replace(str(*columns), "M").replace(str(*rows), "N")
+        assert "c_tile: f32[2, 32] reg" in sized(kernel, **{str(*rows): 2})
