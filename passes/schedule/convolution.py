@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.backends.machine import Machine
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
@@ -19,7 +20,7 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make, tried
 from dojoir.passes.schedule.register_tile import alone, fuse
-from dojoir.passes.schedule.sizes import Sizes, is_short
+from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
 from dojoir.support.frozen import dataclass
 
@@ -94,13 +95,15 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     packed: two vectors of them, and so many columns that the sums fill the registers; each instruction that
     multiplies and adds then needs a fraction of a load. Where it has fewer channels, and its columns are
     neighbours, the lanes are these: one vector of them, and as many channels as let half of the registers hold the
-    sums. Raises IllegalMove where a move of it is refused."""
+    sums. Raises IllegalMove where a move of it is refused, ArgumentError where there is one channel."""
     base, target = convolution.channels, convolution.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
     lanes = max(machine.vector_bytes // size, 1)
     channels, columns = machine.registers // 2, lanes
     scope = trace.kernel.at(base)
     assert isinstance(scope, Scope)
+    if count_of(scope.extent, sizes) == 1:
+        raise ArgumentError("one channel shares nothing with another", "bad-arguments")
     across = convolution.strided or not is_short(scope.extent, sizes, 2 * lanes)
     if across:
         channels, columns = 2 * lanes, (machine.registers - 4) // 2 - machine.registers // 16
