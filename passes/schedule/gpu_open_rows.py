@@ -54,11 +54,11 @@ def row_in_registers(trace: Trace, path: Path, threads: int, times: int, width: 
     length, again = _length(trace.kernel, path), _read_again(trace.kernel, path)
     for n, node in enumerate(_scope(trace, path).body):
         if isinstance(node, Scope):
-            _shared_out(trace, (*path, n), length, threads, times, width)
+            shared_out(trace, (*path, n), length, threads, times, width)
     for name in again:
         kept = fresh_name(trace.kernel, f"{name}_row")
         make(trace, f"stage({format_path(path)}, {name}, {kept}, in)")
-        _shared_out(trace, (*path, 0), length, threads, times, width)
+        shared_out(trace, (*path, 0), length, threads, times, width)
         make(trace, f"join_scopes({format_path(path)}, {format_path((*path[:-1], path[-1] + 1))})")
         buffer = trace.kernel.buffer(kept)
         last = len(buffer.dims) - 1
@@ -77,13 +77,16 @@ def row_in_registers(trace: Trace, path: Path, threads: int, times: int, width: 
             make(trace, f"{'vectorize' if in_memory else 'unroll'}({place}.0.0.0)")
 
 
-def _shared_out(trace: Trace, path: Path, length: Affine, threads: int, times: int, width: int) -> None:
+def shared_out(trace: Trace, path: Path, length: Affine, threads: int, times: int, width: int) -> None:
     """The scope at `path`, of up to `length` iterations, as `threads` times `times` times `width` ones, those past
     the end under a guard: threads outermost."""
     place, depth = format_path(path), trace.kernel.depth_of(path)
     count = len(_scope(trace, path).body)
     block = width * threads
     make(trace, f"split({place}, {block})")
+    if width == 1:
+        _one_each(trace, path, length, threads, times)
+        return
     make(trace, f"split({place}.0, {width})")
     first = Affine.iterator(depth) * block + Affine.iterator(depth + 1) * width
     within = format_condition(Condition(first, "<", length))
@@ -93,6 +96,18 @@ def _shared_out(trace: Trace, path: Path, length: Affine, threads: int, times: i
     make(trace, f"set_extent({place}, {times})")
     make(trace, f'add_guard({place}.0.0, 1, "{within}")')
     make(trace, f"remove_guard({place}.0.0.0.0)")
+    make(trace, f"swap_scopes({place})")
+
+
+def _one_each(trace: Trace, path: Path, length: Affine, threads: int, times: int) -> None:
+    """What `shared_out` does, of single elements and after the first split."""
+    place, depth = format_path(path), trace.kernel.depth_of(path)
+    number = Affine.iterator(depth) * threads + Affine.iterator(depth + 1)
+    count = len(_scope(trace, (*path, 0)).body)
+    make(trace, f'add_guard({place}.0.0, {count}, "{format_condition(Condition(number, "<", length))}")')
+    make(trace, f"set_extent({place}.0, {threads})")
+    if _scope(trace, path).extent.constant != times:
+        make(trace, f"set_extent({place}, {times})")
     make(trace, f"swap_scopes({place})")
 
 

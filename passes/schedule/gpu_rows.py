@@ -69,13 +69,13 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
     if not isinstance(trace.kernel.at(path), Scope):
         raise ArgumentError(f"{rows} is no scope: block_rows takes the scope over the rows", "bad-arguments")
     (row,) = path
-    for name in list(_read_again(trace.kernel, path)):
+    for name in list(read_again(trace.kernel, path)):
         kept = fresh_name(trace.kernel, f"{name}_row")
         make(trace, f"stage({row}, {name}, {kept}, in)")
         make(trace, f"join_scopes({row}, {row + 1})")
-    own = [name for name in _temporaries(trace.kernel, path) if trace.kernel.buffer(name).storage != "shared"]
+    own = [name for name in temporaries(trace.kernel, path) if trace.kernel.buffer(name).storage != "shared"]
     for name in own:
-        for d in _along(trace.kernel, name, 0):
+        for d in along(trace.kernel, name, 0):
             make(trace, f"reuse_dims({name}, {d})")
     children = _children(trace.kernel, path)
     widths = {extent: _width(trace.kernel, path, extent, threads) for extent in _extents(trace.kernel, path)}
@@ -136,7 +136,7 @@ def _width(kernel: Kernel, path: Path, extent: int, threads: int) -> int:
     raise ArgumentError(message, "bad-arguments")
 
 
-def _read_again(kernel: Kernel, path: Path) -> Iterator[str]:
+def read_again(kernel: Kernel, path: Path) -> Iterator[str]:
     """The arguments of which several scopes right inside the one at `path` read the row."""
     seen: dict[str, set[Path]] = {}
     for site in kernel.sites:
@@ -152,7 +152,7 @@ def _depths(access: Access) -> set[int]:
     return {depth for index in access.indices if isinstance(index, Affine) for depth in index.iterators}
 
 
-def _temporaries(kernel: Kernel, path: Path) -> Iterator[str]:
+def temporaries(kernel: Kernel, path: Path) -> Iterator[str]:
     """The temporaries that nothing outside of the scope at `path` uses."""
     users: dict[str, bool] = {}
     for site in kernel.sites:
@@ -162,7 +162,7 @@ def _temporaries(kernel: Kernel, path: Path) -> Iterator[str]:
     yield from (name for name, inside in users.items() if inside and kernel.buffer(name).role == "tmp")
 
 
-def _along(kernel: Kernel, name: str, depth: int) -> list[int]:
+def along(kernel: Kernel, name: str, depth: int) -> list[int]:
     """The dimensions of a temporary with storage that only the iterator at `depth` indexes."""
     used = [a for node in kernel.body for a in accesses_in((node,)) if a.buffer == name]
     return [

@@ -18,9 +18,12 @@ from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.schedule.gpu_convolutions import tile_convolution
+from dojoir.passes.schedule.gpu_guarded_rows import guarded_rows
 from dojoir.passes.schedule.gpu_open_products import product_by_size
 from dojoir.passes.schedule.gpu_open_rows import rows_by_length
 from dojoir.passes.schedule.gpu_rows import block_rows
+from dojoir.passes.schedule.gpu_scans import scan_rows
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
 
 THREADS = 256
@@ -75,6 +78,8 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         _total(trace, path)
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
+        return
+    if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, tile_convolution)):
         return
     _own(trace, path)
     _known(any(tried(trace, partial(way, path=path)) for way in WAYS))

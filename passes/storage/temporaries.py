@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.passes.base.move import Refusal
+from dojoir.proof.core.marks import MAX_BLOCK
 
 MAX_STACK_BYTES = 64 * 1024
 """The largest buffer that may live on the stack."""
 
+MAX_BLOCK_BYTES = 256 * 1024
+"""What the registers of all threads of a GPU's block hold at most."""
+
 MAX_REGISTER_ELEMENTS = 1024
-"""The most elements that a buffer in registers may have for each index of its longest dimension, if it has several:
-the threads of a GPU may share that one."""
+"""The most elements that a buffer in registers may have, for each of the threads of a GPU that may share it if it
+has several dimensions: as many as the others of these have indices, in a block."""
 
 
 def temporary(kernel: Kernel, name: str) -> Buffer:
@@ -41,12 +45,14 @@ def check_constant(buffer: Buffer, storage: str) -> None:
                 )
             elements *= dim.extent.offset
     kept = [dim.extent.offset for dim in buffer.dims if not dim.collapsed]
-    each = elements // max(kept) if len(kept) > 1 else elements
+    threads = max(min(elements // min(kept), MAX_BLOCK), max(kept)) if len(kept) > 1 else 1
+    each = elements // threads
     if storage == "reg" and each > MAX_REGISTER_ELEMENTS:
-        beside = f" for each of {max(kept)}" if len(kept) > 1 else ""
+        beside = f" for each of {threads}" if len(kept) > 1 else ""
         raise Refusal(
             "too-large", f"`{buffer.name}` has {each} elements{beside}, more than {MAX_REGISTER_ELEMENTS}"
         )
-    if elements * buffer.dtype.itemsize > MAX_STACK_BYTES:
+    most = MAX_STACK_BYTES if storage == "stack" or len(kept) < 2 else MAX_BLOCK_BYTES
+    if elements * buffer.dtype.itemsize > most:
         size = elements * buffer.dtype.itemsize
-        raise Refusal("too-large", f"`{buffer.name}` has {size} bytes, more than {MAX_STACK_BYTES}")
+        raise Refusal("too-large", f"`{buffer.name}` has {size} bytes, more than {most}")

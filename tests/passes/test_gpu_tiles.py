@@ -1,0 +1,86 @@
+"""Running sums, convolutions and uneven rows on a GPU, by rule: of the form that is fast, right on the harness."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from on_harness import run
+from references import inputs
+from runnable import agree
+
+import dojoir
+
+CONVOLUTION = {"N": 2, "C": 4, "O": 16, "H": 6, "W": 10, "KH": 3, "KW": 3}
+
+
+def by_rule(name: str, target: str, **sizes: int) -> dojoir.Trace:
+    return dojoir.PASSES["default_schedule"].given(target).on(dojoir.kernels.load(name).specialize(**sizes))
+
+
+def runs_right(name: str, trace: dojoir.Trace, rest: dict[str, int], target: str, order: Any) -> None:
+    kernel = dojoir.kernels.load(name).specialize(
+        **{size.name: size.value for size in trace.kernel.sizes if size.value is not None and size.name in NAMES}
+    )
+    given = inputs(kernel, rest)
+    expected = dojoir.interpret(kernel, given, **rest)
+    assert agree(kernel, expected, run(trace.kernel, given, rest, target, order), exact=False) is None
+
+
+NAMES = {"N", "M", *CONVOLUTION}
+
+
+@pytest.mark.parametrize(("target", "order"), [("cuda", "forward"), ("hip", "backward")])
+@pytest.mark.parametrize("length", [512, 1024, 3072])
+def test_a_running_sum_is_blocked(length: int, target: str, order: Any) -> None:
+    trace = by_rule("cumsum", target, M=length)
+    text = str(trace.kernel)
+    assert "x_row: f32[N~" in text
+    assert any("blocked_scan" in str(move) for move in trace.moves)
+    assert ": v" in text
+    runs_right("cumsum", trace, {"N": 2}, target, order)
+
+
+def test_a_running_sum_of_another_length_is_scheduled_too() -> None:
+    trace = by_rule("cumsum", "cuda", M=130)
+    assert not any("rule" in str(move) for move in trace.moves)
+    assert ": gx" in str(trace.kernel)
+
+
+@pytest.mark.parametrize(("target", "order"), [("cuda", "backward"), ("hip", "forward")])
+def test_a_convolution_has_tiles(target: str, order: Any) -> None:
+    trace = by_rule("conv2d", target, **CONVOLUTION)
+    text = str(trace.kernel)
+    assert "x_tile: f32[1, 4, 6, 10] shared" in text
+    assert "f_tile: f32[16, 4, 3, 3] shared order(1, 2, 3, 0) pad(4, 0, 0, 0)" in text
+    assert "y_tile: f32[1, 2, 8, 4, 1, 8] reg" in text
+    assert "fma(" in text
+    runs_right("conv2d", trace, {}, target, order)
+
+
+def test_a_convolution_that_no_tile_divides() -> None:
+    trace = by_rule("conv2d", "cuda", **CONVOLUTION | {"O": 6})
+    assert "shared" not in str(trace.kernel)
+    assert ": gx" in str(trace.kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "order"), [("softmax", "cuda", "backward"), ("layernorm", "hip", "forward")]
+)
+def test_uneven_rows_stay_in_registers(name: str, target: str, order: Any) -> None:
+    trace = by_rule(name, target, M=2049)
+    assert "x_row: f32[N~, 9, 256] reg" in str(trace.kernel)
+    assert "if {1} + 256*{2} < 2049" in str(trace.kernel)
+    runs_right(name, trace, {"N": 2}, target, order)
+
+
+def test_long_uneven_rows_have_more_threads() -> None:
+    assert "e: f32[N~, 50, 1024] reg" in str(by_rule("softmax", "cuda", M=50257).kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("cumsum", {"M": 2048}), ("conv2d", CONVOLUTION), ("softmax", {"M": 2049})],
+)
+def test_the_moves_are_certified(name: str, sizes: dict[str, int]) -> None:
+    assert dojoir.certify(by_rule(name, "cuda", **sizes))
