@@ -32,7 +32,7 @@ CHANNELS = (64, 32, 16, 8)
 ROWS = (8, 4, 2, 1)
 """How many rows of an image a block may have."""
 
-SUMMED = (8, 4, 2, 1)
+SUMMED = (4, 2, 1)
 """For how many input channels shared memory may have tiles."""
 
 MOST_THREADS = 256

@@ -14,8 +14,11 @@ from dojoir.passes.schedule.gpu_products import tile_blocks
 from dojoir.passes.schedule.register_tile import products
 from dojoir.passes.schedule.versions import AtMost, Multiple, split_versions
 
-TILES = ((128, 128, 8, 8, 16), (64, 64, 8, 4, 8))
-"""Rows, columns and depth of a tile, then the rows and columns of it that a thread has: the largest first."""
+LARGE, MIDDLE, SMALL = (256, 128, 8, 16, 8), (128, 128, 8, 16, 8), (64, 64, 8, 4, 8)
+"""Rows, columns and depth of a tile, then the rows and columns of it that a thread has."""
+
+ENOUGH = 0.9
+"""The least share of the multiprocessors that tiles must occupy, to be worth their size."""
 
 
 def product_by_size(
@@ -30,7 +33,7 @@ def product_by_size(
             if tried(trace, partial(_whole_product, path=path, batched=batched, tile=tile)):
                 return
         raise ArgumentError("no tile divides the sizes", "bad-arguments")
-    tile = TILES[batched]
+    tile = SMALL if batched else MIDDLE
     uneven = [e for e, size in zip(extents, tile, strict=False) if e.isdigit() and int(e) % size]
     if uneven:
         raise ArgumentError(f"no tile divides {uneven[0]}", "bad-arguments")
@@ -41,15 +44,17 @@ def product_by_size(
         side = 2 * int((machine.multiprocessors * tile[0] * tile[1]) ** 0.5)
         places = [*split_versions(trace, here, AtMost(f"{extents[0]} + {extents[1]}", side - 1))]
     rest(trace, others)
-    for at, size in zip(places, (tile, TILES[1]), strict=False):
+    for at, size in zip(places, (tile, SMALL), strict=False):
         _tile(trace, at, batched, size)
     for at in places:  # last, as each move after them is held against what they promise
         _grid(trace, at, batched)
 
 
 def _in_order(results: int, machine: Machine) -> list[tuple[int, ...]]:
-    """The tiles to try for so many results: the largest of which there are enough first."""
-    return list(TILES if results >= TILES[0][0] * TILES[0][1] * machine.multiprocessors else reversed(TILES))
+    """The tiles to try for so many results: the largest of which there are enough first, then smaller ones."""
+    tiles = [LARGE, MIDDLE, SMALL]
+    enough = [tile for tile in tiles if results >= ENOUGH * tile[0] * tile[1] * machine.multiprocessors]
+    return [*enough, *(tile for tile in reversed(tiles) if tile not in enough)]
 
 
 def _extents(trace: Trace, rows: Path) -> list[str]:

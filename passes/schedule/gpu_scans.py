@@ -68,12 +68,11 @@ def scan_rows(trace: Trace, path: Path) -> None:
 
 def _scan(kernel: Kernel, path: Path) -> tuple[int, str, str, str]:
     """The length of the rows, what is added up, where the sums go, and what they are added up in."""
-    scope = kernel.at(path)
-    match scope:
+    match kernel.at(path):
         case Scope(body=(Statement(first, "="), Scope(extent, (Statement(sum_, "+=", Access(source)), last)))):
-            same = isinstance(last, Statement) and last.op == "=" and last.value == sum_ == first
-            if extent.constant is not None and same and not kernel.buffer(sum_.buffer).order:
-                return extent.constant, source, last.target.buffer, sum_.buffer
+            plain = extent.constant is not None and not kernel.buffer(sum_.buffer).order and sum_ == first
+            if plain and isinstance(last, Statement) and last.op == "=" and last.value == sum_:
+                return extent.constant or 0, source, last.target.buffer, sum_.buffer
     raise ArgumentError(f"the scope at {format_path(path)} has no running sum of constant length", "bad-arguments")
 
 

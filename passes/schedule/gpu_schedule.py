@@ -25,11 +25,11 @@ from dojoir.passes.schedule.gpu_open_rows import rows_by_length
 from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.gpu_scans import scan_rows
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
+from dojoir.proof.core.marks import GRID
 
 THREADS = 256
 """How many threads a block has, where nothing else is known."""
 
-GRID = ("gx", "gy", "gz")
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""
 
@@ -180,8 +180,7 @@ def _threads(trace: Trace, path: Path) -> None:
     if len(chain) > 3:
         _plane(trace, chain, TILE)
         return
-    inner = chain[-1]
-    place = format_path(inner)
+    inner, place = chain[-1], format_path(chain[-1])
     width = _width(trace.kernel, inner) if all(isinstance(n, Statement) for n in scope.body) else 1
     make(trace, f"split({place}, {THREADS * width})")
     if width > 1:
