@@ -26,6 +26,8 @@ SIZES: dict[str, dict[str, int]] = {
     "gelu": {"N": 1 << 20},
     "matmul": {"N": 256, "M": 256, "K": 256},
     "transpose": {"N": 1024, "M": 1024},
+    "jacobi2d": {"N": 512, "M": 512, "T": 1},
+    "batchnorm_training": {"N": 8, "C": 16, "H": 56, "W": 56},
 }
 STAGES = ("draw", "driver", "build", "verify", "time")
 
@@ -77,10 +79,16 @@ def show_throughput(names: list[str], states: int, seed: int) -> None:
     """A row a kernel."""
     print(f"milliseconds of the processor for each of {states} states, and states a minute of it (seed {seed})")
     head = [*STAGES, "a minute", "a minute, median state", "ok", "cut"]
-    print(f"{'kernel':10}", *(f"{word:>9}" for word in head))
+    print(f"{'kernel':18}", *(f"{word:>9}" for word in head))
+    rows = []
     for name in names:
         row = throughput(name, states, seed)
-        print(f"{name:10}", *(f"{row[word]:{max(9, len(word))}.1f}" for word in head), flush=True)
+        rows.append(row)
+        print(f"{name:18}", *(f"{row[word]:{max(9, len(word))}.1f}" for word in head), flush=True)
+    whole = sum(sum(row[stage] for stage in STAGES) for row in rows)
+    shares = ", ".join(f"{stage} {sum(row[stage] for row in rows) / whole:.0%}" for stage in STAGES)
+    minutes = sorted(row["a minute"] for row in rows)
+    print(f"a minute: median {statistics.median(minutes):.0f}, worst {minutes[0]:.0f}; of the time {shares}")
 
 
 def compare(file: Path, names: list[str], states: int, seeds: int, timer: str) -> None:
