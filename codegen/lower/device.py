@@ -230,8 +230,6 @@ class DeviceScopes(Scopes):
             if home.owner != path or name in state.places:
                 continue
             if not all(launched.holds(use.site.path) for use in home.uses):
-                if any(launched.holds(use.site.path) for use in home.uses):
-                    raise self._crosses(name)
                 continue
             if home.buffer.storage == "shared":
                 memory = self.allocate(home, 1, Block())
@@ -244,6 +242,14 @@ class DeviceScopes(Scopes):
             else:
                 places[name] = self.allocate(home, 1, block)
         return replace(state, places={**state.places, **places}) if places else state
+
+    def refuse_crossing_launches(self) -> None:
+        """Raises KernelError where two launches use a temporary that lives as long as one."""
+        for name, home in self.unit.homes.items():
+            if home.buffer.storage != "heap":
+                for launched in self.threads.launches:
+                    if len({launched.holds(use.site.path) for use in home.uses}) > 1:
+                        raise self._crosses(name)
 
     def _crosses(self, name: str) -> KernelError:
         buffer = self.unit.buffers[name]

@@ -67,6 +67,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, text, names, arrays=dict(arguments))
     scopes = DeviceScopes(unit, threads, barriers)
+    scopes.refuse_crossing_launches()
     block = Block()
     places, by_value = _placed(unit, block)
     for name, home in homes.items():

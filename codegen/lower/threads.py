@@ -158,9 +158,8 @@ class Threads:
     def _of_one_block(self, parent: Path, run: list[int]) -> Launched:
         node = self.kernel.at(parent) if parent else self.kernel
         assert not isinstance(node, Statement)
-        phases = tuple(
-            phase for i in run for phase in self._phases((*parent, i), node.body[i], self._depth(parent))
-        )
+        depth = self._depth(parent) + isinstance(node, Scope)
+        phases = tuple(phase for i in run for phase in self._phases((*parent, i), node.body[i], depth))
         return self._launched((), parent, run[0], run[-1], phases)
 
     def _of_grid(self, path: Path) -> Launched:

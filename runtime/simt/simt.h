@@ -135,6 +135,15 @@ inline unsigned long long simt_ballot(const simt_site *site, unsigned long long 
 #define __all(bit) (simt_ballot(SIMT_SITE("__all"), 0, !(bit)) == 0)
 
 // ---- atomics: threads run one at a time, so the operation itself is plain -----------------------------------------
+// Integers wrap in memory, as the hardware adds them; what a thread computes by itself is checked.
+template <class T> __attribute__((always_inline)) inline T simt_wrapped_sum(T a, T b) {
+  if constexpr (static_cast<T>(0.5) != 0) return static_cast<T>(a + b);
+  else { T sum; __builtin_add_overflow(a, b, &sum); return sum; }
+}
+template <class T> __attribute__((always_inline)) inline T simt_wrapped_difference(T a, T b) {
+  if constexpr (static_cast<T>(0.5) != 0) return static_cast<T>(a - b);
+  else { T difference; __builtin_sub_overflow(a, b, &difference); return difference; }
+}
 #define SIMT_ATOMIC(name, result) \
   template <class T> struct name##_of { \
     __attribute__((noinline, no_sanitize("thread"))) static T apply(const simt_site *site, T *p, T v) { \
@@ -147,8 +156,8 @@ inline unsigned long long simt_ballot(const simt_site *site, unsigned long long 
   template <class T, class V> inline T name(const simt_site *site, T *p, V v) { \
     return name##_of<T>::apply(site, p, static_cast<T>(v)); \
   }
-SIMT_ATOMIC(simt_atomic_add, static_cast<T>(old + v))
-SIMT_ATOMIC(simt_atomic_sub, static_cast<T>(old - v))
+SIMT_ATOMIC(simt_atomic_add, simt_wrapped_sum(old, v))
+SIMT_ATOMIC(simt_atomic_sub, simt_wrapped_difference(old, v))
 SIMT_ATOMIC(simt_atomic_max, old < v ? v : old)
 SIMT_ATOMIC(simt_atomic_min, v < old ? v : old)
 SIMT_ATOMIC(simt_atomic_and, static_cast<T>(old & v))

@@ -76,3 +76,31 @@ def test_floats_of_sixteen_bits_are_given_and_come_back() -> None:
     x = np.linspace(-2, 2, 50, dtype=np.float16)
     found = run(dojoir.parse(HALVES), {"x": x, "s": np.float16(1.5)}, {"N": 50})
     np.testing.assert_array_equal(found["y"], x * np.float16(1.5))
+
+
+BESIDE = """kernel beside(N)
+in  p: i32[N]
+out y: i32[N]
+out z: i32[N, 8]
+tmp t: i32[8]
+
+N
+| 1 : gy
+| | y[{0}] = 0
+| 8 : bx
+| | t[{1}] = p[{0}] + {1}
+| 8 : lane
+| | y[{0}] += t[{1}]
+| 8 : bx
+| | z[{0}, {1}] = t[7 - {1}]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_a_block_beside_a_grid_in_host_code(target: str) -> None:
+    """Its threads are counted from the scope that is theirs, not from the host's around it."""
+    kernel = dojoir.parse(BESIDE)
+    given = {"p": np.array([3, -4, 5], np.int32)}
+    expected = dojoir.interpret(kernel, given, N=3)
+    for array, values in run(kernel, given, {"N": 3}, target, "backward").items():
+        np.testing.assert_array_equal(values, expected[array])

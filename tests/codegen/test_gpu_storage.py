@@ -166,3 +166,28 @@ def test_what_no_threads_can_share_is_too_large_for_registers() -> None:
     kernel = dojoir.apply(dojoir.kernels.load("softmax").specialize(M=4096), "join_scopes(0, 1)")
     verdict = dojoir.check(dojoir.apply(kernel, "reuse_dims(e, 0)"), "place(e, reg)")
     assert verdict.code == "too-large"
+
+
+@pytest.mark.parametrize("storage", ["reg", "stack", "shared"])
+@pytest.mark.parametrize("around", ["", "N @i\n"])
+def test_what_stays_from_one_launch_to_the_next_is_in_global_memory(storage: str, around: str) -> None:
+    """Whether host code is around them or not."""
+    bar = "| " if around else ""
+    text = f"""kernel f(N)
+in  p: f32[N]
+out y: f32[N]
+tmp s: f32[1] {storage}
+
+{around}{bar}1 : gx
+{bar}| s[0] = p[0]
+{bar}N : gx
+{bar}| y[{{0}}] = s[0]
+"""
+    if around:
+        text = (
+            text.replace("y[{0}]", "y[{1}]").replace("p[0]", "p[{0}]").replace("out y: f32[N]", "inout y: f32[N]")
+        )
+    error = refused(text)
+    assert error.diagnostic.code == "crosses-launches"
+    assert "place(s, heap)" in str(error)
+    dojoir.emit(dojoir.parse(text.replace(storage, "")), "cuda")

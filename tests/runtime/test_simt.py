@@ -147,6 +147,22 @@ def test_without_shared_memory(compiler: toolchain.Compiler) -> None:
     assert (y == 2.5).all()
 
 
+WRAPPED = """
+extern "C" __global__ void wrapped(int *up, int *down) {
+  atomicAdd(up, 1 << 30);
+  atomicSub(down, 1 << 30);
+}
+"""
+
+
+def test_atomic_sums_of_integers_wrap_as_in_the_hardware(machine: tuple[int, Order]) -> None:
+    warp, order = machine
+    up, down = np.array([3], np.int32), np.array([-3], np.int32)
+    harness(WRAPPED, warp).launch("wrapped", (1,), (3,), [up, down], order=order)
+    assert up[0] == 3 + 3 * (1 << 30) - (1 << 32)
+    assert down[0] == -3 - 3 * (1 << 30) + (1 << 32)
+
+
 def test_atomics_raise_nothing(machine: tuple[int, Order]) -> None:
     warp, order = machine
     y, most, count = np.zeros(1, np.float32), np.zeros(1, np.uint32), np.zeros(1, np.uint64)
