@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
-from dojoir.grammar.expressions import affine, condition, integer
+from dojoir.grammar.expressions import affine, condition, factors, integer
 from dojoir.grammar.names import Names, short
 from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error
 from dojoir.ir.names import name_error
@@ -29,11 +29,24 @@ def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
     return names
 
 
+def _check_products(written: syntax.Buffer, names: Names) -> None:
+    """That no dimension is a product of sizes, which is two dimensions."""
+    for dim in written.dims:
+        product = [word for word in factors(dim.extent) if word in names.sizes and names.sizes[word].value is None]
+        if len(product) > 1:
+            extents = [word for d in written.dims for word in factors(d.extent) or ["…"]]
+            shape = f"{written.name.text}: {written.dtype.text}[{', '.join(extents)}]"
+            cure = f"declare {shape}, which is the same memory, with an index for each, or fix one (NAME = INT)"
+            message = f"a dimension is a sum of sizes, each times an integer, and this multiplies two: {cure}"
+            raise names.error("not-affine", message, dim.extent.span)
+
+
 def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
     """The names with the buffer of one line added."""
     name, role = written.name.text, written.role
     _check_new(written.name, names)
     dtype = names.dtype(written.dtype)
+    _check_products(written, names)
     dims = tuple(
         Dim(affine(d.extent, names, f"a dimension of {name}"), d.collapsed, d.extent.span) for d in written.dims
     )

@@ -169,19 +169,51 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
             return a - b
         case "*":
             if not (a.is_constant or b.is_constant):
-                cure = "give one of them a fixed value (NAME = INT in the kernel line)"
-                message = f"{role} is quasi-affine, and this multiplies two unknowns: {QUASI_AFFINE}; {cure}"
+                message = f"{role} is quasi-affine, and this multiplies two unknowns: {_apart(a, b, role)}"
                 raise names.error("not-affine", message, span)
             return a * b.offset if b.is_constant else b * a.offset
         case _:
             if not b.is_constant:
-                message = f"{role} is quasi-affine, and this divides by an unknown: {QUASI_AFFINE}"
+                cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
+                message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
                 raise names.error(
                     "not-affine", f"the right side of {sign} is a positive integer, not {b.offset}", span
                 )
             return a // b.offset if sign == "//" else a % b.offset
+
+
+_OR_DIMENSIONS = "or declare a dimension and a scope for each part: x[G, C] with [{g}, {c}] for x[C*{g} + {c}]"
+
+
+def factors(expr: syntax.Expr) -> list[str]:
+    """The factors of a product of sizes, as they are written; none of anything else."""
+    match expr:
+        case syntax.Name(text):
+            return [text]
+        case syntax.Binary(left, "*", right):
+            one, other = factors(left), factors(right)
+            return [*one, *other] if one and other else []
+    return []
+
+
+def _apart(a: Affine, b: Affine, role: str) -> str:
+    """How to write what a product of two unknowns is to say."""
+    sizes = not (a.iterators or b.iterators)
+    fixed = "or give one a fixed value (NAME = INT in the kernel line)"
+    match role:
+        case "an extent" if sizes:
+            return f"write a scope for each factor, {a} and inside it {b}, {fixed}"
+        case "a condition":
+            return f"write a condition on each factor, {fixed}"
+        case _ if bool(a.iterators) != bool(b.iterators):
+            size, index = (b, a) if a.iterators else (a, b)
+            return (
+                f"declare the buffer with a dimension for each factor, the last of them {size}, and write "
+                f"[{index}, …] (it is the same memory), {fixed}"
+            )
+    return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}"
 
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:

@@ -127,7 +127,7 @@ def test_what_the_rules_make_is_right(name: str, machine: str) -> None:
 
 def test_a_sum_into_one_element_has_a_part_for_each_block() -> None:
     written = str(by_rule("sum_all").kernel)
-    assert "\n(N + 4095) // 4096 : p @i\n| s_part[{0}] = 0\n| min(4096, N - 4096*{0}) : v @i_in" in written
+    assert "\n(N + 1023) // 1024 : p @i\n| s_part[{0}] = 0\n| min(1024, N - 1024*{0}) : v @i_in" in written
     assert "\nA : p @i\n| s_part[{0}] = 0\n" in str(by_rule("sum_cube").kernel)
     assert "total_part[{0}] += " in str(by_rule("nll_of_logits").kernel)
 
