@@ -101,7 +101,8 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
     kernel as written, with its interval."""
     first, base = rows[0][1], dict(rows)["as written"]
     title = f"{name}({', '.join(f'{k}={v}' for k, v in sizes.items())})"
-    lines = [["", "time", "±", "GB/s", "GFLOP/s", "ceiling", "speed-up"]]
+    of_integers = base.flops == 0 < base.integer
+    lines = [["", "time", "±", "GB/s", "GOP/s" if of_integers else "GFLOP/s", "ceiling", "speed-up"]]
     noisy = []
     for label, row in rows:
         spread = (row.high - row.low) / 2 / row.seconds
@@ -114,7 +115,7 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
                 dojoir.format_seconds(row.seconds),
                 f"{spread:.1%}",
                 f"{row.gbytes:.3g}",
-                f"{row.gflops:.3g}",
+                f"{row.gops if of_integers else row.gflops:.3g}",
                 f"{row.fraction:.0%}" if row.fraction else "",
                 "" if row is base else f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})",
             ]

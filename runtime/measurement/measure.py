@@ -50,7 +50,8 @@ class Measurement:
     """The time of one call: `seconds` is the median of `repeats` samples, and lies between `low` and `high` with
     `confidence`. `samples` are the seconds of a call in each round.
 
-    `flops` and `bytes` are what the text of the kernel does, and moves at least (`dojoir.cost`). The ceilings are
+    `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at least
+    (`dojoir.cost`). The ceilings are
     what this machine reaches with as many threads, in GB/s and GFLOP/s (None where they were not asked for).
     `hot` says that every call used the same arrays; else they were rotated past the last-level cache.
     `difference` is how far the results were from those of the first contestant, as a share of the largest."""
@@ -68,6 +69,7 @@ class Measurement:
     arithmetic_ceiling: float | None
     difference: float = 0.0
     baseline: Measurement | None = None
+    integer: int = 0
 
     @cached_property
     def _spread(self) -> Spread:
@@ -98,6 +100,11 @@ class Measurement:
     def gflops(self) -> float:
         """10^9 floating-point operations per second."""
         return self.flops / self.seconds / 1e9
+
+    @property
+    def gops(self) -> float:
+        """10^9 operations on integers per second."""
+        return self.integer / self.seconds / 1e9
 
     @property
     def gbytes(self) -> float:
@@ -148,6 +155,7 @@ class Measurement:
         ]
         rows += [("memory", f"{self.gbytes:.1f} GB/s")] if self.bytes else []
         rows += [("arithmetic", f"{self.gflops:.1f} GFLOP/s")] if self.flops else []
+        rows += [("integers", f"{self.gops:.1f} GOP/s")] if self.integer else []
         rows += [("reached", f"{self.fraction:.0%} of the {self.bound_by} ceiling")] if self.fraction else []
         if self.ratio is not None and self.baseline is not None:
             rows.append((self.baseline.name, f"takes {self.ratio}"))
@@ -161,6 +169,8 @@ class Measurement:
             text += f", {self.gbytes:.1f} GB/s"
         if self.flops:
             text += f", {self.gflops:.1f} GFLOP/s"
+        if self.integer:
+            text += f", {self.gops:.1f} GOP/s"
         if self.fraction:
             text += f", {self.fraction:.0%} of the {self.bound_by} ceiling"
         if self.ratio is not None and self.baseline is not None:
@@ -339,6 +349,7 @@ def measure_together(
                 memory_ceiling=memory if with_ceilings else None,
                 arithmetic_ceiling=(fma_f64 if double else fma_f32) if with_ceilings else None,
                 difference=result["differences"][number],
+                integer=work.integer(full),
             )
         )
     return Together(tuple(measurements))

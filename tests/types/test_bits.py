@@ -166,3 +166,11 @@ def test_the_builder_writes_them() -> None:
 def test_they_are_counted() -> None:
     counted = dojoir.cost(kernel("i32", "a[{0}] & b[{0}] << 3"))
     assert counted.at(N=10).integer == 20
+
+
+def test_operations_on_integers_are_told_in_gops() -> None:
+    taken = dojoir.measure(kernel("i32", "a[{0}] & b[{0}] << 3"), N=1 << 12, budget=0.1, with_ceilings=False)
+    assert taken.integer == 2 << 12
+    assert taken.flops == 0
+    assert f", {taken.gops:.1f} GOP/s" in str(taken)
+    assert "FLOP" not in str(taken)
