@@ -205,6 +205,8 @@ def _rounds(runners: Sequence[Runner], took: float) -> Lap:
         last = _decided(samples, others, time.perf_counter() - start)
         if last:
             runner.poison()
+        if others:
+            runner.call()  # as before that of the other: also a GPU is busy as a sample begins
         begin = second_clock()
         samples.append(runner.sample(calls))
         sure.append((second_clock() - begin) * 1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +46,12 @@ def test_a_strategy_finds_something_and_does_the_same_again(name: str) -> None:
     assert dojoir.estimate(first.trace.kernel, SIZES, threads=1) < start / 2
     assert dojoir.certify(first.trace) and first.trace.is_safe
     assert static(strategy=name, seed=4).states != first.states
+
+
+def test_a_strategy_is_short() -> None:
+    for home in STRATEGIES.values():
+        source = inspect.getsource(importlib.import_module(home.partition(":")[0]))
+        assert len(source.splitlines()) <= 300, home
 
 
 @pytest.mark.parametrize("unit", ["moves", "states", "builds", "measurements"])
