@@ -25,7 +25,7 @@ from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.register_tile import products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
-from dojoir.passes.schedule.sizes import Sizes, count_of, is_little
+from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
@@ -124,7 +124,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     every(_scalars)(trace)
     sums_in_parts(trace)
     for i in range(len(trace.kernel.body)):
-        _order(trace, (i,), machine)
+        _order(trace, (i,), machine, sizes)
     for i in range(len(trace.kernel.body)):
         _lanes(trace, (i,), machine)
     stream_outputs(trace, machine, sizes)
@@ -158,13 +158,13 @@ def _scalars(kernel: Kernel) -> Iterator[Move]:
 
 
 # -- order -------------------------------------------------------------------------------------------------
-def _order(trace: Trace, path: Path, machine: Machine) -> None:
+def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
     """Rule 4, below a node and at it."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or _is_marked(node):
         return
     for inner in _inside(node, path):
-        _order(trace, inner, machine)
+        _order(trace, inner, machine, sizes)
     if (
         isinstance(node, Scope)
         and len(node.body) == 1
@@ -176,7 +176,11 @@ def _order(trace: Trace, path: Path, machine: Machine) -> None:
             return
         here, there = strided(kernel, path), strided(kernel, inner)
         across = here and there and streamed(kernel, path) and streamed(kernel, inner)
-        if there > here:
+        outside = is_short(node.extent, sizes, FEW)
+        if across and (outside or is_short(node.body[0].extent, sizes, FEW)):  # a few rows: no squares
+            if not outside:
+                tried(trace, f"swap_scopes({format_path(path)})")
+        elif there > here:
             tried(trace, f"swap_scopes({format_path(path)})")
         elif across and not tried(trace, partial(transpose_squares, path=path, machine=machine)):
             tried(trace, f"tile({format_path(path)}, {format_path(inner)}, {TRANSPOSED}, {TRANSPOSED})")

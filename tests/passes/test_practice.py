@@ -188,3 +188,18 @@ def test_products_of_few_columns_sum_in_lanes() -> None:
         assert "c_tile" not in written and " : v @k" in written
         assert panel in written.replace(str(*columns), "M").replace(str(*rows), "N")
         assert "c_tile: f32[2, 32] reg" in sized(kernel, **{str(*rows): 2})
+
+
+def test_a_few_rows_are_not_turned_in_squares() -> None:
+    kernel = dojoir.kernels.load("transpose")
+    assert "_tile" in sized(kernel, N=100, M=100)
+    assert "_tile" not in sized(kernel, N=100, M=2)
+    assert "_tile" not in sized(kernel, N=1, M=100)
+
+
+def test_rows_that_are_short_are_not_written_past_the_caches() -> None:
+    for name in ("rmsnorm", "layernorm", "bias_relu"):
+        kernel = dojoir.kernels.load(name)
+        for sizes, streams in (({"N": 4096, "M": 65}, False), ({"N": 4096, "M": 4096}, True)):
+            chosen = dojoir.optimize(kernel, "llvm", cpu="haswell", sizes=sizes, threads=1)
+            assert ("stream(y)" in map(str, chosen.moves)) == streams, (name, sizes)
