@@ -124,7 +124,10 @@ def mutation(random: Random, on: Sequence[str]) -> tuple[str, str | None]:
     try:
         return text, differ(kernel, random, False, on, calls=1)
     except dojoir.RunError as error:
-        return text, None if error.diagnostic.code == "index-out-of-range" else f"run: {error}"
+        return text, None if error.diagnostic.code in {
+            "index-out-of-range",
+            "shift-out-of-range",
+        } else f"run: {error}"
     except dojoir.ArgumentError as error:  # arguments here lie anywhere
         return text, None if error.diagnostic.code == "bad-alignment" else f"run: {error}"
     except AssertionError:
