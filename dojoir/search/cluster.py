@@ -29,6 +29,9 @@ TICK = 1.0
 PATIENCE = 30.0
 """Seconds that are waited for a worker where there is none."""
 
+CONNECT = 15.0
+"""Seconds that the scheduler may take to answer at first."""
+
 TRIES = 2
 """How often a state is sent to a worker that is lost."""
 
@@ -80,7 +83,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what happens to workers is told by `notes`
         try:
-            self._client = self._dask.Client(self.address, timeout=self.patience, set_as_default=False)
+            self._client = self._dask.Client(self.address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise self._gone(f"does not answer ({error}): start one with dask scheduler") from None
         return self

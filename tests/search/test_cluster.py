@@ -101,11 +101,13 @@ def test_other_versions_and_other_devices_are_refused(scheduler: str) -> None:
     assert "it has dojoir 0.0.7" in str(caught.value) and "its device is cuda:0" in str(caught.value)
 
 
-def test_where_there_is_nobody_it_is_told(capsys: pytest.CaptureFixture[str], scheduler: str) -> None:
+def test_where_there_is_nobody_it_is_told(
+    capsys: pytest.CaptureFixture[str], scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with cluster(scheduler, patience=0.5) as made, pytest.raises(dojoir.ToolchainError, match="dojoir worker tcp"):
         list(made.evaluate(walk(1)))
-    nowhere = "tcp://127.0.0.1:9"
-    with pytest.raises(dojoir.ToolchainError, match="dask scheduler"), cluster(nowhere, patience=0.5):
+    monkeypatch.setattr("dojoir.search.cluster.CONNECT", 0.5)
+    with pytest.raises(dojoir.ToolchainError, match="dask scheduler"), cluster("tcp://127.0.0.1:9"):
         pass
     assert main(["worker", "sundial://"]) == 4
     assert "error[no-cluster]" in capsys.readouterr().err
