@@ -24,8 +24,9 @@ from dojoir.proof.core.check import check, first, form
 from dojoir.proof.patterns.table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
 
-MOST = 2000
-"""How many lines of code the core may have, each file of `proof` that it imports counted in."""
+MOST = 2260
+"""How many lines of code the core may have, each file of `proof` that it imports counted in. It was 2,000
+before the core proved scatters (106 lines) and that rules keep sums the sums of the same elements (163)."""
 
 BESIDE = ("sets", "ir", "types", "rules", "query", "support", "errors", "codes")
 """What else a verdict rests on, besides isl, sympy for the rules of algebra, and the tests of these rules."""
