@@ -23,6 +23,9 @@ from runnable import runnable_kernel, small_sizes
 import dojoir
 
 PER_ROUND = 30
+LONGEST, SMALLEST = 1e-3, 6
+"""Sizes are halved until the text takes about so many seconds, or all of them are so small."""
+
 LIMIT = 6
 """How many moves a walk goes from its start."""
 
@@ -33,7 +36,10 @@ def chosen(random: Random, generated: float) -> tuple[dojoir.Kernel, dict[str, i
         kernel = runnable_kernel(random, small=True)
         return kernel, {name: int(size) for name, size in small_sizes(kernel, random).items()}
     kernel = dojoir.kernels.load(random.choice(dojoir.kernels.names()))
-    return kernel, {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
+    sizes = {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
+    while dojoir.estimate(kernel, sizes, "llvm", 1) > LONGEST and max(sizes.values()) > SMALLEST:
+        sizes = {name: max(SMALLEST, size // 2) for name, size in sizes.items()}
+    return kernel, sizes
 
 
 def walked(kernel: dojoir.Kernel, random: Random) -> list[dojoir.Kernel]:
