@@ -89,9 +89,10 @@ class Scopes:
         block.emit(lir.If(is_full, full.body, cut.body))
 
     def _insides(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
-        """The children of a scope: twice, where the conditions inside may hold for all of a tile."""
+        """The children of a scope: twice, where the conditions inside may hold for all of a tile; once for the
+        threads of a GPU, which would run both one after the other."""
         found = None
-        if state.lanes is None and copies(nodes) <= MOST_VERSIONED:
+        if state.device is None and state.lanes is None and copies(nodes) <= MOST_VERSIONED:
             found = inside(path, nodes, len(state.iterators), self.unit.plans, state.full, state.asked)
         if found is None:
             self.nodes(path, nodes, state, block)

@@ -55,6 +55,8 @@ def test_a_convolution_has_tiles(target: str, order: Any) -> None:
     assert "f_tile: f32[16, 4, 3, 3] shared order(1, 2, 3, 0) pad(4, 0, 0, 0)" in text
     assert "y_tile: f32[1, 2, 8, 4, 1, 8] reg" in text
     assert "fma(" in text
+    code = dojoir.emit(trace.kernel, target).partition("__launch_bounds__")[2]
+    assert code and "else {" not in code, "threads would run both versions of a guarded loop"
     runs_right("conv2d", trace, {}, target, order)
 
 
