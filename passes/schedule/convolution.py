@@ -118,8 +118,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     make(trace, f"place({tile}, reg)")
     nest = alone(trace, (*block, 0))
     if across:
-        for before in range(nest[-1] + 1):  # what begins the sums, and these themselves: channels are innermost
-            make(trace, f"swap_scopes({format_path((*nest[:-1], before))})")
+        make(trace, f"swap_scopes({format_path(nest)})")
         last = len(trace.kernel.buffer(tile).dims) - 1
         dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
                 if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
