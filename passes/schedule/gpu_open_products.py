@@ -14,7 +14,7 @@ from dojoir.passes.schedule.gpu_products import tile_blocks
 from dojoir.passes.schedule.register_tile import products
 from dojoir.passes.schedule.versions import AtMost, Multiple, split_versions
 
-LARGE, MIDDLE, SMALL = (256, 128, 8, 16, 8), (128, 128, 8, 16, 8), (64, 64, 8, 4, 8)
+LARGE, MIDDLE, DEEP, SMALL = (256, 128, 8, 16, 8), (128, 128, 8, 16, 8), (64, 64, 16, 8, 4), (64, 64, 8, 4, 8)
 """Rows, columns and depth of a tile, then the rows and columns of it that a thread has."""
 
 ENOUGH = 0.9
@@ -29,7 +29,7 @@ def product_by_size(
     that these do not divide. Raises DojoError where it is no product."""
     extents = _extents(trace, _rows(path, batched))
     if all(extent.isdigit() for extent in extents):
-        for tile in _in_order(int(extents[0]) * int(extents[1]), machine):
+        for tile in _in_order(int(extents[0]) * int(extents[1]), batched, machine):
             if tried(trace, partial(_whole_product, path=path, batched=batched, tile=tile)):
                 return
         raise ArgumentError("no tile divides the sizes", "bad-arguments")
@@ -50,9 +50,10 @@ def product_by_size(
         _grid(trace, at, batched)
 
 
-def _in_order(results: int, machine: Machine) -> list[tuple[int, ...]]:
-    """The tiles to try for so many results: the largest of which there are enough first, then smaller ones."""
-    tiles = [LARGE, MIDDLE, SMALL]
+def _in_order(results: int, batched: bool, machine: Machine) -> list[tuple[int, ...]]:
+    """The tiles to try for so many results: the largest of which there are enough first, then smaller ones. Blocks
+    of one small product, of which few run at once, wait half as often for each other's copies with deep tiles."""
+    tiles = [LARGE, MIDDLE, SMALL] if batched else [LARGE, MIDDLE, DEEP, SMALL]
     enough = [tile for tile in tiles if results >= ENOUGH * tile[0] * tile[1] * machine.multiprocessors]
     return [*enough, *(tile for tile in reversed(tiles) if tile not in enough)]
 

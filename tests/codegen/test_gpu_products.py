@@ -9,6 +9,7 @@ from runnable import agree
 
 import dojoir
 from dojoir.codegen.emission import gpu_program
+from dojoir.passes.schedule.gpu_open_products import DEEP
 
 
 def tiled(kernel: dojoir.Kernel, *words: int) -> dojoir.Kernel:
@@ -38,6 +39,14 @@ def test_a_large_tile() -> None:
     assert launch.threads == 128
     assert program.source.count("__syncthreads()") == 1, "of two buffers, one is read while the other is filled"
     assert program.wide == {"a": 16, "b": 16, "c": 16}
+
+
+def test_a_small_product_has_a_deep_tile() -> None:
+    kernel = dojoir.kernels.load("matmul").specialize(N=1024, M=1024, K=1024)
+    scheduled = dojoir.PASSES["default_schedule"].given("cuda").on(kernel).kernel
+    assert scheduled == tiled(kernel, *DEEP)
+    small = dojoir.kernels.load("matmul").specialize(N=64, M=64, K=32)
+    runs_right(small, tiled(small, *DEEP), {}, "cuda")
 
 
 def test_a_tile_that_is_the_whole_sum() -> None:
