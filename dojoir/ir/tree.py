@@ -243,7 +243,8 @@ def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access that some nodes make, in the order of the text."""
     for node in nodes:
         if isinstance(node, Statement):
-            yield from node.accesses
+            yield from node.reads
+            yield node.target
         else:
             yield from accesses_in(node.body)
 

@@ -190,14 +190,14 @@ class Move(ABC):
         for move in chain(
             (move for move in cls.candidates(kernel) if move.anchor(kernel) == at),
             cls.with_numbers(kernel, at, numbers),
-            cls.further(kernel, at, machine),
+            cls._further(kernel, at, machine),
         ):
             if move not in seen:
                 seen.add(move)
                 yield move
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """What is in the `space` of this family besides what is listed and what numbers give."""
         return iter(())
 

@@ -117,7 +117,7 @@ class Cut(Move):
             yield from (cls(place_of(place), Formula(str(way))) for way in ways if _inside(way, scope))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """At an iterator around, or one more: the parts before and behind a diagonal. What runs once, in two
         versions."""
         scope = scope_or_none(kernel, place)

@@ -77,7 +77,7 @@ class SetExtent(Move):
                     yield cls(place_of(path), Formula(format_extent(other.extent)))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Each bound of the extent by itself, the extents of the scopes around what is beside it, and any other of
         the kernel that has a meaning there; for launches of a GPU 1."""
         scope = scope_or_none(kernel, place)

@@ -69,7 +69,7 @@ class AddGuard(Move):
         yield from ()
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """What makes a version of a launch, and what the last threads need: of one node, and of all that follow."""
         if not isinstance(place, str):
             following = len(siblings(kernel, place)) - place[-1]

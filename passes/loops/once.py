@@ -203,7 +203,7 @@ class AddScope(Undoing):
             yield cls(place_of(path), count)
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Any node of host code by itself: a launch of one block, or one to be made in versions."""
         if machine.kind == "gpu" and not isinstance(place, str) and is_host_code(kernel, place):
             yield cls(place_of(place), 1)

@@ -69,7 +69,7 @@ class SinkScope(Move):
                 yield cls(place_of(path), n)
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         scope = scope_or_none(kernel, place)
         if scope is not None and not isinstance(place, str):
             yield from (cls(place_of(place), n) for n in range(1, _nested(scope) + 1))
@@ -130,7 +130,7 @@ class LiftScope(Move):
                     yield cls(place_of(path), n)
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         if scope_or_none(kernel, place) is None or isinstance(place, str):
             return
         for levels in range(1, len(place)):

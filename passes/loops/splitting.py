@@ -97,7 +97,7 @@ class Split(Move):
             yield from (cls(place_of(place), n) for n in numbers if n >= 1 and (most is None or n < most))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """By all of its extent: the threads of a GPU that go over one row of a tile."""
         scope = scope_or_none(kernel, place)
         if machine.kind == "gpu" and scope is not None and not isinstance(place, str) and scope.constant_bound:

@@ -115,7 +115,7 @@ class SplitDim(Move):
                     yield cls(BufferName(place), i, n)
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """By all of its extent: an element of a GPU's threads that is a row of a tile."""
         if machine.kind != "gpu" or not isinstance(place, str) or kernel.buffer(place).role != "tmp":
             return

@@ -86,7 +86,7 @@ class PlaceBuffer(Move):
                         yield cls(BufferName(buffer.name), Word(word))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         if isinstance(place, str) and kernel.buffer(place).role == "tmp":
             others = (word for word in cls.WORDS if word != kernel.buffer(place).storage)
             yield from (cls(BufferName(place), Word(word)) for word in others)

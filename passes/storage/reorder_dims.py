@@ -73,7 +73,7 @@ class ReorderDims(Move):
                     yield cls(BufferName(buffer.name), (*now[:i], now[i + 1], now[i], *now[i + 2 :]))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         if isinstance(place, str) and kernel.buffer(place).role == "tmp":
             buffer = kernel.buffer(place)
             natural = tuple(range(len(buffer.dims)))

@@ -160,7 +160,7 @@ class UnshareBuffer(Move):
                 yield cls(BufferName(buffer.name), name, len(kernel.buffers), later)
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Any of the stretches between two assignments, and several one after another; declared anywhere."""
         if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
             return

@@ -174,7 +174,7 @@ class Stage(Move):
                     yield cls(Place(format_path(path)), BufferName(buffer.name), BufferName(name), Word(direction))
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Of any array that is used there, in each direction: a statement may work on a copy as well."""
         if isinstance(place, str):
             return

@@ -160,7 +160,7 @@ class SplitReduction(Move):
         yield from cls._at(kernel, place, [Formula(str(n)) for n in numbers if n > 1])
 
     @classmethod
-    def further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """One for each iteration, and one more where there may be none."""
         scope = scope_or_none(kernel, place)
         bounds = scope.extent.bounds if scope is not None else ()

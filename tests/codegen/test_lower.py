@@ -525,7 +525,7 @@ GATHER = "kernel k(N, V)\nin w: f32[{v}]\nin ids: i32[N]\nout y: f32[N]\nN{mark}
 def test_gathers_are_checked(mark: str, target: Target) -> None:
     prog = program(GATHER.format(mark=mark, v="V"), target)
     (check,) = prog.checks
-    assert check.access == "w[ids[{0}]]"
+    assert check.text == "w[ids[{0}]]"
     assert check.path == (0, 0)
     assert {fail.status for fail in found(prog, Fail)} == {2}
 

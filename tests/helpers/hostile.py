@@ -242,11 +242,7 @@ def surfaces() -> tuple[Surface, ...]:
         sample = make()
         if sample is None:
             continue
-        for inner in (
-            dir(type(sample))
-            if not isinstance(sample, type)
-            else ("candidates", "space", "further", "with_numbers")
-        ):
+        for inner in dir(type(sample)) if not isinstance(sample, type) else ("candidates", "space", "with_numbers"):
             if (inner.startswith("_") and inner not in {"__call__"}) or inner in INNER:
                 continue
             if callable(getattr(sample, inner, None)) and not isinstance(

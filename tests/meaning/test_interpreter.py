@@ -201,6 +201,12 @@ INTEGER: dict[str, Callable[..., Array]] = {
     "abs(a[{0}])": lambda a, b: np.abs(a),
     "a[{0}] // 7": lambda a, b: a // a.dtype.type(7),
     "a[{0}] % 7": lambda a, b: a % a.dtype.type(7),
+    "a[{0}] & b[{0}]": np.bitwise_and,
+    "a[{0}] | b[{0}]": np.bitwise_or,
+    "a[{0}] ^ b[{0}]": np.bitwise_xor,
+    "~a[{0}]": lambda a, b: np.invert(a),
+    "a[{0}] << 3": lambda a, b: np.left_shift(a, a.dtype.type(3)),
+    "a[{0}] >> 3": lambda a, b: np.right_shift(a, a.dtype.type(3)),
     "a[{0}] * 100 + 27": lambda a, b: a * a.dtype.type(100) + a.dtype.type(27),
 }
 

@@ -222,7 +222,7 @@ def test_sums_of_rows_go_through_the_rows() -> None:
 
 def test_a_scope_that_runs_too_seldom_is_not_shared_out() -> None:
     k = dojoir.kernels.load("conv2d").specialize(N=1)
-    assert dojoir.one(scheduled(k).kernel, "marked p has marked u").text.startswith("(O + 15) // 16")
+    assert dojoir.one(scheduled(k).kernel, "marked p has marked u").text.startswith("(O + 31) // 32")
     one_core = Machine("small", vector_bytes=16, registers=16, cores=1)
     trace = dojoir.Trace(dojoir.kernels.load("softmax"))
     default_schedule(trace, one_core)

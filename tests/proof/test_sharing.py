@@ -90,7 +90,7 @@ def storage_moves(kernel: dojoir.Kernel) -> list[dojoir.Move]:
     kinds = {type(move) for move in moves}
     for kind in kinds:
         for name in names:
-            moves += kind.further(kernel, name, dojoir.Machine("llvm"))
+            moves += kind._further(kernel, name, dojoir.Machine("llvm"))
     moves += [dojoir.parse_move(f"share_buffer({b}, {a})") for a in names for b in names if a != b]
     return list(dict.fromkeys(moves))
 

@@ -16,6 +16,7 @@ from dojoir import schedules
 from dojoir.backends import host
 from dojoir.cli import main
 from dojoir.schedules import file
+from dojoir.schedules.choice import choose
 from dojoir.schedules.file import holds
 
 STORED_FILES = sorted(entry.name for entry in files("dojoir.schedules").iterdir() if entry.name.endswith(".moves"))
@@ -130,9 +131,9 @@ def test_where_no_stored_schedule_fits_there_is_the_default(
     relu = dojoir.kernels.load("relu", N=1 << 20)
     default = dojoir.PASSES["default_schedule"].given("llvm").on(relu)
     (tmp_path / "relu.moves").write_text("# kernel: relu\n# targets: llvm\nvectorize(0.0.0)\n")
-    assert dojoir.optimize(relu).moves == default.moves
+    assert choose(relu).trace.moves == default.moves
     (tmp_path / "relu.next.moves").write_text("# kernel: relu\n# targets: llvm\nsplit(0, 32)\n")
-    assert [str(move) for move in dojoir.optimize(relu).moves] == ["split(0, 32)"]
+    assert [str(move) for move in choose(relu).trace.moves] == ["split(0, 32)"]
 
 
 @pytest.fixture
@@ -151,12 +152,12 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     pass_ = dataclasses.replace(dojoir.PASSES["default_schedule"], run=default)
     monkeypatch.setattr(dojoir, "PASSES", {**dojoir.PASSES, "default_schedule": pass_})
 
-    def choose(name: str, machine: str, cpu: str | None = None, **sizes: int) -> str:
+    def of(name: str, machine: str, cpu: str | None = None, **sizes: int) -> str:
         target = machine if machine in MACHINES else "llvm"
-        dojoir.optimize(dojoir.kernels.load(name), target, sizes=sizes, cpu=machine if target == "llvm" else None)
+        choose(dojoir.kernels.load(name), target, sizes=sizes, cpu=machine if target == "llvm" else None)
         return found[-1]
 
-    return choose
+    return of
 
 
 def test_which_schedule_each_kernel_has_on_each_machine(chosen: Callable[..., str]) -> None:
