@@ -69,8 +69,8 @@ def test_a_run_is_resumed_and_the_database_answers(capsys: pytest.CaptureFixture
     lines = tmp_path / "lines.jsonl"
     assert run(capsys, "db", "export", *db, "-o", str(lines))[0] == 0
     other = ["--db", str(tmp_path / "b.db")]
-    status, out, _ = run(capsys, "db", "import", str(lines), *other)
-    assert status == 0 and "8 results" in out, out
+    status, out, err = run(capsys, "db", "import", str(lines), *other)
+    assert status == 0 and "8 results" in out, err
     assert run(capsys, "db", "merge", str(tmp_path / "a.db"), *other)[:2] == (
         0,
         out.replace("8 results", "0 results"),
