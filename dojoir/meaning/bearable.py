@@ -24,7 +24,7 @@ Interval = tuple[int, int]
 
 def check_bearable(kernel: Kernel, sizes: Mapping[str, int]) -> None:
     """Raises ArgumentError, `size-too-large`, where a value of an affine expression could wrap at these sizes."""
-    if not sizes or max(sizes.values()) <= _bears(kernel):
+    if not sizes or max(sizes.values()) <= bears(kernel):
         return
     wrapping = _wrapping(kernel, {name: (value, value) for name, value in sizes.items()})
     if wrapping is not None:
@@ -37,7 +37,7 @@ def check_bearable(kernel: Kernel, sizes: Mapping[str, int]) -> None:
 
 
 @lru_cache(maxsize=512)
-def _bears(kernel: Kernel) -> int:
+def bears(kernel: Kernel) -> int:
     """A size up to which all runtime sizes may go at once; 0 where none of those looked at will do."""
     for size in LARGE:
         if _wrapping(kernel, dict.fromkeys(kernel.runtime_sizes, (1, size))) is None:

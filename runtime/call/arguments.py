@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import cast
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
-from dojoir.meaning.bearable import check_bearable
 from dojoir.meaning.sizes import solve
+from dojoir.runtime.call.bound import Bound, Fit
 from dojoir.runtime.call.fitting import Fitting, fitting
 from dojoir.runtime.call.layout import strides_of
 from dojoir.runtime.call.scalars import Number, scalar_argument, takes_value
 from dojoir.runtime.call.tensors import TORCH, of_torch
 from dojoir.runtime.call.views import View, view_of
 from dojoir.support.frozen import dataclass
-
-
-class Fit(NamedTuple):
-    """What layouts (type, shape and strides of every array) and given sizes come to: the sizes of the call, and
-    the bytes that each array spans. Of two calls alike in these, the second needs no more checks of them."""
-
-    layouts: tuple[object, ...]
-    sizes: dict[str, int]
-    spans: tuple[int, ...]
-
-
-class Bound(NamedTuple):
-    """Arguments that fit: the `values` that the compiled function takes (addresses, scalars, sizes), and the
-    `views` of the arrays, which own the memory behind them. `is_known` says that their layouts were known."""
-
-    values: tuple[Number, ...]
-    fit: Fit
-    views: tuple[View, ...]
-    is_known: bool
 
 
 @dataclass(frozen=True)
@@ -84,58 +65,40 @@ class Signature:
         Raises ArgumentError, naming the argument, what was given and the cure."""
         if len(arguments) != len(self.arguments):
             raise self._wrong_count(len(arguments))
-        values: list[Number]
-        if self._array_names is not None:
-            views = list(map(self.view, self._array_names, arguments))
-            values = [view[0] for view in views]
-        else:
-            views, values = [], []
-            for (buffer, by_value), argument in zip(self._kinds, arguments, strict=True):
-                if by_value:
-                    values.append(scalar_argument(buffer, argument))
-                else:
-                    view = self.view(buffer.name, argument)
-                    views.append(view)
-                    values.append(view[0])
-        key = (*given.items(), *[view[1:4] for view in views])
-        fit = known.get(key) if not given or all(type(size) is int for size in given.values()) else None
-        is_known = fit is not None
-        if fit is None:
-            fit = self._quick_fit(key, views, given) if known else None
-        if fit is None:
-            fit = self._fit(key, views, given)
-        self._check_memory(views, fit.spans)
-        values += map(fit.sizes.__getitem__, self.kernel.runtime_sizes)
-        return Bound(tuple(values), fit, tuple(views), is_known)
+        if known and (not given or all(type(size) is int for size in given.values())):
+            written = self._written if not given else fitting(self.kernel, frozenset(given), self.view)
+            bound = written(arguments, cast("Mapping[str, int]", given), known)
+            if bound is not None:
+                return bound
+        return self._bind(arguments, given, known)
 
     @cached_property
     def arrays(self) -> tuple[Buffer, ...]:
         """The arguments that are arrays: all but the scalars of role `in`."""
         return tuple(buffer for buffer in self.arguments if not takes_value(buffer))
 
-    def _quick_fit(
-        self, layouts: tuple[object, ...], views: Sequence[View], given: Mapping[str, object]
-    ) -> Fit | None:
-        """What `_fit` gives where all is well, by a function written for this kernel."""
-        if given:
-            numbers = {name: size for name, size in given.items() if type(size) is int}
-            if len(numbers) != len(given):
-                return None
-            found = fitting(self.kernel, frozenset(numbers))(views, numbers)
-        else:
-            found = self._fitting(views, {})
-        if found is None:
-            return None
-        check_bearable(self.kernel, found[0])
-        return Fit(layouts, *found)
-
     @cached_property
-    def _fitting(self) -> Fitting:
-        """`fitting` of calls that give no sizes by name."""
-        return fitting(self.kernel, frozenset())
+    def _written(self) -> Fitting:
+        """The checks of calls that give no sizes by name."""
+        return fitting(self.kernel, frozenset(), self.view)
+
+    def _bind(self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, Fit]) -> Bound:
+        """What `bind` says of as many arguments as there should be, one check after the other."""
+        values: list[Number] = []
+        views: list[View] = []
+        for buffer, argument in zip(self.arguments, arguments, strict=True):
+            if takes_value(buffer):
+                values.append(scalar_argument(buffer, argument))
+            else:
+                views.append(self.view(buffer.name, argument))
+                values.append(views[-1].address)
+        fit = self._fit(views, given)
+        self._check_memory(views, fit.spans)
+        values += map(fit.sizes.__getitem__, self.kernel.runtime_sizes)
+        return Bound(tuple(values), fit, tuple(views), fit.layouts in known)
 
     # -- types, shapes, strides --------------------------------------------------------------------------
-    def _fit(self, layouts: tuple[object, ...], views: Sequence[View], given: Mapping[str, object]) -> Fit:
+    def _fit(self, views: Sequence[View], given: Mapping[str, object]) -> Fit:
         for buffer, view in zip(self.arrays, views, strict=True):
             check_type(buffer, view)
         shapes = {buffer.name: view.shape for buffer, view in zip(self.arrays, views, strict=True)}
@@ -143,46 +106,13 @@ class Signature:
         for buffer, view in zip(self.arrays, views, strict=True):
             _check_strides(buffer, view, sizes)
         spans = tuple(_span(view, buffer.dtype.itemsize) for buffer, view in zip(self.arrays, views, strict=True))
+        layouts = (*((name, sizes[name]) for name in given), *(view[1:4] for view in views))
         return Fit(layouts, sizes, spans)
-
-    @cached_property
-    def _kinds(self) -> tuple[tuple[Buffer, bool], ...]:
-        """Every argument, and whether it is passed by value."""
-        return tuple((buffer, takes_value(buffer)) for buffer in self.arguments)
-
-    @cached_property
-    def _array_names(self) -> tuple[str, ...] | None:
-        """The names of all arguments, where all are arrays."""
-        return tuple(b.name for b in self.arguments) if len(self.arrays) == len(self.arguments) else None
-
-    @cached_property
-    def _memory(self) -> tuple[tuple[bool, int], ...]:
-        """Of every array whether it is written, and how it is aligned."""
-        return tuple((buffer.role != "in", buffer.align or buffer.dtype.itemsize) for buffer in self.arrays)
 
     # -- memory ------------------------------------------------------------------------------------------
     def _check_memory(self, views: Sequence[View], spans: Sequence[int]) -> None:
         """Raises ArgumentError for an array that is written and may not be, is not aligned, or overlaps another one
         of which one is written."""
-        read: list[tuple[int, int]] = []
-        changed: list[tuple[int, int]] = []
-        for (written, align), (start, _, _, _, writable, _), span in zip(self._memory, views, spans, strict=True):
-            end = start + span
-            if (span and start % align) or (written and not writable):
-                self._refuse_memory(views, spans)
-            for low, high in changed:
-                if start < high and low < end:
-                    self._refuse_memory(views, spans)
-            if written:
-                for low, high in read:
-                    if start < high and low < end:
-                        self._refuse_memory(views, spans)
-                changed.append((start, end))
-            else:
-                read.append((start, end))
-
-    def _refuse_memory(self, views: Sequence[View], spans: Sequence[int]) -> None:
-        """Says what is wrong with the memory of the arrays."""
         for buffer, view, span in zip(self.arrays, views, spans, strict=True):
             if buffer.role != "in" and not view.writable:
                 raise ArgumentError(

@@ -13,7 +13,8 @@ from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mea
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.where import place
 from dojoir.meaning.sizes import given_inputs, solve
-from dojoir.runtime.call.arguments import Bound, Fit, Signature, check_type
+from dojoir.runtime.call.arguments import Signature, check_type
+from dojoir.runtime.call.bound import Bound, Fit
 from dojoir.runtime.call.layout import allocate
 from dojoir.runtime.call.results import Results, results_of
 from dojoir.runtime.call.scalars import Number, takes_value

@@ -18,7 +18,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.call.arguments import Fit
+from dojoir.runtime.call.bound import Fit
 from dojoir.runtime.call.dlpack import CODES
 from dojoir.runtime.call.entry_text import NUMPY, STATE, TENSOR, WORD, Form, entry_text
 from dojoir.runtime.call.scalars import Number

@@ -1,35 +1,46 @@
-"""What the shapes of a call come to, worked out by a function written for one kernel.
+"""The checks of a call, written out as one function for one kernel.
 
-`solve` and the checks of `Signature` go through the kernel's expressions at every call that is new to them, and say
-what is wrong. The function here has those expressions written out, and says of arrays only that they fit, with the
-sizes and spans that they come to. Where it says nothing, the others decide.
+`solve` and the checks of `Signature` go through the kernel's expressions at every call, and say what is wrong. The
+function here has those expressions written out, with what NumPy says of an array and the overlaps of each pair, and
+says of arguments only that they fit and what they come to. Where it says nothing, the others decide.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
+
+import numpy as np
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
-from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.call.views import View
+from dojoir.meaning.bearable import bears
+from dojoir.runtime.call.bound import Bound, Fit
+from dojoir.runtime.call.scalars import scalar_argument, takes_value
+from dojoir.runtime.call.views import DIRECT, POINTER, View, view_of
 
-Found = tuple[dict[str, int], tuple[int, ...]]
-"""Sizes by name, and the bytes that each array spans."""
+Fitting = Callable[[Sequence[object], Mapping[str, int], Mapping[object, Fit]], Bound | None]
+"""From arguments in declared order (as many as there are), sizes by name, and what is known of earlier calls."""
 
-Fitting = Callable[[Sequence[View], Mapping[str, int]], Found | None]
+LARGEST = (1 << 31) - 1
+"""Sizes above it are left to the slow checks, which know what an expression can bear."""
 
-LARGEST = 1 << 31
-"""Sizes from here on are left to the slow checks, which know what an expression can bear."""
+MOST_PAIRS = 64
+"""How many pairs of arrays are compared by a line each."""
 
 
 @functools.lru_cache(256)
-def fitting(kernel: Kernel, given: frozenset[str]) -> Fitting:
-    """The function for calls that give these sizes by name. It has the views of the arrays, in declared order."""
-    names: dict[str, object] = {}
-    exec(_Writer(kernel, given).text(names), names)
+def fitting(kernel: Kernel, given: frozenset[str], view: Callable[[str, object], View] = view_of) -> Fitting:
+    """The function for calls that give these sizes by name. `view` is how an argument is looked at.
+
+    It raises what `view` and `scalar_argument` raise of an argument, in declared order."""
+    names: dict[str, object] = {
+        "Bound": Bound, "Fit": Fit, "View": View, "ndarray": np.ndarray, "new": tuple.__new__,
+        "pointer": ctypes.c_void_p.from_address, "scalar": scalar_argument, "view": view,
+    }  # fmt: skip
+    exec(_Writer(kernel, given, direct=DIRECT and view is view_of).text(names), names)
     return cast("Fitting", names["fit"])
 
 
@@ -53,11 +64,13 @@ def python_of(value: Affine, number: Mapping[str, int]) -> str:
 
 
 class _Writer:
-    def __init__(self, kernel: Kernel, given: frozenset[str]) -> None:
+    def __init__(self, kernel: Kernel, given: frozenset[str], *, direct: bool) -> None:
         self.kernel = kernel
         self.given = given
+        self.direct = direct
         self.arrays = tuple(buffer for buffer in kernel.arguments if not takes_value(buffer))
         self.number = {name: i for i, name in enumerate(kernel.runtime_sizes)}
+        self.largest = min(LARGEST, bears(kernel))
         self.lines: list[str] = []
 
     def need(self, condition: str) -> None:
@@ -69,28 +82,65 @@ class _Writer:
     def text(self, names: dict[str, object]) -> str:
         """The module. `names` gets what it refers to."""
         if not self.given <= self.number.keys():
-            return "def fit(views, given): return None\n"
+            return "def fit(arguments, given, known): return None\n"
+        values = self.look(names)
         for name in sorted(self.given, key=self.number.__getitem__):
             self.size(name, f"given[{name!r}]")
-        for v, buffer in enumerate(self.arrays):
-            names[f"accepted{v}"] = frozenset(buffer.dtype.accepted)
-            self.lines.append(f"_, dtype, shape{v}, strides{v}, _, _ = views[{v}]")
-            self.need(f"dtype in accepted{v} and len(shape{v}) == {len(buffer.dims)}")
-            self.lines += [f"d{v}_{d} = shape{v}[{d}]" for d in range(len(buffer.dims))]
         self.solve()
         for fact in self.kernel.facts:
             self.need(f"{self.affine(fact.left)} {fact.relation} {self.affine(fact.right)}")
-        spans = [self.memory(v, buffer) for v, buffer in enumerate(self.arrays)]
+        for v, buffer in enumerate(self.arrays):
+            self.memory(v, buffer)
+        self.apart(names)
+        arrays = range(len(self.arrays))
         order = [name for name in self.number if name in self.given]
         order += [name for name in self.number if name not in self.given]
         sizes = ", ".join(f"{name!r}: n{self.number[name]}" for name in order)
-        self.lines.append(f"return {{{sizes}}}, ({''.join(span + ', ' for span in spans)})")
-        return "def fit(views, given):\n" + "".join(f"    {line}\n" for line in self.lines)
+        values += [f"n{self.number[name]}" for name in self.kernel.runtime_sizes]
+        layouts = ["*given.items()"] if self.given else []
+        self.lines += [
+            f"layouts = {_tuple(layouts + [f'v{v}[1:4]' for v in arrays])}",
+            "fit = known.get(layouts)",
+            f"found = fit or new(Fit, (layouts, {{{sizes}}}, {_tuple(f'span{v}' for v in arrays)}))",
+            f"return new(Bound, ({_tuple(values)}, found, {_tuple(f'v{v}' for v in arrays)}, fit is not None))",
+        ]
+        return "def fit(arguments, given, known):\n" + "".join(f"    {line}\n" for line in self.lines)
+
+    def look(self, names: dict[str, object]) -> list[str]:
+        """Takes every argument, in declared order, and holds types against the declared ones. What the compiled
+        function takes for each."""
+        values: list[str] = []
+        v = 0
+        self.lines.append(f"{_tuple(f'a{i}' for i in range(len(self.kernel.arguments)))} = arguments")
+        for i, buffer in enumerate(self.kernel.arguments):
+            if takes_value(buffer):
+                names[f"buffer{i}"] = buffer
+                self.lines.append(f"s{i} = scalar(buffer{i}, a{i})")
+                values.append(f"s{i}")
+                continue
+            look = f"view({buffer.name!r}, a{i})"
+            if self.direct:
+                names[f"type{v}"] = np.dtype(buffer.dtype.stored)
+                asked = (
+                    f"pointer(id(a{i}) + {POINTER}).value or 0, {buffer.dtype.stored!r}, a{i}.shape, a{i}.strides, "
+                    f"a{i}.flags.writeable, a{i}"
+                )
+                look = f"new(View, ({asked})) if type(a{i}) is ndarray and a{i}.dtype is type{v} else {look}"
+            self.lines += [f"v{v} = {look}", f"start{v}, dtype{v}, shape{v}, strides{v}, writable{v}, _ = v{v}"]
+            values.append(f"start{v}")
+            v += 1
+        for v, buffer in enumerate(self.arrays):
+            names[f"accepted{v}"] = frozenset(buffer.dtype.accepted)
+            written = "" if buffer.role == "in" else f" and writable{v}"
+            self.need(f"dtype{v} in accepted{v} and len(shape{v}) == {len(buffer.dims)}{written}")
+            if buffer.dims:
+                self.lines.append(f"{_tuple(f'd{v}_{d}' for d in range(len(buffer.dims)))} = shape{v}")
+        return values
 
     def size(self, name: str, value: str) -> None:
         """A size that is known now."""
         self.lines.append(f"n{self.number[name]} = {value}")
-        self.need(f"1 <= n{self.number[name]} < {LARGEST}")
+        self.need(f"1 <= n{self.number[name]} <= {self.largest}")
 
     def solve(self) -> None:
         """The sizes that the shapes give, as `dojoir.meaning.sizes.solve` finds them, and all extents compared."""
@@ -121,8 +171,8 @@ class _Writer:
         for extent, actual in extents:
             self.need(f"{actual} == {self.affine(extent)}")
 
-    def memory(self, v: int, buffer: Buffer) -> str:
-        """Holds the strides of an array against those of its declaration; the expression of its span in bytes."""
+    def memory(self, v: int, buffer: Buffer) -> None:
+        """Holds the strides of an array against those of its declaration, and its address against its alignment."""
         dims = range(len(buffer.dims))
         pad = buffer.pad or (0,) * len(buffer.dims)
         empty = " or ".join(f"d{v}_{d} == 0" for d in dims) or "False"
@@ -132,4 +182,36 @@ class _Writer:
             extent = "1" if buffer.dims[d].collapsed else f"max(0, {self.affine(buffer.dims[d].extent)})"
             step += f" * ({extent} + {pad[d]})"
         reach = "".join(f" + (d{v}_{d} - 1) * strides{v}[{d}] * (d{v}_{d} > 1)" for d in dims)
-        return f"0 if {empty} else {buffer.dtype.itemsize}{reach}"
+        self.lines += [
+            f"span{v} = 0 if {empty} else {buffer.dtype.itemsize}{reach}",
+            f"end{v} = start{v} + span{v}",
+        ]
+        self.need(f"start{v} % {buffer.align or buffer.dtype.itemsize} == 0 or not span{v}")
+
+    def apart(self, names: dict[str, object]) -> None:
+        """Holds arrays that are written apart from all others."""
+        arrays = range(len(self.arrays))
+        pairs = [(v, w) for v in arrays for w in range(v) if {self.arrays[v].role, self.arrays[w].role} != {"in"}]
+        if len(pairs) <= MOST_PAIRS:
+            for v, w in pairs:
+                self.need(f"start{v} >= end{w} or start{w} >= end{v}")
+            return
+        names["apart"] = apart
+        spans = _tuple(f"(start{v}, end{v}, {buffer.role != 'in'})" for v, buffer in enumerate(self.arrays))
+        self.need(f"apart({spans})")
+
+
+def apart(spans: Sequence[tuple[int, int, bool]]) -> bool:
+    """Whether no array that is written overlaps another one. An array is its first byte, its end, and whether it is
+    written."""
+    return not any(
+        start < high and low < end
+        for i, (start, end, written) in enumerate(spans)
+        for low, high, other in spans[:i]
+        if written or other
+    )
+
+
+def _tuple(items: Iterable[str]) -> str:
+    """A tuple as Python writes it, of one item too."""
+    return f"({''.join(item + ', ' for item in items)})"

@@ -35,7 +35,7 @@ _new = tuple.__new__
 def view_of(name: str, value: object) -> View:
     """The memory of the argument `name`. Raises ArgumentError where `value` is no array that the CPU can use."""
     if isinstance(value, np.ndarray):  # written out, as most of a call with new shapes goes by here
-        address = (_pointer_at(id(value) + _DATA).value or 0) if DIRECT else address_of(value)
+        address = (_pointer_at(id(value) + POINTER).value or 0) if DIRECT else address_of(value)
         dtype = _NUMPY.get(value.dtype) or _dtype_name(name, value)
         return _new(View, (address, dtype, value.shape, value.strides, value.flags.writeable, value))
     torch = torch_now()
@@ -82,12 +82,12 @@ def _tensor_view(name: str, value: Any, torch: Torch) -> View | None:
 def address_of(array: np.ndarray) -> int:
     """Where the first element of an array lies."""
     if DIRECT:
-        return _pointer_at(id(array) + _DATA).value or 0
+        return _pointer_at(id(array) + POINTER).value or 0
     address: int = array.__array_interface__["data"][0]
     return address
 
 
-_DATA = 16
+POINTER = 16
 """Where PyArrayObject keeps its pointer (NumPy's ndarraytypes.h), behind CPython's head of an object."""
 
 _pointer_at = ctypes.c_void_p.from_address
@@ -95,8 +95,8 @@ _pointer_at = ctypes.c_void_p.from_address
 
 def _laid_out_as_known() -> bool:
     probe = np.zeros(3, np.int16)[1:]
-    head = object.__basicsize__ == _DATA and sys.implementation.name == "cpython"
-    return head and _pointer_at(id(probe) + _DATA).value == probe.__array_interface__["data"][0]
+    head = object.__basicsize__ == POINTER and sys.implementation.name == "cpython"
+    return head and _pointer_at(id(probe) + POINTER).value == probe.__array_interface__["data"][0]
 
 
 DIRECT = _laid_out_as_known()

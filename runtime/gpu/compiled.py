@@ -13,7 +13,8 @@ from dojoir.codegen.lir.outcome import OK, Check
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.sizes import solve
-from dojoir.runtime.call.arguments import Bound, Signature, check_type
+from dojoir.runtime.call.arguments import Signature, check_type
+from dojoir.runtime.call.bound import Bound
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import array_shape, strides_of
 from dojoir.runtime.call.scalars import Number, takes_value

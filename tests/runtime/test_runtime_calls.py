@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 
@@ -13,11 +14,11 @@ from dojoir import ArgumentError, DojoError, RunError
 from dojoir.ir.dtypes import DTYPES
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.arguments import Signature
+from dojoir.runtime.call.bound import Bound
 from dojoir.runtime.call.entry import MOST
-from dojoir.runtime.call.fitting import fitting
+from dojoir.runtime.call.fitting import MOST_PAIRS, fitting
 from dojoir.runtime.call.layout import allocate
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
-from dojoir.runtime.call.views import view_of
 
 MIX = """
 kernel mix(N, M)
@@ -212,35 +213,80 @@ def test_a_quick_call_that_fails_says_so() -> None:
     assert caught.value.diagnostic.code == "index-out-of-range"
 
 
-def test_the_written_out_fit_says_what_the_checks_say() -> None:
-    """For every library kernel at random shapes, right and a little wrong."""
+def test_the_written_out_checks_say_what_the_checks_say() -> None:
+    """For every library kernel at random shapes, right and a little wrong, in memory that is and is not its own."""
     rng = random.Random(0)
-    compared = 0
+    compared = refused = 0
     for name in dojoir.kernels.names():
         kernel = dojoir.kernels.load(name)
-        signature = Signature(kernel)
         for _ in range(12):
             sizes = {size: rng.randint(1, 9) for size in kernel.runtime_sizes}
-            views = []
-            for buffer in signature.arrays:
-                array = allocate(buffer, sizes)
-                if rng.random() < 0.15 and array.ndim:
-                    array = rng.choice(
-                        [array[:-1], array[..., ::-1], np.zeros(array.shape, np.int8), array[None], array.T]
-                    )
-                views.append(view_of(buffer.name, array))
             given = {size: n for size, n in sizes.items() if rng.random() < 0.2}
             if rng.random() < 0.1 and given:
                 given[next(iter(given))] += 1
-            found = fitting(kernel, frozenset(given))(views, given)
-            try:
-                fit = signature._fit((), views, given)
-            except ArgumentError:
-                assert found is None, name
-            else:
-                assert found == (fit.sizes, fit.spans), name
-                compared += 1
+            found = both_checks(kernel, a_little_wrong(kernel, sizes, rng), given)
+            compared, refused = compared + (found is not None), refused + (found is None)
     assert compared > 100
+    assert refused > 100
+
+
+def both_checks(kernel: dojoir.Kernel, arguments: list[object], given: dict[str, int]) -> Bound | None:
+    """What the checks of a call say, written out and one after the other; None where they refuse it."""
+    try:
+        written = fitting(kernel, frozenset(given))(arguments, given, {})
+    except ArgumentError:  # an argument that cannot be looked at
+        written = None
+    try:
+        found = Signature(kernel).bind(arguments, given, {})
+    except ArgumentError:
+        assert written is None, kernel.name
+        return None
+    assert written == found, kernel.name
+    again = fitting(kernel, frozenset(given))(arguments, given, {found.fit.layouts: found.fit})
+    assert again == found._replace(is_known=True)
+    return found
+
+
+def a_little_wrong(kernel: dojoir.Kernel, sizes: dict[str, int], rng: random.Random) -> list[object]:
+    """Arguments of a kernel, some of them not as they should be."""
+    made: list[object] = []
+    for buffer in kernel.arguments:
+        if takes_value(buffer):
+            made.append(rng.choice([1, np.int32(2), *([1.5, np.float32(2)] if buffer.dtype.is_float else [])]))
+            continue
+        array = allocate(buffer, sizes)
+        if rng.random() < 0.15 and array.ndim:
+            wrong = [array[:-1], array[..., ::-1], np.zeros(array.shape, np.int8), array[None], array.T]
+            array = rng.choice([*wrong, array.view(Tagged), array.view(array.dtype.newbyteorder())])
+        if rng.random() < 0.05:
+            array.flags.writeable = False
+        if rng.random() < 0.05 and array.flags.c_contiguous:
+            memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
+            array = np.ndarray(array.shape, array.dtype, memory.data)
+        alike = [one for one in made if isinstance(one, np.ndarray) and one.shape == array.shape]
+        made.append(rng.choice(alike) if alike and rng.random() < 0.1 else array)
+    return made
+
+
+class Tagged(np.ndarray):
+    """Arrays of a class of their own."""
+
+
+@pytest.mark.parametrize("count", [5, 20])
+def test_each_pair_of_arrays_is_held_apart_where_one_is_written(count: int) -> None:
+    """Few pairs are written out one by one, many are not."""
+    names = [f"x{i}" for i in range(count)]
+    lines = [f"{'inout' if i % 2 else 'in'} {name}: f32[N]" for i, name in enumerate(names)]
+    body = [f"| {name}[{{0}}] += 1" for name in names[1::2]]
+    kernel = dojoir.parse("\n".join(["kernel many(N)", *lines, "", "N", *body]) + "\n")
+    assert (len([i for i in range(count) for j in range(i) if i % 2 or j % 2]) > MOST_PAIRS) == (count == 20)
+    memory = np.zeros(8 * count + 4, np.float32)
+    apart = [memory[8 * i : 8 * i + 8] for i in range(count)]
+    assert both_checks(kernel, [*apart], {}) is not None
+    for i, j in itertools.permutations(range(count), 2):
+        overlapped = {j, j + 1} & {*range(count)} - {i}
+        found = both_checks(kernel, [*apart[:i], memory[8 * j + 4 : 8 * j + 12], *apart[i + 1 :]], {})
+        assert (found is None) == any(i % 2 or k % 2 for k in overlapped), (i, j)
 
 
 def test_scalars_of_kernels_are_taken_as_values() -> None:

@@ -1,0 +1,27 @@
+"""A call whose arguments fit, and what is remembered of it for calls like it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dojoir.runtime.call.scalars import Number
+from dojoir.runtime.call.views import View
+
+
+class Fit(NamedTuple):
+    """What layouts (type, shape and strides of every array) and given sizes come to: the sizes of the call, and
+    the bytes that each array spans. Of two calls alike in these, the second needs no more checks of them."""
+
+    layouts: tuple[object, ...]
+    sizes: dict[str, int]
+    spans: tuple[int, ...]
+
+
+class Bound(NamedTuple):
+    """Arguments that fit: the `values` that the compiled function takes (addresses, scalars, sizes), and the
+    `views` of the arrays, which own the memory behind them. `is_known` says that their layouts were known."""
+
+    values: tuple[Number, ...]
+    fit: Fit
+    views: tuple[View, ...]
+    is_known: bool
