@@ -1,26 +1,36 @@
-"""Whether barriers are enough: proved apart from how they were found, from when everything runs.
+"""Whether barriers are enough: proved apart from how they were found, from the text of the kernel (`acts`).
 
-All that threads of a block do has a time: child numbers and iterators from the outside in, barriers between the
-children. Two accesses that meet, the first before the second, need some barrier at a time between theirs. isl
-subtracts the pairs that have one from all pairs; nothing may be left.
+Two accesses of different threads of a block to one element, one of them writing, the first before the second in
+time, need some barrier at a time between theirs. isl subtracts the pairs that have one from all pairs; nothing may
+be left. Lanes of one run of warp code may be separated by a barrier of theirs; all else by one of the block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import field
 
 import islpy as isl
 
-from dojoir.codegen.lower.barriers import Position, Region, regions
-from dojoir.codegen.lower.meetings import Meetings, Parts, Place, Touch, second
-from dojoir.codegen.lower.threads import Threads
-from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.codegen.lower.acts import TICKS, WAITS, Act, Launch, Reading, depth_inside, launches_of
+from dojoir.codegen.lower.places_to_wait import Barriers, Position, places_to_wait
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Kernel, Path
 from dojoir.ir.paths import is_inside
-from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
+from dojoir.ir.places import ancestors
+from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
+from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 
-_TICKS = 1000
-"""How far apart in time children are; a barrier comes a little before the child that it stands before."""
+STEP_LIMIT = 3_000_000
+"""How many isl operations the question whether a pair is separated may take; past them, it is not."""
+
+BEFORE = TICKS // 10
+"""How long before a child the barrier is that stands before it."""
+
+
+UNPROVED = ("anything, as fewer are not proved to be enough",)
 
 
 @dataclass(frozen=True)
@@ -28,138 +38,160 @@ class Unseparated:
     """Two accesses that meet with no barrier between them: places in the tree, and the buffer."""
 
     buffer: str
-    one: Place
-    other: Place
+    one: Path
+    other: Path
 
 
-def unseparated(threads: Threads, barriers: Iterable[Position]) -> list[Unseparated]:
-    """The pairs of accesses of different threads that no barrier separates: none where `barriers` are enough."""
-    placed = list(barriers)
-    return [
-        found
-        for launched in threads.launches
-        if launched.threads > 1
-        for region in regions(threads, launched)
-        for found in _Proof(threads, region, placed).left()
-    ]
+def unseparated(kernel: Kernel, warp: int, barriers: Iterable[Position]) -> list[Unseparated]:
+    """The pairs of accesses of different threads that no barrier separates, on a machine whose warps have `warp`
+    threads: none where `barriers` are enough."""
+    reading = Reading(kernel, warp)
+    placed = tuple(barriers)
+    return [pair for launch in launches_of(kernel) for pair in _Proof(reading, launch, placed).left()]
+
+
+def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
+    """`barriers` where they are enough. Where the proof finds a pair that none separates, or does not come to an
+    end, a barrier wherever one can stand: slower, and right whatever the derivation took the kernel for."""
+    if not unseparated(kernel, warp, barriers):
+        return barriers
+    places = (at for launch in launches_of(kernel) for at in places_to_wait(Reading(kernel, warp), launch))
+    return dict.fromkeys(places, UNPROVED)
 
 
 @dataclass(frozen=True)
 class _Proof:
-    threads: Threads
-    region: Region
-    barriers: Sequence[Position]
+    reading: Reading
+    launch: Launch
+    barriers: tuple[Position, ...]
+    waits: dict[Path | None, isl.UnionMap] = field(default_factory=dict)
 
     @property
     def kernel(self) -> Kernel:
-        return self.threads.kernel
+        return self.reading.kernel
 
     @property
     def sets(self) -> KernelSets:
         return sets_of(self.kernel)
 
-    def left(self) -> list[Unseparated]:
+    def left(self) -> Iterator[Unseparated]:
         """The pairs that are left."""
-        waits = self.sets.map(*(self._barrier(n, at) for n, at in enumerate(self._inside())))
-        found = []
-        for one in self.region.touches:
-            for other in self.region.touches:
+        acts = tuple(self.reading.acts(self.launch))
+        for one in acts:
+            for other in acts:
                 same = one.access.buffer == other.access.buffer
-                if same and (one.writes or other.writes) and not self._is_separated(one, other, waits):
-                    found.append(Unseparated(one.access.buffer, one.place, other.place))
-        for mine in self.region.parts:
-            for its in self.region.parts:
-                own = mine.place[:-1] == its.place[:-1] and int(mine.place[-1]) == int(its.place[-1])
-                if own and mine.writes != its.writes and not self._are_separated(mine, its, waits):
-                    found.append(Unseparated("partial results", mine.place, its.place))
-        return found
-
-    def _inside(self) -> list[Position]:
-        """The barriers of this code, those of collectives too."""
-        root = self.region.root
-        own = [at for at in self.barriers if is_inside(at[0], root)]
-        if self.region.phase is None:
-            phases = [phase.path for phase in self.region.launched.phases]
-            own = [at for at in own if not any(is_inside(at[0], path) for path in phases)]
-        return [*own, *self.region.given]
+                if same and (one.writes or other.writes) and not self._are_separated(one, other):
+                    sites = self.kernel.sites
+                    yield Unseparated(one.access.buffer, sites[one.number].path, sites[other.number].path)
+        for path in self._through_memory():
+            if not self._are_read_before_written_again(path):
+                yield Unseparated("partial results", path, path)
 
     # -- pairs -----------------------------------------------------------------------------------------------
-    def _is_separated(self, one: Touch, other: Touch, waits: isl.UnionMap) -> bool:
-        left = self.kernel.sites[one.number]
-        right = self.kernel.sites[other.number]
-        pairs = self.sets.map(self._named(one, other))
-        first = self.sets.map(f"a[{iterators(len(left.scopes))}] -> [{self._time(left.path, one.place)}]")
-        last = self.sets.map(f"b[{iterators(len(right.scopes))}] -> [{self._time(right.path, other.place)}]")
-        return self._all_wait(pairs, first, last, waits)
+    def _are_separated(self, one: Act, other: Act) -> bool:
+        sites = self.kernel.sites
+        paths = sites[one.number].path, sites[other.number].path
+        shared = [self.reading.warp_code(path) for path in paths]
+        within = shared[0] if shared[0] is not None and shared[0] == shared[1] else None
+        try:
+            with limited_in_part(STEP_LIMIT):
+                if within is None:
+                    return self._wait(one, other, "true", None)
+                run = range(self.launch.fixed, depth_inside(self.kernel, within))
+                same = [f"i{depth} = j{depth}" for depth in run]
+                others = [f"i{depth} != j{depth}" for depth in run]
+                return self._wait(one, other, " and ".join(same) or "true", within) and self._wait(
+                    one, other, f"({' or '.join(others) or 'false'})", None
+                )
+        except (StepLimitReached, isl.Error):
+            return False
 
-    def _named(self, one: Touch, other: Touch) -> str:
-        """The pairs of instances of one block that meet, in any order of time."""
-        text = Meetings(self.sets, self.region.fixed).text(one, other, self.region.fixed, None)
-        domain, _, rest = text.partition(" -> ")
-        return f"a{domain} -> b{rest} and {self._of_two_phases(one, other)}"
+    def _wait(self, one: Act, other: Act, condition: str, within: Path | None) -> bool:
+        """Whether a barrier of the block, or of the warp code inside the scope at `within`, is between the two
+        wherever they meet and the condition holds."""
+        left, right = (self.kernel.sites[act.number] for act in (one, other))
+        mine, its = iterators(len(left.scopes)), _second(iterators(len(right.scopes)))
+        conditions = [
+            self.sets.constraints(left.ancestors),
+            _second(self.sets.constraints(right.ancestors)),
+            *(f"i{depth} = j{depth}" for depth in range(self.launch.fixed)),
+            *self._one_element(one, other),
+            condition,
+        ]
+        if one.by is not None and other.by is not None:
+            conditions.append(f"{one.by} != {_second(other.by)}")
+        pairs = self.sets.map(f"a[{mine}] -> b[{its}] : {' and '.join(conditions)}")
+        return self._all_wait(
+            pairs,
+            self._times("a", mine, one.when),
+            self._times("b", iterators(len(right.scopes)), other.when),
+            within,
+        )
 
-    def _of_two_phases(self, one: Touch, other: Touch) -> str:
-        """That two instances are not of one run of warp code, which is a region of its own."""
-        phase = self.region.launched.phase_of(self.kernel.sites[one.number].path)
-        if self.region.phase is not None or phase is None or not phase.groups:
-            return "true"
-        if phase != self.region.launched.phase_of(self.kernel.sites[other.number].path):
-            return "true"
-        loops = [f"i{depth} != j{depth}" for depth in range(self.region.fixed, phase.nest.depth)]
-        return f"({' or '.join(loops)})" if loops else "false"
+    def _times(self, name: str, domain: str, when: tuple[str, ...]) -> isl.UnionMap:
+        return self.sets.map(f"{name}[{domain}] -> [{', '.join(when)}]")
 
-    def _are_separated(self, one: Parts, other: Parts, waits: isl.UnionMap) -> bool:
-        path = self._block(one.place)
-        around = self._around(path)
-        own = iterators(sum(isinstance(node, Scope) for node in around))
-        same = [f"i{depth} = j{depth}" for depth in range(self.region.fixed)]
-        conditions = [self.sets.constraints(around), second(self.sets.constraints(around)), *same]
-        pairs = self.sets.map(f"a[{own}] -> b[{second(own)}] : {' and '.join(conditions)}")
-        first = self.sets.map(f"a[{own}] -> [{self._time(path, one.place)}]")
-        last = self.sets.map(f"b[{own}] -> [{self._time(path, other.place)}]")
-        return self._all_wait(pairs, first, last, waits)
+    def _one_element(self, one: Act, other: Act) -> Iterator[str]:
+        """That two accesses are to one element: an index from data may be any."""
+        dims = self.kernel.buffer(one.access.buffer).dims
+        for mine, its, dim in zip(one.access.indices, other.access.indices, dims, strict=True):
+            if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
+                yield f"{isl_affine(mine)} = {_second(isl_affine(its))}"
 
-    def _all_wait(self, pairs: isl.UnionMap, first: isl.UnionMap, last: isl.UnionMap, waits: isl.UnionMap) -> bool:
+    def _all_wait(self, pairs: isl.UnionMap, first: isl.UnionMap, last: isl.UnionMap, within: Path | None) -> bool:
         """Whether each pair of which the first is before the last has a barrier between them."""
         in_order = pairs.intersect(first.lex_lt_union_map(last))
+        if in_order.is_empty():
+            return True
+        waits = self._waiting(within)
         apart = first.lex_lt_union_map(waits).apply_range(waits.lex_lt_union_map(last))
         return bool(in_order.subtract(apart).is_empty())
 
-    # -- times -----------------------------------------------------------------------------------------------
-    def _barrier(self, number: int, at: Position) -> str:
-        path, child = at
-        around = self._around((*path, 0))
-        domain = iterators(sum(isinstance(node, Scope) for node in around))
-        before = child - 0.1 if child == int(child) else child
-        time = self._time((*path, 0), (*path, before))
-        return f"w{number}[{domain}] -> [{time}] : {self.sets.constraints(around)}"
+    # -- what threads put together ---------------------------------------------------------------------------
+    def _through_memory(self) -> list[Path]:
+        """The nests of threads that leave partial results in shared memory."""
+        together = (self.reading.together(site) for site in self.kernel.sites if self.launch.holds(site.path))
+        return [*dict.fromkeys(found.path for found in together if found is not None and found.through_memory)]
 
-    def _around(self, path: Path) -> list[Scope | Guard]:
-        """The scopes and guards around a node."""
-        found: list[Scope | Guard] = []
-        node: Node | Kernel = self.kernel
-        for child in path:
-            if isinstance(node, Scope | Guard):
-                found.append(node)
-            assert not isinstance(node, Statement)
-            node = node.body[child] if child < len(node.body) else node
-        return found
+    def _are_read_before_written_again(self, path: Path) -> bool:
+        """Whether a barrier is between the partial results of a nest as they are read, and as they are written the
+        next time."""
+        around = ancestors(self.kernel, path)
+        own = iterators(depth_inside(self.kernel, path[:-1]))
+        same = [f"i{depth} = j{depth}" for depth in range(self.launch.fixed)]
+        held = self.sets.constraints(around)
+        pairs = self.sets.map(f"a[{own}] -> b[{_second(own)}] : {' and '.join([held, _second(held), *same])}")
+        read = self._times("a", own, self.reading.time(path, WAITS + 1))
+        written = self._times("b", own, self.reading.time(path, WAITS - 1))
+        try:
+            with limited_in_part(STEP_LIMIT):
+                return self._all_wait(pairs, read, written, None)
+        except (StepLimitReached, isl.Error):
+            return False
 
-    def _block(self, place: Place) -> Path:
-        return tuple(int(child) for child in place)
+    # -- barriers --------------------------------------------------------------------------------------------
+    def _waiting(self, within: Path | None) -> isl.UnionMap:
+        """When the block waits, or the lanes of the warp code inside the scope at `within`."""
+        if within not in self.waits:
+            self.waits[within] = self.sets.map(*self._barriers(within))
+        return self.waits[within]
 
-    def _time(self, path: Path, place: Place) -> str:
-        """When what stands at `place` runs, of a node at `path`."""
-        found: list[str] = []
-        depth = 0
-        node: Node | Kernel = self.kernel
-        for number, child in enumerate(place):
-            if isinstance(node, Scope):
-                found.append(f"i{depth}")
-                depth += 1
-            found.append(str(round(child * _TICKS)))
-            if number < len(place) - 1:
-                assert not isinstance(node, Statement)
-                node = node.body[path[number]]
-        longest = 2 * max(len(site.path) for site in self.kernel.sites) + 2
-        return ", ".join([*found, *["0"] * (longest - len(found))])
+    def _barriers(self, within: Path | None) -> Iterator[str]:
+        for number, (path, child) in enumerate(self.barriers):
+            here = (*path, int(child))
+            of_threads = any(digit for digit in self.reading.digits(here))
+            mine = is_inside(here, within) if within is not None else self.launch.holds(here) and not of_threads
+            if mine:
+                yield self._barrier(f"w{number}", path, self.reading.time(here, -BEFORE))
+        if within is None:
+            for number, path in enumerate(self._through_memory()):
+                yield self._barrier(f"m{number}", path[:-1], self.reading.time(path, WAITS))
+
+    def _barrier(self, name: str, path: Path, when: tuple[str, ...]) -> str:
+        around = ancestors(self.kernel, (*path, 0))
+        own = iterators(depth_inside(self.kernel, path))
+        return f"{name}[{own}] -> [{', '.join(when)}] : {self.sets.constraints(around)}"
+
+
+def _second(text: str) -> str:
+    return re.sub(r"\bi(\d+)\b", r"j\1", text)

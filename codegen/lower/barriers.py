@@ -21,6 +21,7 @@ from dojoir.codegen.lower.meetings import (
     parts_of,
     touches_of,
 )
+from dojoir.codegen.lower.places_to_wait import Barriers, Position
 from dojoir.codegen.lower.threads import Launched, Phase, Threads
 from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.ir.paths import is_inside
@@ -28,12 +29,6 @@ from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 T = TypeVar("T", Touch, Parts)
-
-Position = tuple[Path, float]
-"""Before which child of the node at a path: the number of its children means behind the last."""
-
-Barriers = Mapping[Position, tuple[str, ...]]
-"""The barriers of a kernel, each with the buffers for which it stands there."""
 
 
 def barriers_of(threads: Threads) -> Barriers:

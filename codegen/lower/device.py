@@ -16,12 +16,12 @@ from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import INDEX, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
-from dojoir.codegen.lower.barriers import Barriers
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
 from dojoir.codegen.lower.placement import Home
+from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
 from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
+from dojoir.codegen.lower.barrier_proof import proved
 from dojoir.codegen.lower.barriers import barriers_of
 from dojoir.codegen.lower.capacity import refuse_misfits
 from dojoir.codegen.lower.conversions import as_passed, as_stored
@@ -57,7 +58,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     refuse_crossing(threads)
     spread = in_registers(threads)
     refuse_misfits(threads, spread, target)
-    barriers = barriers_of(threads)
+    barriers = proved(kernel, target.warp, barriers_of(threads))
     buffers = {buffer.name: buffer for buffer in spread.buffers}
     typed = {site.path: elaborate(site.statement, buffers) for site in spread.sites}
     uses = uses_of(spread)

@@ -14,7 +14,7 @@ import islpy as isl
 
 from dojoir.codegen.lower.threads import Collective, Launched, Phase, Threads
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Path, Scope, Site
+from dojoir.ir.nodes import Access, Site
 from dojoir.ir.paths import is_inside
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
@@ -196,15 +196,3 @@ class Meetings:
 
 def second(text: str) -> str:
     return re.sub(r"\bi(\d+)\b", r"j\1", text)
-
-
-def shared_scopes(one: Site, other: Site, inside: Path) -> int:
-    """How many scopes, from outside, are around both statements and around or at `inside`: the code of their block
-    (or warp) that is around both."""
-    depth = 0
-    for length, (mine, its) in enumerate(zip(one.ancestors, other.ancestors, strict=False), 1):
-        if one.path[:length] != other.path[:length] or length > len(inside):
-            break
-        depth += isinstance(mine, Scope)
-        assert mine is its
-    return depth

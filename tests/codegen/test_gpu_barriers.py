@@ -12,7 +12,8 @@ from on_harness import run
 
 import dojoir
 from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import Position, barriers_of
+from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.places_to_wait import Position
 from dojoir.codegen.lower.threads import Threads
 from dojoir.ir.nodes import Guard, Kernel, holds
 
@@ -102,8 +103,8 @@ def inputs(
 @pytest.mark.parametrize("name", [*ALL, *MEETING])
 @pytest.mark.parametrize("warp", [32, 64])
 def test_the_barriers_of_a_kernel_are_enough(name: str, warp: int) -> None:
-    threads = Threads(dojoir.parse({**ALL, **MEETING}[name]), warp)
-    assert unseparated(threads, barriers_of(threads)) == []
+    kernel = dojoir.parse({**ALL, **MEETING}[name])
+    assert unseparated(kernel, warp, barriers_of(Threads(kernel, warp))) == []
 
 
 @pytest.mark.parametrize("name", MEETING)
@@ -131,7 +132,7 @@ def test_two_buffers_in_turns_need_one_barrier_an_iteration() -> None:
 @pytest.mark.parametrize(("name", "left_out"), planted(), ids=str)
 def test_a_barrier_that_is_left_out_is_missed(name: str, left_out: Position) -> None:
     kernel = dojoir.parse(MEETING[name])
-    assert left_out in needed(Threads(kernel, 32))
+    assert left_out in needed(kernel, 32)
     assert misses(kernel, left_out, SIZES.get(name, {}))
 
 
@@ -156,10 +157,9 @@ BY_RULE: Mapping[str, tuple[Mapping[str, int], ...]] = {
 def test_barriers_of_schedules_are_needed_and_missed(name: str) -> None:
     """At most one in ten may be more than needed; the proof and the harness see each that is left out."""
     kernel = by_rule(name)
-    threads = Threads(kernel, 32)
-    every = barriers_of(threads)
-    assert every and not unseparated(threads, every)
-    without_them = needed(threads)
+    every = barriers_of(Threads(kernel, 32))
+    assert every and not unseparated(kernel, 32, every)
+    without_them = needed(kernel, 32)
     assert 10 * (len(every) - len(without_them)) <= len(every)
     seen = set[Position]()
     for sizes in BY_RULE[name]:

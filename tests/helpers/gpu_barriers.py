@@ -17,7 +17,8 @@ from dojoir.codegen.gpu.printer import print_gpu
 from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lower import lower as lowering
 from dojoir.codegen.lower.barrier_proof import unseparated
-from dojoir.codegen.lower.barriers import Position, barriers_of
+from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.places_to_wait import Barriers, Position
 from dojoir.codegen.lower.threads import Threads
 from dojoir.codegen.target import CUDA
 from dojoir.ir.nodes import Kernel
@@ -43,16 +44,21 @@ def fixed_by(schedule: schedules.Schedule) -> dict[str, int]:
     return {name: int(number) * (1 + (sign == "%")) for name, sign, number, *_ in words if sign in ("==", "%")}
 
 
-def needed(threads: Threads) -> list[Position]:
+def needed(kernel: Kernel, warp: int) -> list[Position]:
     """The barriers without which the proof finds two accesses that none separates."""
-    every = barriers_of(threads)
-    return [left_out for left_out in every if unseparated(threads, [at for at in every if at != left_out])]
+    every = barriers_of(Threads(kernel, warp))
+    return [left_out for left_out in every if unseparated(kernel, warp, [at for at in every if at != left_out])]
 
 
 def without(kernel: Kernel, left_out: Position) -> GpuProgram:
     """The program of a kernel with one barrier less."""
-    fewer = {at: about for at, about in barriers_of(Threads(kernel, CUDA.warp)).items() if at != left_out}
-    with patch.object(lowering, "barriers_of", lambda _: fewer):
+    every = barriers_of(Threads(kernel, CUDA.warp))
+    return with_barriers(kernel, {at: about for at, about in every.items() if at != left_out})
+
+
+def with_barriers(kernel: Kernel, barriers: Barriers) -> GpuProgram:
+    """The program of a kernel with these barriers, enough or not."""
+    with patch.object(lowering, "proved", lambda *_: barriers):
         program = lowering.lower(kernel, CUDA)
     return GpuProgram("cuda", print_gpu(program, "cuda"), program)
 
@@ -61,8 +67,7 @@ def main() -> None:
     total = [0, 0]
     print("| schedule | barriers | needed |\n|---|---|---|")
     for name, kernel in scheduled():
-        threads = Threads(kernel, CUDA.warp)
-        counts = len(barriers_of(threads)), len(needed(threads))
+        counts = len(barriers_of(Threads(kernel, CUDA.warp))), len(needed(kernel, CUDA.warp))
         total = [a + b for a, b in zip(total, counts, strict=True)]
         print(f"| {name} | {counts[0]} | {counts[1]} |", flush=True)
     print(f"| all | {total[0]} | {total[1]} |")

@@ -130,7 +130,7 @@ class GpuWalk:
             found = barriers_of(threads)
             self.counts["barriers"] += len(found)
             self.counts["with threads"] += any(launch.threads > 1 for launch in threads.launches)
-            if unseparated(threads, found):
+            if unseparated(kernel, warp, found):
                 self.fail(f"{target}: the proof finds accesses that no barrier separates")
             for sizes, given, expected in calls:
                 for order in ORDERS:
