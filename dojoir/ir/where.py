@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dojoir.errors import Source, Span
+from dojoir.errors import Diagnostic, Source, Span
 from dojoir.ir.hints import Prefetch, Use
 from dojoir.ir.nodes import (
     Access,
@@ -47,6 +47,12 @@ def place(kernel: Kernel, path: Path, part: Part | None = None) -> tuple[Source,
     number, line = _line(kernel, path, part)
     start, end = _columns(kernel, path, part, line)
     return source, Span(number, start + 1, end + 1)
+
+
+def diagnostic_at(kernel: Kernel, path: Path, code: str, message: str, part: Part | None = None) -> Diagnostic:
+    """A diagnostic that points at `part`, as `place` finds it."""
+    source, span = place(kernel, path, part)
+    return Diagnostic(code, message, span, source)
 
 
 def _line(kernel: Kernel, path: Path, part: Part | None) -> tuple[int, str]:

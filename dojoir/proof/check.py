@@ -25,7 +25,7 @@ from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
-from dojoir.proof.core.check import first, form
+from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.marks import are_right
 from dojoir.proof.core.rule_use import rule_fault
@@ -33,6 +33,7 @@ from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import change_of, told_apart
 from dojoir.proof.exactness import is_exact
+from dojoir.proof.explain.verdicts import check, verdict_of
 from dojoir.proof.patterns.staging import was_read
 from dojoir.proof.patterns.table import (
     STORAGE,
@@ -48,7 +49,7 @@ from dojoir.proof.refute.first_iteration import shares_too_much
 from dojoir.proof.refute.refuters import differs_somewhere, is_refuted
 from dojoir.proof.refute.small_run import goes_wrong
 from dojoir.proof.slice import Slice, slice_of, users_slice
-from dojoir.proof.verdict import LEGAL, Verdict, refuse
+from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.proof.wellformed import are_independent, find_conflict, prove
 from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
@@ -71,7 +72,6 @@ __all__ = [
     "keeps_order",
     "prove_by_core",
     "prove_rewrite",
-    "refuse",
 ]
 
 STEP_LIMIT = 3_000_000
@@ -95,7 +95,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
     """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given."""
     claim = Claim(before, after, instances)
     try:
-        return core.check(claim) if step_limit is None else Budget(step_limit).ask(lambda: core.check(claim))
+        return check(claim) if step_limit is None else Budget(step_limit).ask(lambda: check(claim))
     except StepLimitReached:
         return _undecided(step_limit)
 
@@ -103,7 +103,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
     """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
     plain = claim_without_scatters(claim)
-    return plain if isinstance(plain, Verdict) else answered(plain)
+    return answered(plain) if isinstance(plain, Claim) else verdict_of(plain)
 
 
 def _undecided(step_limit: int | None) -> Verdict:
@@ -113,14 +113,27 @@ def _undecided(step_limit: int | None) -> Verdict:
 
 def _compared(claim: Claim) -> Verdict:
     if not claim.certificate.backward:
-        return first(_refusals(claim))
+        return _of_kernels(claim)
     forth = claim.forth
-    if claim.certificate.rule is None and first(form(forth)) and is_plain_both_ways(forth):
-        return first(_beside_the_order(claim))  # equivalent kernels are equally well-formed
-    return _well_formed_by_itself(claim.after) and first(_refusals(forth))
+    if claim.certificate.rule is None and _fits(forth) and is_plain_both_ways(forth):
+        return verdict_of(first_failure(_beside_the_order(claim)))  # equivalent kernels are equally well-formed
+    return _well_formed_by_itself(claim.after) and _of_kernels(forth)
 
 
-def _beside_the_order(claim: Claim) -> Iterator[Verdict | None]:
+def _of_kernels(claim: Claim) -> Verdict:
+    """The verdict on a claim that goes forth."""
+    if claim.certificate.rule is None:
+        return verdict_of(first_failure(_failures(claim)))
+    fault = rule_fault(claim.before, claim.after, claim.certificate.rule)
+    return verdict_of(fault) and _well_formed_by_itself(claim.after)
+
+
+def _fits(claim: Claim) -> bool:
+    """Whether the certificate of a claim fits its kernels."""
+    return first_failure(form(claim)) is None
+
+
+def _beside_the_order(claim: Claim) -> Iterator[Failure | None]:
     """What is to be asked of a kernel that a pattern shows to run as another does."""
     yield core.declarations(claim.before, claim.after)
     yield _marks(claim.after)
@@ -168,7 +181,7 @@ def _answered(claim: Claim) -> Answer:
     """The answer of a claim, about kernels without scatters. What a scatter may touch is nowhere in the text around
     a change: such an answer is kept for no other kernel."""
     plain = claim_without_scatters(claim)
-    if isinstance(plain, Verdict):
+    if not isinstance(plain, Claim):
         return Answer(False, False, False)
     found = _answer(plain)
     return found if plain is claim else found._replace(local=False, sliced=False)
@@ -180,7 +193,7 @@ def _answer(claim: Claim) -> Answer:
         return Answer(bool(_compared(claim)), False, False)
     if instances.backward:
         return _taken_back(claim)
-    if not first(form(claim)):
+    if not _fits(claim):
         return Answer(False, False, False)
     if _is_same_tree(claim):
         marked = before.buffers == after.buffers
@@ -216,7 +229,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 def _taken_back(claim: Claim) -> Answer:
     """The answer for a backward map. Equivalent kernels are equally well-formed."""
-    if first(form(claim.forth)) and is_plain_both_ways(claim.forth):
+    if _fits(claim.forth) and is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
         return Answer(declared and _keeps_marks(claim.after), False, True)
     return Answer(bool(_compared(claim)), False, False)
@@ -342,7 +355,7 @@ def _is_seen_refuted(claim: Claim) -> bool:
 def _same_values(claim: Claim) -> bool:
     """Whether the core finds no difference between the kernels of a slice. What the new one returns need not be
     wholly assigned."""
-    if Correspondence(claim, claim.strict).refusal() is not None:
+    if Correspondence(claim, claim.strict).difference() is not None:
         return False
     return core.well_formed(claim, outputs=False) is None
 
@@ -356,15 +369,10 @@ def _of_the_whole(claim: Claim) -> bool:
         return False
     if keeps_order(claim):
         return _keeps_marks(claim.after)
-    return bool(first(core.in_full(claim, find_conflict)))
+    return first_failure(core.in_full(claim, find_conflict)) is None
 
 
-def _refusals(claim: Claim) -> Iterator[Verdict | None]:
-    if claim.certificate.rule is not None:
-        yield rule_fault(claim.before, claim.after, claim.certificate.rule)
-        well = _well_formed_by_itself(claim.after)
-        yield None if well else well
-        return
+def _failures(claim: Claim) -> Iterator[Failure | None]:
     yield from form(claim)
     if _is_same_tree(claim):
         same = claim.before.buffers == claim.after.buffers
@@ -374,21 +382,16 @@ def _refusals(claim: Claim) -> Iterator[Verdict | None]:
     elif is_plain(claim) or keeps_order(claim):
         yield _marks(claim.after)
     else:
-        yield _empty_dimension(claim)  # soon said, and why many a copy is refused
+        if claim.before.buffers != claim.after.buffers:
+            yield prove_dimensions(claim.after)  # soon said, and why many a copy is refused
         yield from core.in_full(claim, find_conflict)
 
 
-def _empty_dimension(claim: Claim) -> Verdict | None:
-    error = prove_dimensions(claim.after) if claim.before.buffers != claim.after.buffers else None
-    return Verdict("illegal", error) if error is not None else None
-
-
-def _storage(claim: Claim) -> Verdict | None:
+def _storage(claim: Claim) -> Failure | None:
     """Why a claim does not hold of which only the declarations differ, marks aside."""
     if STORAGE.holds(claim):
         return None
-    refusal = Correspondence(claim, claim.strict).refusal()
-    return refusal if refusal is not None else core.well_formed(claim)
+    return Correspondence(claim, claim.strict).difference() or core.well_formed(claim)
 
 
 def _mixes(claim: Claim) -> list[str] | None:
@@ -419,7 +422,7 @@ def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
-def _marks(after: Kernel, before: Kernel | None = None) -> Verdict | None:
+def _marks(after: Kernel, before: Kernel | None = None) -> Failure | None:
     return core.marks(after, before, find_conflict)
 
 

@@ -19,7 +19,7 @@ def is_exact(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     bit."""
     if instances.rule is not None:
         return False
-    kept = Correspondence(Claim(before, after, instances).forth, True).refusal() is None
+    kept = Correspondence(Claim(before, after, instances).forth, True).difference() is None
     return kept and _lane_sums(after) <= _lane_sums(before)
 
 

@@ -7,8 +7,6 @@ from typing import Any
 from dojoir.codes import obligation_of
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, repr_of
 from dojoir.ir.html import message_html
-from dojoir.ir.nodes import Kernel, Path
-from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
 
 
@@ -69,14 +67,6 @@ class Verdict:
 
 
 LEGAL = Verdict("legal", Diagnostic("legal", "the rewrite keeps the meaning of the kernel"))
-
-
-def refuse(code: str, message: str, kernel: Kernel, path: Path | None = None) -> Verdict:
-    """An `illegal` verdict about the node at `path`."""
-    if path is None:
-        return Verdict("illegal", Diagnostic(code, message))
-    source, span = place(kernel, path)
-    return Verdict("illegal", Diagnostic(code, message, span, source))
 
 
 class IllegalMove(DojoError):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Kernel, Path, given_kernel
-from dojoir.ir.where import place
+from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core import independence
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
 from dojoir.proof.way import CORE_FACTOR, uses_core
@@ -36,14 +37,18 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
     if _proved.get((kernel, steps, alone)):
         return
     try:
-        found = Budget(steps).ask(lambda: complaint(kernel, find_conflict))
+        found = Budget(steps).ask(lambda: _complaint(kernel))
     except StepLimitReached:
         message = f"no proof that {kernel.name} is well-formed was found within {steps} steps"
-        source, span = place(kernel, ())
-        raise KernelError(Diagnostic("undecided", message, span, source)) from None
+        raise KernelError(diagnostic_at(kernel, (), "undecided", message)) from None
     if found is not None:
         raise KernelError(found)
     _proved.put((kernel, steps, alone), True)
+
+
+def _complaint(kernel: Kernel) -> Diagnostic | None:
+    found = complaint(kernel, find_conflict)
+    return None if found is None else in_words(found)
 
 
 _proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)

@@ -13,8 +13,8 @@ from dojoir.passes.base.move import Rewrite, then
 from dojoir.passes.engine.trace import Trace
 from dojoir.proof.certificate import identity
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import check
 from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.explain.verdicts import check, verdict_of
 from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
 from dojoir.support.memo import fresh_tables
@@ -43,9 +43,8 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
 
 def _certified(trace: Trace) -> Verdict:
     kernel = _read(trace.start)
-    error = complaint(kernel)
-    if error is not None:
-        return Verdict("illegal", error)
+    if not (well := verdict_of(complaint(kernel))):
+        return well
     run: list[tuple[Kernel, Rewrite]] = []
     for step in trace.steps:
         done = step.move.rewrite(kernel)

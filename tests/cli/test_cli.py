@@ -13,8 +13,8 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
+from dojoir.proof import check as checker
 from dojoir.proof.claim import Claim
-from dojoir.proof.core import check as core
 from dojoir.proof.verdict import Verdict
 
 PAIR = """kernel pair(N)
@@ -247,13 +247,13 @@ def test_check_with(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_check_with_asks_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Claim] = []
-    given = core.check
+    given = checker.check
 
     def counted(claim: Claim) -> Verdict:
         asked.append(claim)
         return given(claim)
 
-    monkeypatch.setattr(core, "check", counted)
+    monkeypatch.setattr(checker, "check", counted)
     file = tmp_path / "pair.dojo"
     file.write_text(PAIR)
     arguments = [str(file), "-p", "join_scopes(0, 1)", "-o", str(tmp_path / "out.dojo")]

@@ -412,6 +412,6 @@ def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
         return False
     try:
         with limited(2_000_000):
-            return Correspondence(Claim(kernel, wrong.kernel, wrong.instances).forth, True).refusal() is None
+            return Correspondence(Claim(kernel, wrong.kernel, wrong.instances).forth, True).difference() is None
     except StepLimitReached:
         return False

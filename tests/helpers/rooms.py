@@ -12,7 +12,7 @@ PARTS = ("dojoir", "grammar", "passes", "codegen", "runtime")
 
 ROWS = (
     "support.frozen errors codes support ir highlight types query grammar rules sets meaning",
-    "proof.verdict proof.certificate proof.claim proof.difference proof.explain proof.facts proof.core",
+    "proof.verdict proof.certificate proof.claim proof.difference proof.facts proof.core proof.explain",
     "proof.refute.small_run proof.patterns proof.refute proof.slice proof.way proof.wellformed proof.exactness",
     "proof.check proof",
     "author instructions kernels backends costs",

@@ -31,7 +31,7 @@ from dojoir.passes import MOVES
 from dojoir.passes.base.move import Move, Refusal, Rewrite
 from dojoir.proof.check import STEP_LIMIT, Verdict, compare, is_exact, is_legal, is_plain, keeps_order
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import check as core_check
+from dojoir.proof.explain.verdicts import check as core_check
 from dojoir.proof.patterns.table import is_plain_both_ways
 from dojoir.sets.limits import StepLimitReached, limited
 

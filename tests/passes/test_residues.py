@@ -14,7 +14,7 @@ import dojoir
 from dojoir.passes.loops.cyclic import SplitCyclic
 from dojoir.passes.loops.guards import DropCondition
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import check
+from dojoir.proof.explain.verdicts import check
 
 UPSAMPLED = """kernel upsampled(N, C)
 in  x: f32[C, N]

@@ -12,7 +12,7 @@ from walks import some_sizes
 import dojoir
 from dojoir.passes.values.subexpressions import ExtractSubexpression
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.check import check
+from dojoir.proof.explain.verdicts import check
 
 TWICE = """kernel f(N, M)
 in  x: f32[M]

@@ -231,15 +231,15 @@ def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.Monk
                 if other is None:
                     continue
                 before, after, forth = kernel, other.kernel, other.instances
-                if any(refusal is not None for refusal in form(Claim(before, after, forth))):
+                if any(failure is not None for failure in form(Claim(before, after, forth))):
                     continue
                 seen += bool(correspondence.settled(Claim(before, after, forth), strict))
                 try:
                     with limited(300_000):
-                        quick = Correspondence(Claim(before, after, forth), strict).refusal()
+                        quick = Correspondence(Claim(before, after, forth), strict).difference()
                         with monkeypatch.context() as patch:
                             patch.setattr(correspondence, "settled", lambda *_: frozenset())
-                            full = Correspondence(Claim(before, after, forth), strict).refusal()
+                            full = Correspondence(Claim(before, after, forth), strict).difference()
                 except StepLimitReached:
                     continue
                 assert (quick is None) == (full is None), f"{move} {forth}: {quick} {full}\n{kernel}"
@@ -248,7 +248,7 @@ def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.Monk
 
 def said_in_full(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
     """What the full comparison of two whole kernels says, marks aside."""
-    if Correspondence(Claim(before, after, instances), before.fp == "strict").refusal() is not None:
+    if Correspondence(Claim(before, after, instances), before.fp == "strict").difference() is not None:
         return False
     return well_formed(Claim(before, after, instances)) is None
 
@@ -287,7 +287,7 @@ def test_slices_and_runs_say_what_the_full_comparison_says(block: int) -> None:
         kernel, _ = start_kernel(random, 0.9)
         for done in rewrites(kernel, random, 8, 4):
             pair = kernel, done.kernel, done.instances
-            if any(refusal is not None for refusal in form(Claim(*pair))) or _is_same_tree(Claim(*pair)):
+            if any(failure is not None for failure in form(Claim(*pair))) or _is_same_tree(Claim(*pair)):
                 continue
             try:
                 with limited(300_000):

@@ -1,8 +1,8 @@
 """What "legal" means: the obligations of a claim, and the one entry that proves them all.
 
 A claim is two kernels and a certificate, which says for each statement of the new kernel which old instance each of
-its instances stands for (`dojoir.proof.claim`). `check` trusts neither kernel nor certificate. It proves, for all
-sizes at once, that
+its instances stands for (`dojoir.proof.claim`). `find_failure` trusts neither kernel nor certificate. It
+proves, for all sizes at once, that
 
 1. *form*: the kernels have the same sizes, facts and arguments, and the certificate fits their trees;
 2. *instances*: the new instances stand for old ones, none is lost, and no accumulation counts twice;
@@ -19,7 +19,9 @@ kernel is well-formed by itself. A claim with a backward certificate, of a rule 
 round, and before that the new kernel to be well-formed by itself: to mean the same goes both ways.
 
 Nothing here answers from what another question found, from a shape that a move is known to leave, or from a part of
-the kernels. `dojoir.proof.check` does that, for speed: it may say yes only where `check`, without a budget, does.
+the kernels. `dojoir.proof.check` does that, for speed: it may say yes only where `find_failure`, without a budget,
+finds nothing. Nor is anything put into words here but what is seen in the texts: what else fails is given as data,
+of which `dojoir.proof.explain` makes a message.
 """
 
 from __future__ import annotations
@@ -27,93 +29,89 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from dojoir.ir.nodes import Kernel, Path, Scope, format_path
+from dojoir.errors import Diagnostic
+from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.proof.certificate import same_elements
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import prove_bounds
-from dojoir.proof.core.compare import Correspondence
+from dojoir.proof.core.compare import Correspondence, Difference
 from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.scatters import claim_without_scatters
-from dojoir.proof.core.wellformed import complaint, prove_dimensions, prove_storage
+from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
-from dojoir.proof.explain.example import accuse
-from dojoir.proof.verdict import LEGAL, Verdict, refuse
+
+Failure = IllFormed | Difference
+"""What of a claim does not hold: the obligation, and the set of what fails it, from which `dojoir.proof.explain`
+picks an example and says it in words."""
 
 
-def check(claim: Claim) -> Verdict:
-    """Whether a claim holds: legal, or illegal with the first obligation that fails and a witness.
+def find_failure(claim: Claim) -> Failure | None:
+    """The first obligation of a claim that fails; None if it holds, which is what "legal" means.
 
     As long as it takes, or within the budget that is set around it (`dojoir.sets.limits`): past that, raises
     StepLimitReached.
     """
     plain = claim_without_scatters(claim)
-    return plain if isinstance(plain, Verdict) else first(_obligations(plain))
+    return first_failure(_obligations(plain)) if isinstance(plain, Claim) else plain
 
 
-def first(refusals: Iterable[Verdict | None]) -> Verdict:
-    """The first refusal, or that there is none."""
-    return next((verdict for verdict in refusals if verdict is not None), LEGAL)
+def first_failure(found: Iterable[Failure | None]) -> Failure | None:
+    """The first of some obligations that fails, or None if all hold."""
+    return next((failure for failure in found if failure is not None), None)
 
 
-def _obligations(claim: Claim) -> Iterator[Verdict | None]:
+def _obligations(claim: Claim) -> Iterator[Failure | None]:
     if claim.certificate.backward:
-        yield ill_formed(claim.after)
+        yield complaint(claim.after)
     if claim.certificate.rule is not None:
         forth = claim.forth
         yield rule_fault(forth.before, forth.after, claim.certificate.rule)
         if not claim.certificate.backward:
-            yield ill_formed(claim.after)
+            yield complaint(claim.after)
         return
     yield from form(claim.forth)
     yield from in_full(claim.forth)
 
 
-def ill_formed(kernel: Kernel) -> Verdict | None:
-    """Why a kernel is not well-formed by itself, or None if it is."""
-    error = complaint(kernel)
-    return Verdict("illegal", error) if error is not None else None
-
-
-def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Verdict | None]:
+def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | None]:
     """What remains to be shown of two kernels that a certificate fits."""
-    yield Correspondence(claim, claim.strict).refusal()
+    yield Correspondence(claim, claim.strict).difference()
     yield well_formed(claim)
     yield marks(claim.after, find=find)
 
 
 # -- form ----------------------------------------------------------------------------------------------------
-def form(claim: Claim) -> Iterator[Verdict | None]:
+def form(claim: Claim) -> Iterator[Diagnostic | None]:
     """What must hold before anything else can be asked of the two kernels."""
     yield declarations(claim.before, claim.after)
     yield _shape(claim)
 
 
-def declarations(before: Kernel, after: Kernel) -> Verdict | None:
+def declarations(before: Kernel, after: Kernel) -> Diagnostic | None:
     """What is wrong with the header and the buffers of the kernel after, or None."""
     if (before.sizes, before.facts, before.fp) != (after.sizes, after.facts, after.fp):
-        return refuse("changed-header", "the sizes, facts or fp mode of the kernel would change", before)
+        return Diagnostic("changed-header", "the sizes, facts or fp mode of the kernel would change")
     if after.undeclared:
-        return refuse("unknown-buffer", f"`{after.undeclared[0]}` would be used, and not declared", before)
+        return Diagnostic("unknown-buffer", f"`{after.undeclared[0]}` would be used, and not declared")
     if before.buffers == after.buffers:
         return None
     for old in before.arguments:
         new = next((b for b in after.arguments if b.name == old.name), None)
         if new is not old and (new is None or replace(new, stream=old.stream) != old):
-            return refuse("changed-argument", f"the argument `{old.name}` would change", before)
+            return Diagnostic("changed-argument", f"the argument `{old.name}` would change")
     if len(after.arguments) != len(before.arguments):
-        return refuse("changed-argument", "the kernel would have another argument", before)
-    error = prove_storage(after)
-    return Verdict("illegal", error) if error is not None else None
+        return Diagnostic("changed-argument", "the kernel would have another argument")
+    return prove_storage(after)
 
 
-def _shape(claim: Claim) -> Verdict | None:
+def _shape(claim: Claim) -> Diagnostic | None:
     """Whether the certificate fits the two trees."""
     before, after, instances = claim.before, claim.after, claim.certificate
 
-    def wrong(what: str) -> Verdict:
-        return refuse("lost-statement", f"the instance map {what}", before)
+    def wrong(what: str) -> Diagnostic:
+        return Diagnostic("lost-statement", f"the instance map {what}")
 
     if len(instances.origins) != len(after.sites):
         return wrong("does not name every statement")
@@ -133,7 +131,7 @@ def _shape(claim: Claim) -> Verdict | None:
 
 
 # -- bounds and values ---------------------------------------------------------------------------------------
-def well_formed(claim: Claim, outputs: bool = True) -> Verdict | None:
+def well_formed(claim: Claim, outputs: bool = True) -> IllFormed | None:
     """Why the kernel after is not well-formed, where the one before is, marks aside: every dimension has an
     element, no new access leaves its buffer, and none reads what was never written. An access that touches the
     element that the old one did cannot leave it. Whether `outputs` are wholly written may be left out."""
@@ -151,28 +149,26 @@ def well_formed(claim: Claim, outputs: bool = True) -> Verdict | None:
             for access in site.statement.accesses
         )
     ]
-    error = prove_dimensions(after) if before.buffers != after.buffers else None
-    if error is None and changed:
-        error = prove_bounds(after, changed)
-    if error is None and (before.body, before.buffers) != (after.body, after.buffers):
-        error = prove_written(after, outputs) or prove_collapsed(after)
-    return Verdict("illegal", error) if error is not None else None
+    found: IllFormed | None = prove_dimensions(after) if before.buffers != after.buffers else None
+    found = found or prove_bounds(after, changed)
+    if found is None and (before.body, before.buffers) != (after.body, after.buffers):
+        found = prove_written(after, outputs) or prove_collapsed(after)
+    return found
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
-def marks(after: Kernel, before: Kernel | None = None, find: Finder = find_conflict) -> Verdict | None:
+def marks(
+    after: Kernel, before: Kernel | None = None, find: Finder = find_conflict
+) -> Diagnostic | Dependent | None:
     """Why the marks and hints of a kernel may not stand there, or None. Marks that `before` has are known to be
     right: the trees must be the same but for marks. `find` is what looks for iterations in conflict."""
     error = mark_error(after)
     if error is not None:
-        return Verdict("illegal", error)
+        return error
     for path, mark in promises(after, before):
         conflict = find(after, path, mark)
         if conflict is not None:
-            what = "carried-value" if conflict.carried else "shared-element"
-            shown = after if before is None else before
-            message = f"iterations of {format_path(path)} are not independent: {conflict.message(shown)}"
-            return Verdict("illegal", accuse(what, message, conflict.parties(shown), conflict.example.sizes))
+            return Dependent(after if before is None else before, conflict)
     return None
 
 

@@ -6,30 +6,53 @@ from contextlib import suppress
 
 import islpy as isl
 
-from dojoir.errors import Diagnostic, Party
+from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Op, Site, Statement, substitute_expr
-from dojoir.ir.text import format_access, format_statement
+from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
+from dojoir.ir.text import format_statement
+from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import identity, stand_for
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.value_graph import Graph, NotTransparent
-from dojoir.proof.explain.example import (
-    Example,
-    Point,
-    accuse,
-    describe,
-    example,
-    party,
-    read_by,
-    spelling,
-    when,
-    with_sizes,
-    witness,
-)
-from dojoir.proof.verdict import Verdict, refuse
 from dojoir.sets.flow import flows_alike, users_of
 from dojoir.sets.kernel_sets import isl_affine, iterators
+from dojoir.support.frozen import dataclass
 from dojoir.types.fma import has_fma, may_fuse
+
+
+@dataclass(frozen=True)
+class WrongInstances:
+    """Instances of the kernel before that the certificate does not account for: `lost`, `extra` or `repeated`."""
+
+    how: str
+    kernel: Kernel
+    instances: isl.UnionSet
+
+
+@dataclass(frozen=True)
+class StrayValues:
+    """Writes of a kernel after that stand for nothing and cannot be taken out, to the reads that get their
+    values."""
+
+    kernel: Kernel
+    values: isl.UnionMap
+
+
+@dataclass(frozen=True)
+class WrongFlow:
+    """In terms of the kernel before, whose value graph is `graph`: the writes (or, where the values are `initial`,
+    the elements as a call finds them) to the reads that would get their values and do not now; or, where they are
+    `lost`, that get them now and would not any more."""
+
+    kernel: Kernel
+    graph: Graph
+    values: isl.UnionMap
+    lost: bool = False
+    initial: bool = False
+
+
+Difference = Diagnostic | WrongInstances | StrayValues | WrongFlow
+"""In what two kernels differ. A Diagnostic is seen in their texts."""
 
 
 class Correspondence:
@@ -41,7 +64,7 @@ class Correspondence:
         same = settled(claim, strict)
         self.old_graph, self.new_graph = Graph(self.old, strict, same), Graph(self.new, strict, same)
 
-    def refusal(self) -> Verdict | None:
+    def difference(self) -> Difference | None:
         """The first thing in which the two differ, or None."""
         try:
             for step in self.instances.inlined:
@@ -49,29 +72,27 @@ class Correspondence:
             for step in self.instances.extracted:
                 self.new_graph.substitute(step)
         except NotTransparent as reason:
-            return refuse("several-values", str(reason), self.before)
+            return Diagnostic("several-values", str(reason))
         if not self.strict and (has_fma(self.before) or has_fma(self.after)):
             self.old_graph.contract()
             self.new_graph.contract()
-        found = self._operations()
-        if found is None:
-            found = self._instances()
+        found: Difference | None = self._operations() or self._instances()
         if found is None:
             self._eliminate()
             found = self._flows()
         return found
 
     # -- 1. instances ------------------------------------------------------------------------------------
-    def _instances(self) -> Verdict | None:
+    def _instances(self) -> WrongInstances | None:
         mapping = stand_for(self.after, self.instances)
         reached = mapping.range()
         extra = reached.subtract(self.old.domains)
         if not extra.is_empty():
-            return self._about("extra-instance", extra, "would run, and does not now")
+            return WrongInstances("extra", self.before, extra)
         named = sorted({origin.site for origin in self.instances.origins if origin is not None})
         lost = self.old.domains_of(named).subtract(reached)
         if not lost.is_empty():
-            return self._about("lost-instance", lost, "would not run")
+            return WrongInstances("lost", self.before, lost)
         counted = mapping.intersect_domain(self.new_graph.accumulations())
         if not counted.is_injective():
             same = counted.apply_range(counted.reverse())
@@ -79,16 +100,11 @@ class Correspondence:
             together = self.new_graph.sources.apply_range(self.new_graph.sources.reverse())
             repeated = twice.intersect(together)
             if not repeated.is_empty():
-                return self._about("repeated-instance", repeated.apply_range(mapping).range(), "would count twice")
+                return WrongInstances("repeated", self.before, repeated.apply_range(mapping).range())
         return None
 
-    def _about(self, code: str, instances: isl.UnionSet, what: str) -> Verdict:
-        found = witness(instances.identity(), self.before)
-        message = f"{with_sizes(found.sizes)}{describe(found.left, self.before)} {what}"
-        return _illegal(code, message, [party(found.left, self.before, what)], found)
-
     # -- 2. operations -----------------------------------------------------------------------------------
-    def _operations(self) -> Verdict | None:
+    def _operations(self) -> Diagnostic | None:
         for k, origin in enumerate(self.instances.origins):
             if origin is None:
                 continue
@@ -102,12 +118,8 @@ class Correspondence:
             )
             if not same:
                 became = format_statement(_spelled(site.statement, now))
-                return refuse(
-                    "changed-operation",
-                    f"`{format_statement(_spelled(old.statement, was))}` would become `{became}`",
-                    self.before,
-                    old.path,
-                )
+                message = f"`{format_statement(_spelled(old.statement, was))}` would become `{became}`"
+                return diagnostic_at(self.before, old.path, "changed-operation", message)
         return None
 
     def _same_rounding(self, old: Statement, new: Statement) -> bool:
@@ -188,7 +200,7 @@ class Correspondence:
             pieces.append(f"out_{buffer.name}[{element}] -> out_{buffer.name}[{element}]")
         return self.new.map(*pieces)
 
-    def _flows(self) -> Verdict | None:
+    def _flows(self) -> Difference | None:
         to_old = self._slots()
         readers = self.new_graph.readers(k for k, o in enumerate(self.instances.origins) if o is not None)
         to_old = to_old.intersect_domain(readers)
@@ -199,103 +211,24 @@ class Correspondence:
         )
         stray = actual.subtract_domain(stands_for.domain())
         if not stray.is_empty():
-            return self._stray(stray)
+            return StrayValues(self.after, stray)
         actual = actual.apply_domain(stands_for)
         expected = self.old_graph.sources.apply_range(to_old.reverse())
         initial = to_old.apply_range(self.old_graph.initial)
-        for difference, describes in (
-            (actual.subtract(expected), self._wrong_source),
-            (expected.subtract(actual), self._missing_source),
-            (begins.subtract(initial).reverse(), self._wrong_initial),
-            (initial.subtract(begins).reverse(), self._missing_initial),
+        for difference, lost, at_start in (
+            (actual.subtract(expected), False, False),
+            (expected.subtract(actual), True, False),
+            (begins.subtract(initial).reverse(), False, True),
+            (initial.subtract(begins).reverse(), True, True),
         ):
             if not difference.is_empty():
-                return describes(difference.apply_range(to_old))
+                return WrongFlow(self.before, self.old_graph, difference.apply_range(to_old), lost, at_start)
         for graph in (self.old_graph, self.new_graph):
             mixed = graph.mixes_operators()
             if mixed is not None:
                 text = format_statement(graph.sets.kernel.sites[mixed].statement)
-                return refuse(
-                    "mixed-operators", f"`{text}` would accumulate on top of another operator", self.before
-                )
+                return Diagnostic("mixed-operators", f"`{text}` would accumulate on top of another operator")
         return None
-
-    def _stray(self, stray: isl.UnionMap) -> Verdict:
-        found = witness(stray, self.after)
-        message = (
-            f"{with_sizes(found.sizes)}a value would come from {describe(found.left, self.after)}, "
-            "which stands for nothing now and does more than pass values on"
-        )
-        return _illegal("stray-value", message, [party(found.left, self.after, "would give a value")], found)
-
-    def _reader(self, point: Point) -> tuple[str, str, list[Party]]:
-        """A read of the old kernel in words: who reads, and what; and the statement that does."""
-        if point.site is None:
-            name = point.name.removeprefix("out_")
-            element = f"[{', '.join(map(str, point.coordinates))}]" if point.coordinates else ""
-            return f"the returned `{name}{element}`", "", []
-        site = self.before.sites[point.site]
-        slots = self.old_graph.slots[point.site]
-        access = next((slot.access for slot in slots if slot.name == point.name), site.statement.target)
-        reader = party(point, self.before, "reads it", read_by(point, self.before))
-        what = format_access(access, spelling(self.before, site.scopes))
-        return describe(point, self.before), f"`{what}`", [reader]
-
-    def _writer(self, point: Point, does: str) -> Party:
-        """A write of the old kernel."""
-        assert point.site is not None
-        words = f"{does} {when(point, self.before)}".rstrip()
-        return party(point, self.before, words, self.before.sites[point.site].statement.target)
-
-    def _wrong_source(self, wrong: isl.UnionMap) -> Verdict:
-        found = witness(wrong, self.before)
-        who, what, parties = self._reader(found.right)
-        left = found.left
-        parties.append(self._writer(left, "would write what is read," if what else "would write it last,"))
-        message = f"{with_sizes(found.sizes)}{who} would {'read ' + what if what else 'be'} as written by "
-        message += describe(left, self.before)
-        here = self.old_graph.sources.intersect_range(self._at(found.right, found.sizes))
-        proper = example(here, self.before)
-        if proper is not None:
-            other = proper.left.name != left.name
-            now = describe(proper.left, self.before) if other else when(proper.left, self.before)
-            message += f"; now it is the one written {'by ' if other else ''}{now}"
-            parties.append(self._writer(proper.left, "writes it now,"))
-        return _illegal("wrong-value", message, parties, found)
-
-    def _at(self, point: Point, sizes: tuple[tuple[str, int], ...]) -> isl.UnionSet:
-        """The set of one point, at given sizes."""
-        given = " and ".join(f"n_{name} = {value}" for name, value in sizes) or "true"
-        coordinates = ", ".join(map(str, point.coordinates))
-        return self.old.map(f"{point.name}[{coordinates}] -> [] : {given}").domain()
-
-    def _missing_source(self, missing: isl.UnionMap) -> Verdict:
-        found = witness(missing, self.before)
-        who, what, parties = self._reader(found.right)
-        message = (
-            f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}without what "
-            f"{describe(found.left, self.before)} writes to it"
-        )
-        parties.append(self._writer(found.left, "would write to it too late or not at all,"))
-        return _illegal("lost-value", message, parties, found)
-
-    def _wrong_initial(self, difference: isl.UnionMap) -> Verdict:
-        start, value, parties, found = self._initial(difference)
-        return _illegal("wrong-value", f"{start}as {value}", parties, found)
-
-    def _missing_initial(self, difference: isl.UnionMap) -> Verdict:
-        start, value, parties, found = self._initial(difference)
-        return _illegal("lost-value", f"{start}no longer as {value}", parties, found)
-
-    def _initial(self, difference: isl.UnionMap) -> tuple[str, str, list[Party], Example]:
-        found = witness(difference, self.before)
-        who, what, parties = self._reader(found.right)
-        name, indices = found.left.name.removeprefix("b_"), found.left.coordinates
-        element = f"{name}[{', '.join(map(str, indices))}]" if indices else name
-        given = next((b for b in self.before.arguments if b.name == name and b.role != "out"), None)
-        value = f"`{element}` as the caller gave it" if given else f"`{element}`, never written"
-        start = f"{with_sizes(found.sizes)}{who} would {'read ' + what + ' ' if what else 'be '}"
-        return start, value, parties, found
 
 
 def settled(claim: Claim, strict: bool) -> frozenset[str]:
@@ -319,13 +252,6 @@ def settled(claim: Claim, strict: bool) -> frozenset[str]:
 
     declared = set(after.buffers)
     return frozenset(buffer.name for buffer in before.buffers if buffer in declared and stay(buffer))
-
-
-def _illegal(code: str, message: str, parties: list[Party], found: Example) -> Verdict:
-    """A refusal about some statements, as `found` shows it."""
-    if not parties:
-        return Verdict("illegal", Diagnostic(code, message, sizes=found.sizes))
-    return Verdict("illegal", accuse(code, message, parties, found.sizes))
 
 
 def _spelled(statement: Statement, term: Expr) -> Statement:

@@ -6,7 +6,7 @@ from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.hints import LARGEST_DISTANCE, Hint, Prefetch, Use
 from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, accesses_in, format_path
-from dojoir.ir.where import place
+from dojoir.ir.where import diagnostic_at
 from dojoir.types.recognise import Misfit, recognise
 
 
@@ -20,8 +20,7 @@ def hint_error(kernel: Kernel, path: Path, scope: Scope) -> Diagnostic | None:
                 wrong = _use_error(kernel, hint, path, scope)
         found = _repeated(hint, scope.hints[:number]) or wrong
         if found is not None:
-            source, span = place(kernel, path, hint)
-            return Diagnostic(*found, span, source)
+            return diagnostic_at(kernel, path, *found, hint)
     return None
 
 

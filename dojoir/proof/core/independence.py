@@ -14,22 +14,9 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.errors import Party
 from dojoir.ir.nodes import Access, Kernel, Path, Scope
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.marks import BLOCK, GRID, LEVELS
-from dojoir.proof.explain.example import (
-    Example,
-    Point,
-    describe,
-    node_party,
-    party,
-    read_by,
-    statement_text,
-    when,
-    with_sizes,
-    witness,
-)
 from dojoir.sets.flow import flow_of
 from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
 from dojoir.support.frozen import dataclass
@@ -37,69 +24,18 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Conflict:
-    """Two iterations of the scope at `path` that are not independent. `left` and `right` of the example are
-    statement instances; `carried` says that a value crosses (else both touch the same storage)."""
+    """Iterations of the scope at `path` that are not independent: `pairs` relates statement instances of other
+    iterations that touch one element of `buffer`, or, where the conflict is `carried`, each write to the reads in
+    other iterations that get its value."""
 
     path: Path
-    example: Example
-    buffer: str
-    carried: bool
+    pairs: isl.UnionMap
+    buffer: str | None = None
 
-    def parties(self, kernel: Kernel) -> list[Party]:
-        """The two statements in their iterations, and the scope."""
-        left, right = self.example.left, self.example.right
-        mine, its = self._accesses(kernel)
-        reads, writes = ("reads", "writes") if self.carried else ("touches", "touches")
-        return [
-            party(right, kernel, f"{reads} it {when(right, kernel)}", mine),
-            party(left, kernel, f"{writes} it {when(left, kernel)}", its),
-            node_party(kernel, self.path, "its iterations would run side by side"),
-        ]
-
-    def _accesses(self, kernel: Kernel) -> tuple[Access | None, Access | None]:
-        """An access of the right statement and one of the left one that touch the same element, at least one of
-        them writing it. None where an index is gathered."""
-        left, right = self.example.left, self.example.right
-        assert left.site is not None
-        assert right.site is not None
-        wrote, read = kernel.sites[left.site].statement.target, read_by(right, kernel)
-        if read is not None:
-            return read, wrote
-        target = kernel.sites[right.site].statement.target
-        for mine in kernel.sites[right.site].statement.accesses:
-            for its in kernel.sites[left.site].statement.accesses:
-                element = self._element(kernel, mine, right)
-                if (mine is target or its is wrote) and element and element == self._element(kernel, its, left):
-                    return mine, its
-        return None, None
-
-    def _element(self, kernel: Kernel, access: Access, point: Point) -> tuple[int, ...] | None:
-        """The element of the buffer that an access touches, after a 0; None for another buffer or a gather."""
-        if access.buffer != self.buffer:
-            return None
-        sizes, iteration = dict(self.example.sizes), point.iteration(kernel)
-        found = [0]
-        for index, dim in zip(access.indices, kernel.buffer(self.buffer).dims, strict=True):
-            if isinstance(index, Access):
-                return None
-            if not dim.collapsed:
-                found.append(index.evaluate(sizes, iteration))
-        return tuple(found)
-
-    def message(self, kernel: Kernel) -> str:
-        """The conflict in words."""
-        left, right = self.example.left, self.example.right
-        start = with_sizes(self.example.sizes)
-        if self.carried:
-            return (
-                f"{start}{describe(right, kernel)} reads `{self.buffer}` as written by "
-                f"{describe(left, kernel)}, another iteration"
-            )
-        touch = f"touch the same element of `{self.buffer}`"
-        if left.site == right.site:
-            both = f"{when(left, kernel)} and {when(right, kernel)}"
-            return f"{start}{statement_text(left, kernel)} {both} {touch}"
-        return f"{start}{describe(left, kernel)} and {describe(right, kernel)} {touch}"
+    @property
+    def carried(self) -> bool:
+        """Whether a value crosses iterations; else they touch the same storage."""
+        return self.buffer is None
 
 
 THREADS = frozenset({*BLOCK, "lane"})
@@ -217,7 +153,7 @@ def _shared_conflict(
                 touching = sets.map(*mine).apply_range(sets.map(*others).reverse())
                 met = touching.intersect(apart)
                 if not met.is_empty():
-                    return Conflict(path, witness(met, kernel), name, carried=False)
+                    return Conflict(path, met, name)
     return None
 
 
@@ -238,12 +174,7 @@ def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[
         .apply_range(_prefixes(sets, numbers, depth, reads=True).reverse())
     )
     crossing = sources.intersect_range(private_reads).subtract(within)
-    if crossing.is_empty():
-        return None
-    found = witness(crossing, kernel)
-    site, ordinal = found.right.site, int(found.right.name.partition("r")[2])
-    assert site is not None
-    return Conflict(path, found, sets.reads[site][ordinal].access.buffer, carried=True)
+    return None if crossing.is_empty() else Conflict(path, crossing)
 
 
 def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:

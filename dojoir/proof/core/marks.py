@@ -8,7 +8,7 @@ from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.places import ancestors
-from dojoir.ir.where import place
+from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.hint_rules import hint_error
 
 MAX_UNROLL = 256
@@ -31,9 +31,7 @@ def mark_error(kernel: Kernel) -> Diagnostic | None:
     for path, node in marked(kernel):
         found = _scope_error(kernel, path, node) if node.marks else None
         if found is not None:
-            code, message = found
-            source, span = place(kernel, path)
-            return Diagnostic(code, message, span, source)
+            return diagnostic_at(kernel, path, *found)
         wrong = hint_error(kernel, path, node) if node.hints else None
         if wrong is not None:
             return wrong

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir import rules
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import (
@@ -34,29 +34,29 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.places import ancestors, siblings
 from dojoir.ir.text import format_extent
+from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.same_sums import adds_the_same
-from dojoir.proof.verdict import Verdict, refuse
 from dojoir.rules.rule import Match, Rule, RuleUse
 from dojoir.sets.kernel_sets import isl_affine, isl_extent, iterators, sets_of
 from dojoir.types.elaborate import natural_type
 
 
-def rule_fault(before: Kernel, after: Kernel, use: RuleUse) -> Verdict | None:
+def rule_fault(before: Kernel, after: Kernel, use: RuleUse) -> Diagnostic | None:
     """Why `after` is not `before`, which is well-formed, with one use of a rule; None if it is. That `after` is
     well-formed is another question."""
     try:
         rule = rules.load(use.rule)
     except ArgumentError as error:
-        return Verdict("illegal", error.diagnostic)
+        return error.diagnostic
     if not rule.fits(before.fp):
         code = "needs-fast" if rule.fp == "fast" else "needs-reassoc"
         why = "algebra, which rounds otherwise" if rule.fp == "fast" else "another order of additions"
         message = f"this is {why}: it needs `fp {rule.fp}`, and the kernel is `fp {before.fp}`"
-        return refuse(code, message, before, use.path)
+        return diagnostic_at(before, use.path, code, message)
     wrong = next((w for w in _faults(before, after, rule, use) if w is not None), None)
     if wrong is not None:
         code, message = wrong
-        return refuse(code, f"{rule.name} is no rule for this: {message}", before, use.path)
+        return diagnostic_at(before, use.path, code, f"{rule.name} is no rule for this: {message}")
     return None
 
 

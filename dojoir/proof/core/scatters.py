@@ -28,11 +28,10 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.ir.text import format_access
-from dojoir.ir.where import place
+from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.marks import LEVELS
-from dojoir.proof.verdict import Verdict, refuse
 from dojoir.support.kept import once_for_each
 from dojoir.types.identities import neutral
 
@@ -77,7 +76,7 @@ def _loop(kernel: Kernel, statement: Statement, depth: int) -> Node:
     return inner
 
 
-def claim_without_scatters(claim: Claim) -> Claim | Verdict:
+def claim_without_scatters(claim: Claim) -> Claim | Diagnostic:
     """The same claim about kernels without scatters, or why there is none: a scatter may stand under no mark of a
     GPU, must accumulate, and no rule of algebra is applied beside one."""
     before, after, certificate = claim.parts
@@ -85,11 +84,10 @@ def claim_without_scatters(claim: Claim) -> Claim | Verdict:
         return claim
     error = misplaced_scatter(after)
     if error is not None:
-        return Verdict("illegal", error)
+        return error
     if certificate.rule is not None:
-        return refuse(
-            "scatter", "no rule of algebra is applied to a kernel that accumulates at indices from data", before
-        )
+        message = "no rule of algebra is applied to a kernel that accumulates at indices from data"
+        return Diagnostic("scatter", message)
     old, new = without_scatters(before), without_scatters(after)
     forth = certificate.forth(before, after)
     lifted = _lifted(*forth)
@@ -148,6 +146,5 @@ def misplaced_scatter(kernel: Kernel) -> Diagnostic | None:
             )
         else:
             continue
-        source, span = place(kernel, site.path, site.statement.target)
-        return Diagnostic("scatter", message, span, source)
+        return diagnostic_at(kernel, site.path, "scatter", message, site.statement.target)
     return None

@@ -10,23 +10,48 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+import islpy as isl
+
 from dojoir.errors import Diagnostic
 from dojoir.ir.buffer_rules import stream_error
 from dojoir.ir.nodes import Access, Buffer, Kernel, Scope, Site
 from dojoir.ir.text import format_access, format_condition
-from dojoir.ir.where import place
-from dojoir.proof.core.bounds import prove_bounds
-from dojoir.proof.core.independence import Finder, find_conflict
+from dojoir.ir.where import diagnostic_at
+from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
+from dojoir.proof.core.independence import Conflict, Finder, find_conflict
 from dojoir.proof.core.marks import mark_error
 from dojoir.proof.core.scatters import misplaced_scatter, without_scatters
-from dojoir.proof.core.written import prove_collapsed, prove_written
-from dojoir.proof.explain.cures import mending_fact, nonnegative, with_cure
-from dojoir.proof.explain.example import accuse, occasion, witness
+from dojoir.proof.core.written import Unwritten, prove_collapsed, prove_written
 from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.ranges import is_nonnegative
+from dojoir.support.frozen import dataclass
 
 
-def complaint(kernel: Kernel, find: Finder = find_conflict) -> Diagnostic | None:
+@dataclass(frozen=True)
+class EmptyDimension:
+    """Dimension `number` of a buffer has no element at the sizes in `where`, a map of nothing to nothing."""
+
+    kernel: Kernel
+    buffer: Buffer
+    number: int
+    where: isl.UnionMap
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """The iterations of a marked scope are not independent: of one that the text of a kernel marks with `mark`, or,
+    where that is None, of one that a rewrite would mark or leave marked."""
+
+    kernel: Kernel
+    conflict: Conflict
+    mark: str | None = None
+
+
+IllFormed = Diagnostic | EmptyDimension | OutOfBounds | Unwritten | Dependent
+"""What is wrong with a kernel. A Diagnostic is seen in the tree, whatever the sizes: there is nothing to sample."""
+
+
+def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
     """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
     looks for iterations of marked scopes in conflict."""
     found = (
@@ -48,12 +73,12 @@ def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
     if not kernel.facts or not sets_of(kernel).parameters.is_empty():
         return None
     facts = ", ".join(format_condition(fact) for fact in kernel.facts)
-    source, span = place(kernel, (), kernel.facts[0])
-    return Diagnostic("impossible-facts", f"no sizes satisfy the facts {facts}", span, source)
+    message = f"no sizes satisfy the facts {facts}"
+    return diagnostic_at(kernel, (), "impossible-facts", message, kernel.facts[0])
 
 
-def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
-    """What is wrong with a dimension that may have no element, or None."""
+def prove_dimensions(kernel: Kernel) -> EmptyDimension | None:
+    """A dimension that may have no element, or None."""
     sets = sets_of(kernel)
     for buffer in kernel.buffers:
         for number, dim in enumerate(buffer.dims):
@@ -61,12 +86,7 @@ def prove_dimensions(kernel: Kernel) -> Diagnostic | None:
                 continue
             wrong = sets.map(f"[] -> [] : {isl_affine(dim.extent)} < 1")
             if not wrong.is_empty():
-                found = witness(wrong, kernel)
-                extent = dim.extent.evaluate(dict(found.sizes))
-                message = f"{occasion(found.sizes)}dimension {number} of {buffer.name} has extent {extent}"
-                cures = [mending_fact(sets, wrong, [nonnegative(dim.extent - 1)])]
-                source, span = place(kernel, (), dim)
-                return Diagnostic("empty-dimension", with_cure(message, cures), span, source, sizes=found.sizes)
+                return EmptyDimension(kernel, buffer, number, wrong)
     return None
 
 
@@ -75,15 +95,12 @@ def prove_storage(kernel: Kernel) -> Diagnostic | None:
     for buffer in kernel.buffers:
         found = _misplaced_buffer(buffer)
         if found is not None:
-            source, span = place(kernel, (), buffer)
-            return Diagnostic(*found, span, source)
+            return diagnostic_at(kernel, (), *found, buffer)
     declared = {buffer.name for buffer in kernel.buffers}
     for site in kernel.sites:
         misplaced = _misplaced_access(kernel, site, declared)
         if misplaced is not None:
-            code, message, access = misplaced
-            source, span = place(kernel, site.path, access)
-            return Diagnostic(code, message, span, source)
+            return diagnostic_at(kernel, site.path, *misplaced)
     return None
 
 
@@ -126,18 +143,12 @@ def _misplaced_buffer(buffer: Buffer) -> tuple[str, str] | None:
     return None
 
 
-def _dependent_iterations(kernel: Kernel, find: Finder) -> Diagnostic | None:
+def _dependent_iterations(kernel: Kernel, find: Finder) -> Dependent | None:
     for path, node in kernel.walk():
         if not isinstance(node, Scope):
             continue
         for mark in node.marks:
             conflict = find(kernel, path, mark) if mark != "u" else None
             if conflict is not None:
-                code = "carried-value" if conflict.carried else "shared-element"
-                message = (
-                    f"this scope is marked `{mark}`, and its iterations are not independent: "
-                    f"{conflict.message(kernel)}"
-                )
-                *statements, scope = conflict.parties(kernel)
-                return accuse(code, message, [scope, *statements], conflict.example.sizes)
+                return Dependent(kernel, conflict, mark)
     return None

@@ -7,18 +7,13 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import islpy as isl
 
-from dojoir.errors import Diagnostic, Note
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Path, Scope, Site
 from dojoir.ir.paths import is_inside
-from dojoir.ir.text import format_access
-from dojoir.ir.where import place
-from dojoir.proof.explain.cures import divisibility, mending_fact, nonnegative, with_cure
-from dojoir.proof.explain.example import Point, accuse, describe, occasion, party, spelling, when, witness
 from dojoir.proof.facts.spanning import Bounds, counts_to, digits_of, unblocked
 from dojoir.sets.flow import Users, flow_of
 from dojoir.sets.flow_check import Accesses, compute_flow
@@ -27,11 +22,9 @@ from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Memo
 
-_NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
-
 
 @dataclass(frozen=True)
-class _Use:
+class Use:
     """A read of an element: the value of statement `number` reads it, or, where `read` is None, that statement
     accumulates into it."""
 
@@ -66,7 +59,40 @@ class _Use:
         return self.sets.schedule_text(self.number, self.read)
 
 
-def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
+@dataclass(frozen=True)
+class ReadBeforeWrite:
+    """A use of a buffer reads, in the iterations of `wrong`, elements that nothing has assigned before."""
+
+    kernel: Kernel
+    buffer: Buffer
+    use: Use
+    wrong: isl.UnionMap
+
+
+@dataclass(frozen=True)
+class UnwrittenOutput:
+    """The elements of an output that nothing assigns, as the range of `missing`."""
+
+    kernel: Kernel
+    buffer: Buffer
+    missing: isl.UnionMap
+
+
+@dataclass(frozen=True)
+class SharedStorage:
+    """Writes to the reads, by the names of `uses`, that would get their values though they are of other elements,
+    with which theirs share storage."""
+
+    kernel: Kernel
+    buffer: Buffer
+    uses: Mapping[str, Use]
+    wrong: isl.UnionMap
+
+
+Unwritten = ReadBeforeWrite | UnwrittenOutput | SharedStorage
+
+
+def prove_written(kernel: Kernel, outputs: bool = True) -> ReadBeforeWrite | UnwrittenOutput | None:
     """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned, if
     that is asked of `outputs`.
 
@@ -77,8 +103,8 @@ def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
             continue
         wrong = find_unwritten(kernel, buffer)
         if wrong is not None:
-            return _refuse_read(kernel, buffer, *wrong)
-        writers = _assigning(kernel, buffer)
+            return ReadBeforeWrite(kernel, buffer, *wrong)
+        writers = assigning(kernel, buffer)
         if outputs and buffer.role == "out" and not any(_covers(buffer, kernel.sites[w], None) for w in writers):
             found = _unwritten_output(kernel, buffer, writers)
             if found is not None:
@@ -86,12 +112,12 @@ def prove_written(kernel: Kernel, outputs: bool = True) -> Diagnostic | None:
     return None
 
 
-def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] | None:
+def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[Use, isl.UnionMap] | None:
     """The first use of an element that nothing has assigned yet, and when it happens."""
     questions = open_uses(kernel, buffer)
     if not questions:
         return None
-    writers, uses = _assigning(kernel, buffer), [use for use, _ in questions]
+    writers, uses = assigning(kernel, buffer), [use for use, _ in questions]
     sets = sets_of(kernel)
     reads = sets.map(*(use.text for use in uses))
     writes = sets.map(*(sets.write_text(k, storage=False) for k in writers))
@@ -108,9 +134,9 @@ def find_unwritten(kernel: Kernel, buffer: Buffer) -> tuple[_Use, isl.UnionMap] 
     return None
 
 
-def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[_Use, _Question]]:
+def open_uses(kernel: Kernel, buffer: Buffer) -> list[tuple[Use, _Question]]:
     """The uses of which neither the text nor what is known says that what they read was assigned before."""
-    writers = _assigning(kernel, buffer)
+    writers = assigning(kernel, buffer)
     plain = [kernel.sites[k] for k in writers]
     uses = [use for use in _uses(kernel, buffer) if not any(_covers(buffer, w, use) for w in plain)]
     asked = [(use, _question(kernel, use, writers)) for use in uses]
@@ -123,7 +149,7 @@ _assigned_before: Memo[_Question, bool] = Memo(2048)
 """The uses of which it is known that all they read was assigned before."""
 
 
-def _question(kernel: Kernel, use: _Use, writers: Sequence[int]) -> _Question:
+def _question(kernel: Kernel, use: Use, writers: Sequence[int]) -> _Question:
     """All from which it follows that what a use reads was assigned before, the names of statements being those of
     `dojoir.sets.flow.Users`: what it reads and when, and the same of the writers."""
     sets = sets_of(kernel)
@@ -133,12 +159,12 @@ def _question(kernel: Kernel, use: _Use, writers: Sequence[int]) -> _Question:
     return (sets.sizes, users.named(use.text), users.timed(use.number, use.time), *writes, *times)
 
 
-def _assigning(kernel: Kernel, buffer: Buffer) -> list[int]:
+def assigning(kernel: Kernel, buffer: Buffer) -> list[int]:
     """The numbers of the statements that assign an element of a buffer, whatever it was."""
     return [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
 
 
-def prove_collapsed(kernel: Kernel) -> Diagnostic | None:
+def prove_collapsed(kernel: Kernel) -> SharedStorage | None:
     """A read that would get the value of another element because a dimension is collapsed.
 
     Every read must be of a written element. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
@@ -173,7 +199,7 @@ def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
     def inside(site: Site) -> bool:
         return is_inside(site.path, path)
 
-    plain = [kernel.sites[k] for k in _assigning(kernel, buffer) if inside(kernel.sites[k])]
+    plain = [kernel.sites[k] for k in assigning(kernel, buffer) if inside(kernel.sites[k])]
     uses = (use for use in _uses(kernel, buffer) if inside(use.site))
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in uses)
 
@@ -183,7 +209,7 @@ def _writes(kernel: Kernel, buffer: Buffer) -> list[int]:
     return [k for k, site in enumerate(kernel.sites) if site.statement.target.buffer == buffer.name]
 
 
-def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
+def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[Use]:
     """The reads of a buffer, in the order of the text."""
     sets = sets_of(
         kernel
@@ -191,14 +217,14 @@ def _uses(kernel: Kernel, buffer: Buffer) -> Iterator[_Use]:
     for number, site in enumerate(kernel.sites):
         for ordinal, access in enumerate(site.statement.term_reads):
             if access.buffer == buffer.name:
-                yield _Use(sets, number, access, site, Read(number, ordinal, access))
+                yield Use(sets, number, access, site, Read(number, ordinal, access))
         target = site.statement.target
         if site.statement.accumulation is not None and target.buffer == buffer.name:
-            yield _Use(sets, number, target, site, None)
+            yield Use(sets, number, target, site, None)
 
 
 # -- what needs no isl ---------------------------------------------------------------------------------------
-def _covers(buffer: Buffer, writer: Site, use: _Use | None) -> bool:
+def _covers(buffer: Buffer, writer: Site, use: Use | None) -> bool:
     """Whether a plain assignment surely assigns all that `use` reads (every element, for None), before it does
     and in the same iteration of the scopes they share.
 
@@ -252,7 +278,7 @@ def _single(free: Bounds) -> dict[int, Affine]:
     return {depth: bounds[0] for depth, bounds in free.items() if len(bounds) == 1}
 
 
-def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool:
+def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> bool:
     """Whether each element that shares storage surely comes and goes within one iteration of the scopes that all
     its users share: they index the collapsed dimensions alike, with iterators of these scopes only, and each
     read is covered there."""
@@ -275,44 +301,14 @@ def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> bool
 
 
 # -- exactly -------------------------------------------------------------------------------------------------
-def _refuse_read(kernel: Kernel, buffer: Buffer, use: _Use, wrong: isl.UnionMap) -> Diagnostic:
-    writers = _assigning(kernel, buffer)
-    found = witness(wrong, kernel)
-    name = spelling(kernel, use.site.scopes)
-    start = occasion(found.sizes, found.left.iteration(kernel), name)
-    element, text = _element(buffer, found.right), format_access(use.access, name)
-    if use.own:
-        op = use.site.statement.accumulation
-        assert op is not None
-        first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
-        message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
-    elif not writers:
-        message = f"{start}{element} is read, and nothing assigns it"
-    else:
-        message = f"{start}{element} is read before it is assigned"
-    if buffer.role == "out":
-        message += "; or declare it `inout`, if the caller gives its values"
-    message = with_cure(message, [mending_fact(sets_of(kernel), wrong, _running(kernel, writers))])
-    reader = party(found.left, kernel, "reads it", use.access)
-    return accuse("read-before-write", message, [reader], found.sizes, _assigned(kernel, writers))
-
-
-def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> Diagnostic | None:
+def _unwritten_output(kernel: Kernel, buffer: Buffer, writers: Sequence[int]) -> UnwrittenOutput | None:
     sets = sets_of(kernel)
     written = sets.map(*(sets.write_text(k, storage=False) for k in writers)).range()
     missing = sets.map(sets.box_text(buffer, f"out_{buffer.name}")).subtract_range(written)
-    if missing.is_empty():
-        return None
-    found = witness(missing, kernel)
-    message = (
-        f"{occasion(found.sizes)}{_element(buffer, found.right)} is never assigned, and all of an output must be"
-    )
-    message = with_cure(message, [mending_fact(sets, missing, _running(kernel, writers))])
-    source, span = place(kernel, (), buffer)
-    return Diagnostic("unwritten-output", message, span, source, _assigned(kernel, writers), found.sizes)
+    return None if missing.is_empty() else UnwrittenOutput(kernel, buffer, missing)
 
 
-def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnostic | None:
+def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> SharedStorage | None:
     """By the flow through storage: every source of a read must be a write to the very element it reads."""
     sets = sets_of(kernel)
     writes = _writes(kernel, buffer)
@@ -320,25 +316,10 @@ def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[_Use]) -> Diagnosti
     written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
     same = written.apply_range(sets.map(*(use.text for use in uses)).reverse())
     wrong = sources.subtract(same)
-    if wrong.is_empty():
-        return None
-    found = witness(wrong, kernel)
-    use = next(u for u in uses if u.name == found.right.name)
-    spelled = spelling(kernel, use.site.scopes)
-    start = occasion(found.sizes, found.right.iteration(kernel), spelled)
-    message = (
-        f"{start}{format_access(use.access, spelled)} would be what "
-        f"{describe(found.left, kernel)} left: these elements of {buffer.name} share storage; remove the `~`, or "
-        f"read each element before the next is written"
-    )
-    reader = party(found.right, kernel, "reads it", use.access)
-    assert found.left.site is not None
-    target = kernel.sites[found.left.site].statement.target
-    writer = party(found.left, kernel, f"writes what it reads, {when(found.left, kernel)}", target)
-    return accuse("shared-storage", message, [reader, writer], found.sizes)
+    return None if wrong.is_empty() else SharedStorage(kernel, buffer, {use.name: use for use in uses}, wrong)
 
 
-def _stored(sets: KernelSets, buffer: Buffer, writes: Sequence[int], uses: Sequence[_Use]) -> isl.UnionMap:
+def _stored(sets: KernelSets, buffer: Buffer, writes: Sequence[int], uses: Sequence[Use]) -> isl.UnionMap:
     """The flow through the storage of a buffer to the reads of values, every accumulation being in free order."""
     if not any(sets.is_ordered(k, strict=False) for k in writes):
         return flow_of(sets, buffer.name, strict=False).sources
@@ -350,23 +331,3 @@ def _stored(sets: KernelSets, buffer: Buffer, writes: Sequence[int], uses: Seque
     times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]
     users = [*(kernel.sites[k] for k in writes), *(use.site for use in uses)]
     return compute_flow(Accesses(*(sets.map(*part) for part in (must, may, reads, times))), users)[0]
-
-
-def _assigned(kernel: Kernel, writers: Sequence[int]) -> tuple[Note, ...]:
-    sites = [kernel.sites[k] for k in writers[:1]]
-    return tuple(Note("assigned here", place(kernel, s.path, s.statement.target)[1]) for s in sites)
-
-
-def _running(kernel: Kernel, writers: Sequence[int]) -> Iterator[Condition]:
-    """Facts that might make an assignment cover more: its scopes run, whole tiles fit."""
-    for writer in (kernel.sites[k] for k in writers):
-        for scope in writer.scopes:
-            for bound in scope.extent.bounds:
-                if bound.sizes and not bound.iterators:
-                    yield nonnegative(bound - 1)
-        yield from divisibility(writer)
-
-
-def _element(buffer: Buffer, point: Point) -> str:
-    """`y[0, 1]`."""
-    return f"{buffer.name}[{', '.join(map(str, point.coordinates))}]" if point.coordinates else buffer.name

@@ -1,1 +1,1 @@
-"""The words of a refusal: example iterations, and facts that would mend an error."""
+"""What the core finds wrong, in words: example iterations, who is accused, and facts that would mend it."""
