@@ -11,7 +11,6 @@ from dojoir.ir.nodes import Kernel
 from dojoir.ir.text import to_text
 from dojoir.passes.base.move import Rewrite, then
 from dojoir.passes.engine.trace import Trace
-from dojoir.proof.certificate import identity
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.wellformed import complaint
 from dojoir.proof.explain.verdicts import check, verdict_of
@@ -29,9 +28,9 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
     and no answer that was kept is part of a certificate. It takes as long as it takes, unless `step_limit` bounds
     the steps of the whole; past that, the answer is `unknown`.
 
-    Moves that keep every expression are compared from end to end through the composed instance map, as many at a
-    time as that decides soon, so that it does not matter how they came to be applied. A move that replaces reads by
-    expressions, or that takes another one back, is compared by itself.
+    Each move is compared by itself. One that does not keep the meaning, in a trace that was made without the
+    checker, is compared together with some that follow it, through the composed instance map, if all of them keep
+    every expression: what counts is what becomes of the kernel, not how.
     """
     try:
         with fresh_tables():
@@ -74,26 +73,26 @@ def _composes(done: Rewrite) -> bool:
 
 
 SOON = 300_000
-"""The steps within which several moves are compared at once, or else in two halves."""
+"""The steps within which several moves are compared at once."""
 
 TOGETHER = 8
 """How many moves are compared at once at most: what more of them do to a kernel is seldom seen soon."""
 
 
 def _certify_run(run: Sequence[tuple[Kernel, Rewrite]]) -> Verdict:
-    """Whether some moves, one after another, keep the meaning."""
-    if not run:
-        return LEGAL
-    start = run[0][0]
-    whole = Rewrite(start, identity(start))
-    for _, done in run:
-        whole = then(whole, done)
-    claim = Claim(start, whole.kernel, whole.instances)
-    if len(run) == 1:
-        return check(claim)
-    if len(run) <= TOGETHER:
-        with suppress(StepLimitReached), limited_in_part(SOON):
-            if verdict := check(claim):
-                return verdict
-    half = len(run) // 2
-    return _certify_run(run[:half]) and _certify_run(run[half:])
+    """Whether some moves, one after another, keep the meaning: each by itself, or, where one does not, with some
+    that follow it. The verdict that refuses is that of the one by itself."""
+    begin = 0
+    while begin < len(run):
+        start, done = run[begin]
+        refused = verdict = check(Claim(start, done.kernel, done.instances))
+        begin += 1
+        whole, last = done, begin + TOGETHER - 1
+        while not verdict and begin < min(len(run), last):
+            whole = then(whole, run[begin][1])
+            begin += 1
+            with suppress(StepLimitReached), limited_in_part(SOON):
+                verdict = check(Claim(start, whole.kernel, whole.instances))
+        if not verdict:
+            return refused
+    return LEGAL

@@ -9,7 +9,9 @@ from pathlib import Path
 from folders import ROOT
 
 WORD = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
-RAISES = re.compile(r"Refusal|Diagnostic|refuse|accuse|_?illegal|_about|_?error|\w+Error|_mismatch|_Clash|_at")
+RAISES = re.compile(
+    r"Refusal|Diagnostic|diagnostic_at|accuse|WrongInstances|_?illegal|_?error|\w+Error|_mismatch|_Clash|_at"
+)
 
 NO_CODES = frozenset({"dojoir-library", "dojoir-opt", "dojoir-trace", "utf-8"})
 """Words with a hyphen that stand where codes do, and are none."""

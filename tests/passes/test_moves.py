@@ -319,6 +319,16 @@ def test_unsafe_marks_the_trace() -> None:
     assert trace.is_safe
 
 
+def test_what_one_unsafe_move_breaks_and_the_next_mends_is_certified() -> None:
+    trace = dojoir.Trace(dojoir.parse("kernel f(N)\ninout y: f32[N]\nN\n| y[{0}] *= 2\nN\n| y[{0}] += 1\n"))
+    trace.apply("swap_siblings(0)", unsafe=True)
+    refused = dojoir.certify(trace)
+    assert refused.status == "illegal" and refused.code == dojoir.check(trace.start, "swap_siblings(0)").code
+    trace.apply("swap_siblings(0)", unsafe=True)
+    trace.apply("join_scopes(0, 1)")
+    assert dojoir.certify(trace)
+
+
 def test_traces_are_saved_and_loaded(tmp_path: object) -> None:
     from pathlib import Path
 

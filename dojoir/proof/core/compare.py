@@ -22,9 +22,9 @@ from dojoir.types.fma import has_fma, may_fuse
 
 @dataclass(frozen=True)
 class WrongInstances:
-    """Instances of the kernel before that the certificate does not account for: `lost`, `extra` or `repeated`."""
+    """Instances of the kernel before of which the certificate makes something else; `code` says what."""
 
-    how: str
+    code: str
     kernel: Kernel
     instances: isl.UnionSet
 
@@ -88,11 +88,11 @@ class Correspondence:
         reached = mapping.range()
         extra = reached.subtract(self.old.domains)
         if not extra.is_empty():
-            return WrongInstances("extra", self.before, extra)
+            return WrongInstances("extra-instance", self.before, extra)
         named = sorted({origin.site for origin in self.instances.origins if origin is not None})
         lost = self.old.domains_of(named).subtract(reached)
         if not lost.is_empty():
-            return WrongInstances("lost", self.before, lost)
+            return WrongInstances("lost-instance", self.before, lost)
         counted = mapping.intersect_domain(self.new_graph.accumulations())
         if not counted.is_injective():
             same = counted.apply_range(counted.reverse())
@@ -100,7 +100,7 @@ class Correspondence:
             together = self.new_graph.sources.apply_range(self.new_graph.sources.reverse())
             repeated = twice.intersect(together)
             if not repeated.is_empty():
-                return WrongInstances("repeated", self.before, repeated.apply_range(mapping).range())
+                return WrongInstances("repeated-instance", self.before, repeated.apply_range(mapping).range())
         return None
 
     # -- 2. operations -----------------------------------------------------------------------------------

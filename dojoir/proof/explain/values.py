@@ -21,15 +21,19 @@ from dojoir.proof.explain.example import (
     witness,
 )
 
-_INSTANCES = {"extra": "would run, and does not now", "lost": "would not run", "repeated": "would count twice"}
+_INSTANCES = {
+    "extra-instance": "would run, and does not now",
+    "lost-instance": "would not run",
+    "repeated-instance": "would count twice",
+}
 
 
 def wrong_instances(failure: WrongInstances) -> Diagnostic:
     """An instance of the kernel before that is lost, extra or repeated after."""
-    kernel, what = failure.kernel, _INSTANCES[failure.how]
+    kernel, what = failure.kernel, _INSTANCES[failure.code]
     found = witness(failure.instances.identity(), kernel)
     message = f"{with_sizes(found.sizes)}{describe(found.left, kernel)} {what}"
-    return accuse(f"{failure.how}-instance", message, [party(found.left, kernel, what)], found.sizes)
+    return accuse(failure.code, message, [party(found.left, kernel, what)], found.sizes)
 
 
 def stray_values(failure: StrayValues) -> Diagnostic:
