@@ -56,7 +56,8 @@ class Stage(Move):
 
     In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
     what is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
-    around it. Where all of them are multiples of a number apart, the copy has these elements side by side. The
+    around it. Where all of them are multiples of a number apart, the copy has these elements side by side. What may
+    begin before the array does, as at the edge of an image, is copied under a guard. The
     temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
     out. The scopes that copy have no labels; all others keep theirs. The inverse is `unstage`.
 
@@ -115,12 +116,18 @@ class Stage(Move):
             part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
             for part, whole, both in copied(buffer, staged, bases, steps)
         ]
+        before = [
+            d
+            for d, base in enumerate(bases)
+            if _may_be_negative(base)
+            and not sets_of(kernel).holds_around(path, [Condition(base, ">=", Affine.constant(0))])
+        ]
         used = [_used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
         own = [mine or extent for mine, extent in zip(used, extents, strict=True)]
 
         def copied_by(box: list[Extent]) -> Kernel:
-            fill = _copy_nest(buffer, staged, bases, steps, box, depth, back=False)
-            drain = _copy_nest(buffer, staged, bases, steps, box, depth, back=True)
+            fill = _copy_nest(buffer, staged, bases, steps, box, before, depth, back=False)
+            drain = _copy_nest(buffer, staged, bases, steps, box, before, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
             return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
 
@@ -262,7 +269,7 @@ class Unstage(Undoing):
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
     """What is copied into a buffer, or where it is copied to, by a node that does nothing else; or None."""
-    while len(nodes) == 1 and isinstance(nodes[0], Scope):
+    while len(nodes) == 1 and isinstance(nodes[0], Scope | Guard):
         nodes = nodes[0].body
     match nodes:
         case [Statement(target, "=", Access() as value)]:
@@ -427,17 +434,27 @@ def _copy_nest(
     bases: list[Affine],
     steps: list[int],
     extents: list[Extent],
+    before: list[int],
     depth: int,
     back: bool,
 ) -> Node:
-    """Copies between a buffer and its staged part, what lies inside the buffer of it."""
+    """Copies between a buffer and its staged part, what lies inside the buffer of it: `before` are the dimensions
+    in which the part may begin before the buffer."""
     own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
     outside = Access(buffer.name, tuple(base + i * s for base, i, s in zip(bases, own, steps, strict=True)))
     inside = Access(staged.name, tuple(own))
     node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
+    if before:
+        zero = Affine.constant(0)
+        node = Guard(tuple(Condition(bases[d] + own[d] * steps[d], ">=", zero) for d in before), (node,))
     for extent in reversed(extents):
         node = Scope(extent, (node,))
     return node
+
+
+def _may_be_negative(base: Affine) -> bool:
+    """Whether a first index is not a sum of what is never negative, seen from its form alone."""
+    return base.offset < 0 or any(coefficient < 0 for _, coefficient in base.terms)
 
 
 MOVES = (Stage, Unstage)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from on_harness import run
 from references import inputs
@@ -58,6 +59,23 @@ def test_a_convolution_has_tiles(target: str, order: Any) -> None:
     code = dojoir.emit(trace.kernel, target).partition("__launch_bounds__")[2]
     assert code and "else {" not in code, "threads would run both versions of a guarded loop"
     runs_right("conv2d", trace, {}, target, order)
+
+
+PADDED = {"N": 2, "C": 4, "O": 16, "H": 6, "W": 8, "KH": 3, "KW": 3}
+
+
+@pytest.mark.parametrize(("target", "order"), [("cuda", "forward"), ("hip", "backward")])
+def test_a_padded_convolution_has_tiles(target: str, order: Any) -> None:
+    kernel = dojoir.kernels.load("conv2d", pad=1).specialize(**PADDED)
+    trace = dojoir.PASSES["default_schedule"].given(target).on(kernel)
+    text = str(trace.kernel)
+    assert "x_tile: f32[1, 4, 4, 10] shared" in text
+    assert "x_near: f32[1, 1, 1, 10] reg" in text
+    given = inputs(kernel, {})
+    given["f"][0, 0, 0, 0] = np.inf  # what is beside the image is skipped, not multiplied by zero
+    expected = dojoir.interpret(kernel, given)
+    assert agree(kernel, expected, run(trace.kernel, given, {}, target, order), exact=False) is None
+    assert np.isfinite(expected["y"][0, 0, 0, 0])
 
 
 def test_a_convolution_that_no_tile_divides() -> None:
