@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import islpy as isl
 
-from dojoir.codegen.lower.meetings import STEP_LIMIT, runs_by, second
+from dojoir.codegen.lower.meetings import STEP_LIMIT, runs_by, second, thread_at
 from dojoir.codegen.lower.threads import Collective, Launched, Threads
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Scope, Site
+from dojoir.ir.nodes import Access, Kernel, Scope, Site
 from dojoir.ir.paths import is_inside
 from dojoir.ir.text import format_access
-from dojoir.proof.explain.example import accuse, describe, example, node_party
+from dojoir.proof.explain.example import Example, accuse, describe, example, node_party
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
@@ -110,13 +110,25 @@ def _refuse_pair(threads: Threads, launched: Launched, one: _Use, other: _Use, o
     if found is None:
         return
     name = one.access.buffer
+    setter = thread_at(launched, left, found.left.iteration(kernel))
+    user = thread_at(launched, right, found.right.iteration(kernel))
     message = (
-        f"`{name}` is in registers, which are a thread's own, and {describe(found.right, kernel)} uses an element "
-        f"that another thread sets, {describe(found.left, kernel)}: place({name}, shared), or have one thread "
-        f"do both"
+        f"`{name}` is in registers, which are a thread's own: {setter} sets `{_element(kernel, one, found)}`, "
+        f"{describe(found.left, kernel)}, and it is used by {user} of the same block, "
+        f"{describe(found.right, kernel)}: place({name}, shared), or have one thread do both"
     )
     parties = [node_party(kernel, right.path, "uses it"), node_party(kernel, left.path, "sets it")]
     raise KernelError(accuse("crosses-threads", message, parties, found.sizes))
+
+
+def _element(kernel: Kernel, use: _Use, found: Example) -> str:
+    """The element that a use sets in the iteration of an example; `~` where all values of an index share one."""
+    sizes, iteration = dict(found.sizes), found.left.iteration(kernel)
+    indices = [
+        "~" if dim.collapsed else str(index.evaluate(sizes, iteration)) if isinstance(index, Affine) else "?"
+        for index, dim in zip(use.access.indices, kernel.buffer(use.access.buffer).dims, strict=True)
+    ]
+    return f"{use.access.buffer}[{', '.join(indices)}]" if indices else use.access.buffer
 
 
 def _undecided(threads: Threads, use: _Use, site: Site) -> KernelError:

@@ -96,6 +96,19 @@ def runs_by(launched: Launched, phase: Phase | None, site: Site) -> tuple[str, i
     return base, phase.lanes
 
 
+def thread_at(launched: Launched, site: Site, iteration: tuple[int, ...]) -> str:
+    """Who runs a statement in one of its iterations, in words: `thread 3`, `all threads`."""
+    phase = launched.phase_of(site.path)
+    if phase is None:
+        return "all threads"
+    lanes = phase.lanes if phase.groups else 1
+    number = sum(lanes * s * iteration[d] for d, s in zip(phase.nest.depths, phase.nest.strides, strict=True))
+    for group in phase.groups:
+        if is_inside(site.path, group.path):
+            return f"thread {number + iteration[group.depth]}"
+    return f"thread {number}" if lanes == 1 else f"threads {number} to {number + lanes - 1}"
+
+
 def _number(phase: Phase, without: frozenset[int]) -> str:
     """The number of the thread at the iterators of a phase (of the first lane, if it has warp code inside)."""
     lanes = phase.lanes if phase.groups else 1

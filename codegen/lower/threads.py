@@ -263,7 +263,12 @@ class Threads:
 
     def _checked(self, phase: Phase) -> Phase:
         if phase.threads > MAX_BLOCK:
-            raise self._error("large-block", phase.path, f"makes {phase.threads} threads, and {MAX_BLOCK} fit")
+            most = MAX_BLOCK // (phase.threads // phase.nest.extents[0])
+            what = (
+                f"makes {phase.threads} threads with the scopes inside, and {MAX_BLOCK} fit: split it, so that it "
+                f"has at most {most} iterations"
+            )
+            raise self._error("large-block", phase.path, what)
         return phase
 
     def _check_lanes(self, path: Path, lanes: int) -> None:

@@ -12,6 +12,7 @@ from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core import independence
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
@@ -42,7 +43,7 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
         message = f"no proof that {kernel.name} is well-formed was found within {steps} steps"
         raise KernelError(diagnostic_at(kernel, (), "undecided", message)) from None
     if found is not None:
-        raise KernelError(found)
+        raise KernelError(with_threads(found, kernel))
     _proved.put((kernel, steps, alone), True)
 
 

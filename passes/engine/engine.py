@@ -16,6 +16,7 @@ from dojoir.passes.engine.grounds import Ground, grounds
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
+from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.verdict import IllegalMove
 from dojoir.proof.way import uses_core
 from dojoir.proof.wellformed import prove
@@ -184,7 +185,8 @@ def _examine(
     if verdict:
         _keep(kernel, move, step_limit, done)
     else:
-        verdict = compared(kernel, move, verdict)
+        named = with_threads(verdict.diagnostic, done.kernel, kernel)
+        verdict = compared(kernel, move, replace(verdict, diagnostic=named))
     return done, verdict
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dojoir.codegen.gpu.shared import shared_offsets
 from dojoir.codegen.gpu.source import gpu_program
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel, Node, Scope, Statement
@@ -11,7 +12,7 @@ from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.emulated import Function
-from dojoir.runtime.gpu.plan import HostCode
+from dojoir.runtime.gpu.plan import Entry, HostCode
 from dojoir.runtime.gpu.staged import staged
 from dojoir.runtime.simt.harness import Harness
 from dojoir.support.frozen import dataclass
@@ -64,7 +65,7 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
         most = driver.describe(device).shared_bytes
         for function, entry in zip(functions, chosen.host.entries, strict=True):
             if entry.shared_bytes > most:
-                raise _no_room(kernel, entry.shared_bytes, most, driver.describe(device).name)
+                raise _no_room(chosen.host, entry, most, driver.describe(device).name)
             if entry.shared_bytes:
                 driver.reserve(function, entry.shared_bytes)
         return chosen.host, functions
@@ -72,8 +73,14 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
     return DeviceCompiled(kernel, target, source.text, driver, source.host, variant)
 
 
-def _no_room(kernel: Kernel, size: int, most: int, device: str) -> ToolchainError:
-    message = f"kernel {kernel.name} takes {size} bytes of shared memory for a block, and {device} has {most}"
+def _no_room(host: HostCode, entry: Entry, most: int, device: str) -> ToolchainError:
+    launch = host.program.launches[host.entries.index(entry)]
+    sizes = zip(launch.shared, shared_offsets(launch), shared_offsets(launch)[1:], strict=False)
+    arrays = ", ".join(f"{array.name} {end - begin}" for array, begin, end in sizes)
+    message = (
+        f"{entry.name} takes {entry.shared_bytes} bytes of shared memory for a block ({arrays}), and {device} has "
+        f"{most}: stage smaller tiles"
+    )
     return ToolchainError(message, "shared-size")
 
 

@@ -1,0 +1,95 @@
+"""Two iterations that touch one element, as the threads or blocks of a GPU, and what would part them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dojoir.errors import Diagnostic, Note, Party
+from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.paths import is_inside
+from dojoir.ir.places import ancestors
+from dojoir.ir.text import format_access
+from dojoir.proof.explain.example import spelling
+
+GRID = frozenset({"gx", "gy", "gz"})
+THREADS = frozenset({"bx", "by", "bz", "lane"})
+
+
+def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None) -> Diagnostic:
+    """The diagnostic of two iterations of a scope that touch one element; where the scope is marked for a GPU, with
+    a note that names the two threads or blocks, the element and the cure. `shown` is the kernel whose text the
+    diagnostic quotes, the same tree but for marks."""
+    if found.code != "shared-element":
+        return found
+    points = [party for party in found.parties if party.iteration]
+    around = next((party for party in found.parties if not party.iteration), None)
+    if around is None or len(points) != 2:
+        return found
+    scope, access = kernel.at(_path(around)), _access(shown or kernel, points[0])
+    if not isinstance(scope, Scope) or access is None:
+        return found
+    of_grid, of_block = (not marks.isdisjoint(scope.marks) for marks in (GRID, THREADS))
+    if not of_grid and not of_block:
+        return found
+    buffer = kernel.buffer(access.buffer)
+    what, marks = ("blocks", GRID) if of_grid else ("threads", THREADS)
+    who = " and ".join(
+        _numbers(kernel, party, marks) for party in sorted(points, key=lambda party: party.iteration)
+    )
+    block = _numbers(kernel, points[0], GRID)
+    where = f" of block {block}" if of_block and block else ""
+    element = _element(access, buffer, points[0], dict(found.sizes))
+    words = f"{what} {who}{where} both touch `{element}`: {_cure(kernel, buffer, _path(around), of_grid)}"
+    return replace(found, notes=(*found.notes, Note(words)))
+
+
+def _path(party: Party) -> Path:
+    return tuple(map(int, party.path.split(".")))
+
+
+def _access(kernel: Kernel, party: Party) -> Access | None:
+    """The access of a party, which it has as text."""
+    path = _path(party)
+    statement = kernel.at(path)
+    if not isinstance(statement, Statement):
+        return None
+    scopes = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
+    name = spelling(kernel, scopes)
+    return next((a for a in statement.accesses if format_access(a, name) == party.access), None)
+
+
+def _numbers(kernel: Kernel, party: Party, marks: frozenset[str]) -> str:
+    """`{1}=3, {2}=0`: the iterators of the scopes around a statement that have one of `marks`."""
+    scopes = [node for node in ancestors(kernel, _path(party)) if isinstance(node, Scope)]
+    name = spelling(kernel, scopes)
+    values = zip(scopes, party.iteration, strict=True)
+    found = [f"{{{name(d)}}}={v}" for d, (s, v) in enumerate(values) if not marks.isdisjoint(s.marks)]
+    return f"({', '.join(found)})" if found else ""
+
+
+def _element(access: Access, buffer: Buffer, party: Party, sizes: dict[str, int]) -> str:
+    """`t[3, 0]`; `~` for an index of which all values share one element."""
+    found = [
+        "~" if dim.collapsed else "?" if isinstance(index, Access) else str(index.evaluate(sizes, party.iteration))
+        for index, dim in zip(access.indices, buffer.dims, strict=True)
+    ]
+    return f"{buffer.name}[{', '.join(found)}]" if found else buffer.name
+
+
+def _cure(kernel: Kernel, buffer: Buffer, path: Path, of_grid: bool) -> str:
+    """What gives each thread, or block, storage of its own."""
+    name = buffer.name
+    users = [site.path for site in kernel.sites if name in site.statement.buffers]
+    cures = [f"materialize_dims({name}, {d})" for d, dim in enumerate(buffer.dims) if dim.collapsed]
+    if buffer.role == "tmp" and all(is_inside(user, path) for user in users):
+        opens = [d for d, dim in enumerate(buffer.dims) if not dim.collapsed and not dim.extent.is_constant]
+        closed = "".join(f"reuse_dims({name}, {d}), then " for d in opens)
+        where, whose = ("shared", "a block") if of_grid and not _in_threads(kernel, users) else ("reg", "a thread")
+        cures.insert(0, f"{closed}place({name}, {where}), which is {whose}'s own")
+    return ", or ".join(cures or [f"each must have an element of its own, or unmark({format_path(path)})"])
+
+
+def _in_threads(kernel: Kernel, users: list[Path]) -> bool:
+    """Whether one scope of threads is around all these statements."""
+    marked = [p for p, n in kernel.walk() if isinstance(n, Scope) and not THREADS.isdisjoint(n.marks)]
+    return any(all(is_inside(user, path) for user in users) for path in marked)

@@ -1,0 +1,33 @@
+"""Kernels of the library as GPUs run them, compiled by NVRTC and clang: a sample, `gpu_compile` has all of them."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_compile import ARCHITECTURES, CLANG, Case, cases, clang_error
+
+import dojoir
+
+SAMPLE = ("softmax", "transpose", "reduce_mean_0", "cumsum", "embedding")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_compiler_takes_what_optimize_gives(name: str, architecture: str) -> None:
+    try:
+        assert Case(name, (), architecture).error() == ""
+    except dojoir.ToolchainError as error:
+        pytest.skip(f"there is no compiler: {error}")
+
+
+@pytest.mark.skipif(CLANG is None, reason="no clang++ here")
+def test_an_error_of_clang_is_seen() -> None:
+    wrong = dojoir.emit(dojoir.kernels.load("relu"), "hip").replace("float", "flaot", 1)
+    assert "flaot" in clang_error(wrong, "gfx90a")
+
+
+def test_every_kernel_is_compiled_for_every_architecture() -> None:
+    every = {*cases([*ARCHITECTURES])}
+    assert {(case.name, case.architecture) for case in every} == {
+        (name, architecture) for name in dojoir.kernels.names() for architecture in ARCHITECTURES
+    }
+    assert sum(bool(case.fixed) for case in every) >= 3 * len(ARCHITECTURES)
