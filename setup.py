@@ -1,12 +1,19 @@
-"""What pyproject.toml cannot say: the files of shell completion, made from the options when the package is built.
+"""What pyproject.toml cannot say: what is made when the package is built. Nothing needs it.
 
-`dojoir-opt` needs nothing for them; shells find them in `share` of the environment that dojoir is installed in.
+- The files of shell completion, from the options of `dojoir-opt`; shells find them in `share` of the environment
+  that dojoir is installed in.
+- The tables of the grammars, which a first process would else compute for a tenth of a second.
 """
 
+import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 FILES = {
@@ -40,8 +47,37 @@ def completions(folder: Path) -> dict[str, Path]:
     return made
 
 
+class WithTables(build_py):
+    """Builds the package, and the tables with it where Lark is at hand; not in a checkout, which keeps its own."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            tables(Path(self.build_lib).resolve())
+
+
+GRAMMARS = """
+from dojoir.grammar import parser, pipeline, query
+parser._grammar(), pipeline._parser(), query._parser()
+"""
+
+
+def tables(built: Path) -> None:
+    """Puts the tables of all grammars into a package that is built: those that it keeps for itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(built), *sys.path]), "DOJOIR_CACHE": folder}
+        made = subprocess.run([sys.executable, "-B", "-c", GRAMMARS], env=environment, cwd=folder, check=False)
+        if made.returncode:
+            print("the tables of the grammars were not made: each user's first process will make them")
+        for table in Path(folder, "grammar").glob("*.tables"):
+            shutil.copy(table, built / "dojoir" / "grammar")
+
+
 if __name__ == "__main__":
     made = completions(ROOT / "build" / "completions")
     setup(
-        data_files=[(str(Path(FILES[shell]).parent), [str(path.relative_to(ROOT))]) for shell, path in made.items()]
+        cmdclass={"build_py": WithTables},
+        data_files=[
+            (str(Path(FILES[shell]).parent), [str(path.relative_to(ROOT))]) for shell, path in made.items()
+        ],
     )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import runpy
+import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lark import Lark
+from lark import Lark, Token, Transformer
 
+from dojoir.grammar import tables
 from dojoir.grammar.tables import parser
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -61,3 +67,37 @@ def test_no_folder_is_no_harm(
     assert parses(parser("pipeline", start="pipeline"))
     assert file.read_text() == "in the way"
     assert capfd.readouterr() == ("", "")
+
+
+def test_tables_that_come_with_the_package_are_read(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As setup.py makes them, of a package as it is installed; with no cache they are all that is asked."""
+    built = tmp_path / "built"
+    (built / "dojoir").mkdir(parents=True)
+    for part in (ROOT / "dojoir").iterdir():
+        (built / "dojoir" / part.name).symlink_to(part)
+    for part in ("passes", "codegen", "runtime"):
+        (built / "dojoir" / part).symlink_to(ROOT / part)
+    shutil.copytree(ROOT / "grammar", built / "dojoir" / "grammar")
+    runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["tables"](built)
+    made = {path.stem for path in (built / "dojoir" / "grammar").glob("*.tables")}
+    assert made == {"dojo", "pipeline", "query"}
+    monkeypatch.setenv("DOJOIR_CACHE", "")
+    monkeypatch.setattr(tables, "files", lambda _: built / "dojoir" / "grammar")
+    monkeypatch.setattr("lark.lark.load_grammar", None)
+    assert parses(parser("pipeline", start="pipeline", propagate_positions=True))
+    with pytest.raises(TypeError):  # tables of other options
+        parser("pipeline", start="pipeline")
+
+
+def test_tables_hold_no_object_of_the_process(folder: Path) -> None:
+    """What reads a tree, and what reads its lines, is the reader's own, not a copy out of the file."""
+
+    class Upper(Transformer[Token, Any]):
+        def pipeline(self, children: list[Any]) -> str:
+            return word
+
+    for word in ("first", "second"):
+        read: Any = parser("pipeline", start="pipeline", transformer=Upper())
+        assert read.parse("split(0, 2)") == word
