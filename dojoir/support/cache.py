@@ -32,7 +32,7 @@ def content_key(*parts: str | bytes) -> str:
     """The key of a build: a hash (64 hex digits) of everything that the result depends on, in order."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()

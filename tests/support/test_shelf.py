@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir import ParseError
 from dojoir.grammar.instructions import VARIABLE, read_instruction
 from dojoir.ir.hints import Use
 from dojoir.ir.stored import from_bytes, to_bytes, whole_text
@@ -190,6 +191,18 @@ def test_an_instruction_is_part_of_its_kernel() -> None:
     assert dojoir.to_text(one_by_one[0]) == dojoir.to_text(one_by_one[1])
     assert whole_text(one_by_one[0]) != whole_text(one_by_one[1])
     assert from_bytes(to_bytes(one_by_one[1])) == one_by_one[1]
+
+
+@pytest.mark.parametrize("half", ["\ud800", "\udcff"])
+def test_half_of_a_character_has_a_key_too(folder: Path, half: str) -> None:
+    """What Python reads from a file in another encoding, or from a name of one: a text that UTF-8 cannot hold."""
+    text = f"kernel a(N) # {half}\nout y: f32[N]\n\nN\n| y[{{0}}] = 0\n"
+    first, again = dojoir.parse(text, half), dojoir.parse(text, half)
+    assert first == again == dojoir.parse(text.replace(half, ""))
+    assert dojoir.compile(dojoir.optimize(again).kernel).run({}, N=2)["y"].tolist() == [0, 0]
+    with pytest.raises(ParseError, match="unexpected-character"):
+        dojoir.parse(half, half)
+    assert dojoir.problems(half)[0].code == "unexpected-character"
 
 
 def test_no_cache_no_entries(monkeypatch: pytest.MonkeyPatch) -> None:
