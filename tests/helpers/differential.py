@@ -64,7 +64,7 @@ def differ(kernel: Kernel, random: Random, exact: bool, on: Sequence[str], calls
     bitwise = exact or is_bitwise(kernel)
     compiled = {target: dojoir.compile(kernel, target=target, threads=2) for target in on}
     for _ in range(calls):
-        sizes = small_sizes(kernel, random)
+        sizes = bearable_sizes(kernel, random)
         inputs = random_arguments(kernel, sizes, random, special=exact and random.random() < 0.5)
         expected = dojoir.interpret(kernel, inputs, **sizes)
         for target, callable_ in compiled.items():
@@ -72,6 +72,22 @@ def differ(kernel: Kernel, random: Random, exact: bool, on: Sequence[str], calls
             if wrong is not None:
                 return f"{target} at {sizes}: {wrong}"
     return None
+
+
+WORK = 400_000
+"""How many statements the interpreter may run in a call: about a second."""
+
+
+def bearable_sizes(kernel: Kernel, random: Random) -> dict[str, int]:
+    """Small sizes, not so large that the interpreter of a deep nest takes long."""
+    sizes = small_sizes(kernel, random)
+    if max(len(site.scopes) for site in kernel.sites) > 3:
+        instances = dojoir.cost(kernel).instances
+        for _ in range(20):
+            if instances(sizes) < WORK:
+                break
+            sizes = small_sizes(kernel, random)
+    return sizes
 
 
 def generated(random: Random, on: Sequence[str]) -> tuple[Kernel, str | None]:
