@@ -31,6 +31,7 @@ from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks, fresh_folder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
+from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
 from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -58,8 +59,8 @@ class _Worker:
     pid: int
     kernel: Kernel
     deadline: float
+    memory_kills: int | None
     stage: str = "build"
-    tried: int = 1
 
 
 class Evaluator:
@@ -270,9 +271,9 @@ class Evaluator:
             self._prepared.update(wanted)
         return Job(kernel, small, tuple(timed), best, against)
 
-    def _begin(self, job: Job, kernel: Kernel, tried: int = 1) -> None:
+    def _begin(self, job: Job, kernel: Kernel) -> None:
         connection, pid = self._idle.pop() if self._idle else self._fresh()
-        worker = _Worker(connection, pid, kernel, time.monotonic() + self.time_limit, tried=tried)
+        worker = _Worker(connection, pid, kernel, time.monotonic() + self.time_limit, memory_kills())
         self._busy[connection] = worker
         with contextlib.suppress(OSError):  # it is gone, which shows when it is heard
             connection.send_bytes(pickle.dumps(job))
@@ -319,6 +320,8 @@ class Evaluator:
             reason = f"hung {where} (stopped after {self.time_limit:g} s)"
             return Evaluation(worker.kernel.hash, "hung", reason=reason)
         code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGKILL and not killed_for_memory(worker.memory_kills):
+            return Evaluation(worker.kernel.hash, "lost", reason=f"its worker was killed from outside {where}")
         words = ending(code) or "ended without a result"
         return Evaluation(
             worker.kernel.hash, "memory" if code == -signal.SIGKILL else "crashed", reason=f"{words} {where}"

@@ -26,6 +26,7 @@ from dojoir.runtime.evaluation import race
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
 from dojoir.runtime.evaluation.pool import Case, Known, Pool, checks, fresh_folder
+from dojoir.runtime.process import memory_kills as memory_kills_module
 
 TEXT = """
 kernel scaled(N)
@@ -74,6 +75,38 @@ def test_each_candidate_comes_to_its_own_end(evaluator: dojoir.Evaluator) -> Non
     assert found[0].interval is not None and found[0].seconds is not None
     assert found[0].interval[0] <= found[0].seconds <= found[0].interval[1]
     assert found[0].cases >= 12 and found[0].stages.keys() >= {"build", "verify", "time"}
+
+
+@pytest.mark.parametrize(("kills", "status"), [((3, 3), "lost"), ((3, 4), "memory"), ((None, None), "memory")])
+def test_who_killed_a_worker(
+    evaluator: dojoir.Evaluator,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: tuple[int | None, int | None],
+    status: str,
+) -> None:
+    """A worker that is killed while the system ended none for memory says nothing of its kernel."""
+    before, after = kills
+    monkeypatch.setattr(memory_kills_module, "memory_kills", lambda: after)
+    monkeypatch.setattr("dojoir.runtime.evaluation.evaluator.memory_kills", lambda: before)
+    found = evaluator.evaluate([HANGS])
+    answers: list[dojoir.Evaluation] = []
+    asking = threading.Thread(target=lambda: answers.extend(found))
+    asking.start()
+    while not evaluator._busy:
+        time.sleep(0.01)
+    (worker,) = evaluator._busy.values()
+    os.kill(worker.pid, signal.SIGKILL)
+    asking.join()
+    assert [one.status for one in answers] == [status]
+    assert "killed" in answers[0].reason
+
+
+def test_the_system_counts_what_it_ended_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_kills_module, "VMSTAT", tmp_path / "vmstat")
+    assert memory_kills_module.memory_kills() is None
+    (tmp_path / "vmstat").write_text("nr_free_pages 12\noom_kill 7\n")
+    assert memory_kills_module.memory_kills() == 7
+    assert memory_kills_module.killed_for_memory(6) and not memory_kills_module.killed_for_memory(7)
 
 
 def test_a_crash_is_the_result_of_its_kernel(evaluator: dojoir.Evaluator) -> None:
