@@ -222,7 +222,7 @@ class Accesses:
         """Where the element is."""
         indices: list[Value] = []
         stride: Value = integer(0)
-        for d, index in enumerate(access.indices):
+        for d, index in enumerate(place.layout.joined(access.indices)):
             dim = place.layout.buffer.dims[d]
             if isinstance(index, Access):
                 value = self._gathered(access, index, dim.extent)

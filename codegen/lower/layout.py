@@ -7,8 +7,8 @@ from functools import cached_property
 
 from dojoir.codegen.lir.arith import add, affine_value, integer, mul
 from dojoir.codegen.lir.program import Value
-from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Buffer
+from dojoir.ir.affine import Affine, Mod
+from dojoir.ir.nodes import Access, Buffer
 from dojoir.support.frozen import dataclass
 
 
@@ -75,9 +75,33 @@ class Layout:
             total = total.times(extent)
         raise AssertionError(f"dimension {dim} of {self.buffer.name} has no storage")
 
+    def joined(self, indices: Sequence[Affine | Access]) -> tuple[Affine | Access, ...]:
+        """Indices of the same offset, no longer within their dimensions, where divisions that cancel are gone:
+        those of `[i // 300, i % 300]`, which a collapsed scope leaves of rows of 300, are `[0, i]`."""
+        found = list(indices)
+        for (outer, _), (inner, extent) in zip(self.stored, self.stored[1:], strict=False):
+            high, low = found[outer], found[inner]
+            if isinstance(high, Affine) and isinstance(low, Affine) and extent.is_constant:
+                found[outer], found[inner] = _joined(high, low, extent.offset)
+        return tuple(found)
+
     def offset(self, indices: Sequence[Value]) -> Value:
         """The offset of the element at `indices`, one for each dimension of the buffer: `(i*M + j)*K + k`."""
         total: Value = integer(0)
         for d, extent in self.stored:
             total = add(mul(total, affine_value(extent, ())), indices[d])
         return total
+
+
+def _joined(high: Affine, low: Affine, extent: int) -> tuple[Affine, Affine]:
+    """Two indices of the same `high * extent + low`: of i // extent and i % extent, 0 and i; of (i // extent) % n
+    and i % extent, 0 and i % (extent * n)."""
+    for atom, coefficient in low.terms:
+        if isinstance(atom, Mod) and atom.divisor == extent and coefficient == 1:
+            whole, rest = atom.numerator // extent, low - Affine.atom(atom)
+            if len((high - whole).terms) < len(high.terms):
+                return high - whole, rest + atom.numerator
+            for part, times in high.terms:
+                if isinstance(part, Mod) and part.numerator == whole and times == 1:
+                    return high - Affine.atom(part), rest + atom.numerator % (extent * part.divisor)
+    return high, low

@@ -13,17 +13,20 @@ from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Kernel, Node, Path, Scope, Statement, format_path
-from dojoir.ir.paths import is_inside
 from dojoir.ir.text import format_condition
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.schedule.gpu_channels import channels_apart
 from dojoir.passes.schedule.gpu_convolutions import tile_convolution
+from dojoir.passes.schedule.gpu_flat import flattened
 from dojoir.passes.schedule.gpu_guarded_rows import guarded_rows
 from dojoir.passes.schedule.gpu_open_products import product_by_size
 from dojoir.passes.schedule.gpu_open_rows import rows_by_length
+from dojoir.passes.schedule.gpu_private import keep_private
 from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.gpu_scans import scan_rows
+from dojoir.passes.schedule.gpu_squares import turn_squares
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
 from dojoir.proof.core.marks import GRID
 
@@ -39,17 +42,17 @@ COLUMNS = (16, 32)
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
 
-SIDE, AT_ONCE = 64, 8
-"""The side of a square that is turned in shared memory, and how many rows of it the threads of a block are."""
-
 PARTIAL = 4096
 """How many elements of a sum a block adds up."""
 
 WARP_ROW = 1024
 """The most elements of a row that a warp takes by itself."""
 
-PRIVATE = 16
-"""The most elements of a temporary that each thread keeps in registers."""
+IMAGE_THREADS = 1024
+"""How many threads go through an image of which a block has all."""
+
+MOST_BLOCKS = 65535
+"""How many blocks a grid may have along its second and third dimension."""
 
 
 def schedule_grids(trace: Trace, machine: Machine) -> None:
@@ -81,8 +84,39 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         return
     if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, tile_convolution)):
         return
-    _own(trace, path)
+    if tried(trace, partial(_channels, path=path, machine=machine)):
+        return
+    keep_private(trace, path)
     _known(any(tried(trace, partial(way, path=path)) for way in WAYS))
+
+
+def _channels(trace: Trace, path: Path, machine: Machine) -> None:
+    """Large sums of which there are fewer than multiprocessors, as of batches by channel: each in several blocks,
+    and what they give in launches of its own."""
+    for at in reversed(channels_apart(trace, path, machine)):
+        if not tried(trace, partial(_images, path=at)):
+            _nest(trace, at, machine)
+
+
+def _images(trace: Trace, path: Path) -> None:
+    """A block for each iteration of the first two scopes, whose threads have what is inside, 16 bytes at a time."""
+    chain = _chain(trace, path)[:2]
+    _known(len(chain) == 2)
+    keep_private(trace, path)
+    scope = trace.kernel.at(chain[-1])
+    assert isinstance(scope, Scope)
+    inner = [(*chain[-1], n) for n, node in enumerate(scope.body) if isinstance(node, Scope)]
+    _known(len(inner) == 1)
+    at, width = flattened(trace, inner[0])
+    node = trace.kernel.at(at)
+    assert isinstance(node, Scope)
+    _known(at == inner[0] and (node.extent.constant or 0) > THREADS and len(node.body) == 1)
+    width = max(width, _width(trace.kernel, at))
+    if width > 1:
+        make(trace, f"split({format_path(at)}, {width})")
+        make(trace, f"vectorize({format_path(at)}.0)")
+    _along(trace, at, 0, IMAGE_THREADS)
+    _grid(trace, chain)
 
 
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:
@@ -124,37 +158,6 @@ def _gathers(kernel: Kernel, path: Path) -> bool:
     )
 
 
-def _own(trace: Trace, path: Path) -> None:
-    """Keeps the temporaries that only the nest at `path` uses in registers, where a few elements are enough."""
-    for buffer in trace.kernel.buffers:
-        users = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
-        if buffer.role == "tmp" and buffer.storage == "heap" and all(is_inside(s.path, path) for s in users):
-            _ = tried(trace, partial(_registers, name=buffer.name)) or tried(
-                trace, partial(_again, name=buffer.name)
-            )
-
-
-def _registers(trace: Trace, name: str) -> None:
-    for i, dim in enumerate(trace.kernel.buffer(name).dims):
-        if not dim.collapsed and not tried(trace, f"reuse_dims({name}, {i})"):
-            elements = dim.extent.offset if dim.extent.is_constant else PRIVATE + 1
-            if elements > PRIVATE:
-                raise ArgumentError(f"{name} is too large for registers", "bad-arguments")
-    make(trace, f"place({name}, reg)")
-
-
-def _again(trace: Trace, name: str) -> None:
-    """Computes a temporary again where it is read, which is as often as it is written: cheaper than memory."""
-    sites = [s for s in trace.kernel.sites if any(a.buffer == name for a in s.statement.accesses)]
-    writers = [s for s in sites if s.statement.target.buffer == name]
-    _known(len(writers) == 1 and not writers[0].statement.accumulation)
-    _known(all(len(s.scopes) == len(writers[0].scopes) for s in sites))
-    for site in sites:
-        if site is not writers[0]:
-            make(trace, f"inline({format_path(site.path)}, {name})")
-    make(trace, f"delete_temporary({name})")
-
-
 def _leaf(node: Node) -> bool:
     """Whether no scope is inside a node."""
     return isinstance(node, Statement) or all(not isinstance(n, Scope) and _leaf(n) for n in node.body)
@@ -188,6 +191,30 @@ def _threads(trace: Trace, path: Path) -> None:
         make(trace, f"vectorize({place}.0.0)")
     make(trace, f"bind({place}.0, bx)")
     _grid(trace, chain)
+
+
+def _flat(trace: Trace, path: Path) -> None:
+    """Scopes over what lies side by side as one, on threads: blocks of neighbours in it run side by side too."""
+    chain, scope = _last(trace, path)
+    _known(len(chain) > 1 and all(isinstance(n, Statement) for n in scope.body))
+    at, width = flattened(trace, path)
+    chain = chain[: len(at) - len(path) + 1]
+    extents = [_constant(trace.kernel, place) for place in chain]
+    _known(width > 1 and len(extents) <= len(GRID) and all(0 < extent <= MOST_BLOCKS for extent in extents[:-1]))
+    place = format_path(at)
+    make(trace, f"split({place}, {THREADS * width})")
+    make(trace, f"split({place}.0, {width})")
+    make(trace, f"vectorize({place}.0.0)")
+    make(trace, f"bind({place}.0, bx)")
+    for place_of, mark in zip(reversed(chain), GRID, strict=False):
+        make(trace, f"bind({format_path(place_of)}, {mark})")
+
+
+def _constant(kernel: Kernel, path: Path) -> int:
+    """The constant extent of a scope; 0 where it is open."""
+    scope = kernel.at(path)
+    assert isinstance(scope, Scope)
+    return scope.extent.constant or 0
 
 
 def _neighbours(trace: Trace, path: Path) -> None:
@@ -424,51 +451,11 @@ def _columns(trace: Trace, path: Path) -> None:
     _grid(trace, chain)
 
 
-# -- squares that are turned -------------------------------------------------------------------------------
 def _turned(trace: Trace, path: Path) -> None:
-    """What is read along one dimension and written along another: squares in shared memory."""
     chain, scope = _last(trace, path)
-    kernel = trace.kernel
     _known(len(chain) >= 2 and len(scope.body) == 1 and isinstance(scope.body[0], Statement))
-    outer, inner = kernel.depth_of(chain[-2]), kernel.depth_of(chain[-1])
-    (site,) = sites_in(kernel, chain[-1])
-    target, *reads = site.statement.accesses
-    read = [a for a in reads if step_of(kernel, a, inner) == 1 and step_of(kernel, a, outer) is None]
-    _known(step_of(kernel, target, outer) == 1 and step_of(kernel, target, inner) is None and len(read) == 1)
-    (name,) = {a.buffer for a in read}
-    place = format_path(chain[-2])
-    make(trace, f"tile({place}, {place}.0, {SIDE}, {SIDE})")
-    square = fresh_name(trace.kernel, f"{name}_tile")
-    nest = (*chain[-1], 0)
-    make(trace, f"stage({format_path(nest)}, {name}, {square}, in)")
-    make(trace, f"place({square}, shared)")
-    make(trace, f"pad_dims({square}, {len(kernel.buffer(name).dims) - 1}, 1)")
-    copied = nest
-    nest = (*nest[:-1], nest[-1] + 1)
-    make(trace, f"swap_scopes({format_path(nest)})")
-    for one in (copied, nest):
-        _few_rows(trace, one)
+    turn_squares(trace, chain)
     _grid(trace, chain)
-
-
-def _few_rows(trace: Trace, path: Path) -> None:
-    """Shares a square out over `AT_ONCE` rows of threads, each with every so many-th row: all that a thread reads
-    is under way at once."""
-    place, depth = format_path(path), trace.kernel.depth_of(path)
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    row = Affine.iterator(depth) * AT_ONCE + Affine.iterator(depth + 1)
-    ends = [Condition(row, "<", bound) for bound in scope.extent.bounds if not bound.is_constant]
-    make(trace, f"split({place}, {AT_ONCE})")
-    if ends:
-        make(trace, f'add_guard({place}.0.0.0, 1, "{" and ".join(map(format_condition, ends))}")')
-        make(trace, f"set_extent({place}.0, {AT_ONCE})")
-        make(trace, f"set_extent({place}, {SIDE // AT_ONCE})")
-    make(trace, f"swap_scopes({place})")
-    make(trace, f"swap_scopes({place}.0)")
-    make(trace, f"bind({place}, by)")
-    make(trace, f"bind({place}.0, bx)")
-    make(trace, f"unroll({place}.0.0)")
 
 
 # -- sums of all -------------------------------------------------------------------------------------------
@@ -496,5 +483,5 @@ def _total(trace: Trace, path: Path) -> None:
     _threads(trace, first)
 
 
-WAYS = (_neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)
+WAYS = (_flat, _neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)
 """The forms of nests, in the order in which they are tried."""

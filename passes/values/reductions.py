@@ -56,10 +56,10 @@ FACTORS = (4, 8, 16)
 
 @dataclass(frozen=True)
 class SplitReduction(Move):
-    """Accumulates what a scope adds to one element of `buffer`, or to elements at indices from data (a scatter),
-    into `factor` partial results, and those into the element after the scope. Iteration i uses partial result i %
-    `factor`, in a new temporary called `copy`; where `factor` is the extent of the scope or more, each iteration
-    has its own, and they can run at once.
+    """Accumulates what a scope adds to one element of `buffer`, or in each iteration to several, at indices of the
+    scopes inside or from data (a scatter), into `factor` partial results, and those into the element after the
+    scope. Iteration i uses partial result i % `factor`, in a new temporary called `copy`; where `factor` is the
+    extent of the scope or more, each iteration has its own, and they can run at once.
 
     Legal where the order of the accumulations is free. The two new scopes have no labels. The inverse is
     `merge_reduction`.
@@ -116,7 +116,7 @@ class SplitReduction(Move):
         begin = neutral(op, buffer.dtype)
         if begin is None:
             raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
-        scattered = _scattered(target)
+        scattered = _several(target, depth)
         partial = Access(self.copy, (used, *(target.indices[d] for d in scattered)))
         body = tuple(_redirected(node, target, partial) for node in scope.body)
         extents = [factor, *(buffer.dims[d].extent for d in scattered)]
@@ -268,9 +268,14 @@ def _combined(nodes: tuple[Node, ...], copy: str) -> Access | None:
     return None
 
 
-def _scattered(target: Access) -> tuple[int, ...]:
-    """The dimensions of what is accumulated into that are indexed by data: partial results have them too."""
-    return tuple(d for d, index in enumerate(target.indices) if isinstance(index, Access))
+def _several(target: Access, depth: int) -> tuple[int, ...]:
+    """The dimensions of what is accumulated into that are indexed by data, or by iterators of scopes inside the one
+    at `depth`: partial results have them too."""
+    return tuple(
+        d
+        for d, index in enumerate(target.indices)
+        if isinstance(index, Access) or any(inner > depth for inner in index.iterators)
+    )
 
 
 def _element(access: Access, indices: Mapping[int, Affine | Access]) -> Access:
@@ -287,8 +292,8 @@ def _nest(extents: Sequence[Affine], statement: Statement) -> Node:
 
 
 def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
-    """The one element of a buffer that some statements accumulate into, all with one operator. Raises Refusal
-    where they use the buffer in another way."""
+    """What some statements accumulate into, all with one operator, at indices that the iterator of `depth` has no
+    part in. Raises Refusal where they use the buffer in another way."""
     found: set[tuple[Access, str]] = set()
     for site in sites:
         statement = site.statement
@@ -301,8 +306,8 @@ def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
     if len(found) != 1:
         raise Refusal("no-reduction", f"the scope does not accumulate into one element of `{name}`")
     target, op = found.pop()
-    if any(isinstance(i, Affine) and any(d >= depth for d in i.iterators) for i in target.indices):
-        raise Refusal("several-elements", f"the scope accumulates into several elements of `{name}`")
+    if any(isinstance(i, Affine) and depth in i.iterators for i in target.indices):
+        raise Refusal("several-elements", f"iterations accumulate into elements of `{name}` of their own")
     return target, op
 
 

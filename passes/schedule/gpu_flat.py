@@ -1,0 +1,70 @@
+"""Scopes over what lies side by side in memory, as one: so that it is moved 16 bytes at a time."""
+
+from __future__ import annotations
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, format_path
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.combinators import make
+from dojoir.passes.schedule.strides import depends, sites_in
+
+ACCESS_BYTES = 16
+"""What one access of a thread moves at most."""
+
+
+def flattened(trace: Trace, path: Path) -> tuple[Path, int]:
+    """Makes one scope of the innermost scopes of the perfect nest at `path` along which all that the nest touches
+    lies side by side, or stays where it is. Returns the place of the innermost scope then, and how many neighbours
+    one access may move along it: 1 where nothing was to be done. Raises DojoError where a move is refused."""
+    nest = [path]
+    while len((scope := _scope(trace.kernel, nest[-1])).body) == 1 and isinstance(scope.body[0], Scope):
+        nest.append((*nest[-1], 0))
+    width = 1
+    while len(nest) > 1 and side_by_side(trace.kernel, nest[-2]):
+        nest.pop()
+        make(trace, f"collapse({format_path(nest[-1])})")
+        width = _width(trace.kernel, nest[-1])
+    return nest[-1], width
+
+
+def _width(kernel: Kernel, path: Path) -> int:
+    """How many neighbours one access moves along a scope over whole rows, side by side."""
+    depth, extent = kernel.depth_of(path), _scope(kernel, path).extent.constant
+    accesses = [a for site in sites_in(kernel, path) for a in site.statement.accesses if depends(a, depth)]
+    width = ACCESS_BYTES // max(kernel.buffer(a.buffer).dtype.itemsize for a in accesses)
+    if extent is None:
+        return 1
+    while extent % width:
+        width //= 2
+    return width
+
+
+def side_by_side(kernel: Kernel, path: Path) -> bool:
+    """Whether all that the scope at `path` touches lies in memory as its iterations and those of the scope inside
+    follow each other, or stays where it is."""
+    outer, inner = _scope(kernel, path), _scope(kernel, (*path, 0))
+    depth = kernel.depth_of(path)
+    if outer.marks or inner.marks or inner.extent.constant is None or len(outer.extent.bounds) > 1:
+        return False
+    accesses = [a for site in sites_in(kernel, path) for a in site.statement.accesses]
+    return all(_along(kernel, a, depth, inner.extent.constant) for a in accesses)
+
+
+def _along(kernel: Kernel, access: Access, depth: int, extent: int) -> bool:
+    """Whether the last dimensions of what is accessed are those of the scopes at `depth` and inside it."""
+    if not depends(access, depth) and not depends(access, depth + 1):
+        return True
+    buffer = kernel.buffer(access.buffer)
+    last = (Affine.iterator(depth), Affine.iterator(depth + 1))
+    if buffer.order or buffer.pad or len(buffer.dims) < 2 or access.indices[-2:] != last:
+        return False
+    rest = Access(buffer.name, access.indices[:-2])
+    alone = not depends(rest, depth) and not depends(rest, depth + 1)
+    stored = not any(dim.collapsed for dim in buffer.dims[-2:])
+    return alone and stored and buffer.dims[-1].extent == Affine.constant(extent)
+
+
+def _scope(kernel: Kernel, path: Path) -> Scope:
+    scope = kernel.at(path)
+    assert isinstance(scope, Scope)
+    return scope
