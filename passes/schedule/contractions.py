@@ -12,14 +12,19 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Kernel, Path, Scope, Site, format_path
+from dojoir.ir.nodes import Kernel, Path, Scope, Site
+from dojoir.passes.base.move import Formula, place_of
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.register_tile import products, tile_rows
 from dojoir.passes.schedule.simplify import join_all
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends
 
 
@@ -49,7 +54,7 @@ def sink_sums(trace: Trace) -> None:
         for _ in trace.kernel.sites[n].scopes:
             site = trace.kernel.sites[n]
             levels = _levels_to_sink(site) if is_contraction(site) and not _marked(site) else None
-            if levels is None or not tried(trace, f"sink_scope({format_path(levels[0])}, {levels[1]})"):
+            if levels is None or not tried(trace, SinkScope(place_of(levels[0]), levels[1])):
                 break
 
 
@@ -149,14 +154,15 @@ def _block_triangle(trace: Trace, path: Path, way: int, rows: int) -> None:
     assert isinstance(scope, Scope)
     depth = trace.kernel.depth_of(outer)
     (extent,) = scope.extent.bounds
-    make(trace, f"cut({format_path(outer)}, {(extent // rows) * rows})")
-    make(trace, f"split({format_path(outer)}, {rows})")
-    row, column = (*outer, 0), (*outer, 0, 0)
-    at = f"{rows}*{{{depth}}}" if way > 0 else f"{rows} - {{{depth + 1}}}"
-    make(trace, f"cut({format_path((*column, inner))}, {at})")
-    body = trace.kernel.at(column)
+    act(trace, Cut, spot(trace, outer), (extent // rows) * rows)
+    block = spot(trace, outer)
+    act(trace, Split, block, rows)
+    column = block.child(0, 0)
+    shared = f"{rows}*{{{depth}}}" if way > 0 else f"{rows} - {{{depth + 1}}}"
+    act(trace, Cut, column.child(inner), Formula(shared))
+    body = column.node
     assert isinstance(body, Scope)
-    for at_child in (inner + 1, inner):
-        if 0 < at_child < len(body.body):
-            make(trace, f"split_scopes({format_path(column)}, {at_child})")
-            make(trace, f"split_scopes({format_path(row)}, 1)")
+    for child in (inner + 1, inner):
+        if 0 < child < len(body.body):
+            act(trace, SplitScopes, spot(trace, (*outer, 0, 0)), child)
+            act(trace, SplitScopes, spot(trace, (*outer, 0)), 1)

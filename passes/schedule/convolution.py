@@ -14,14 +14,24 @@ from collections.abc import Iterator
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.passes.base.move import fresh_name
+from dojoir.passes.base.move import fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.sinking import SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.register_tile import alone, fuse
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
 
@@ -109,24 +119,25 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
         channels, columns = 2 * lanes, (machine.registers - 4) // 2 - machine.registers // 16
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)
-    make(trace, f"split({format_path(base)}, {channels})")
-    make(trace, f"split({format_path((*base, *(0,) * (levels + 1)))}, {columns})")
-    make(trace, f"sink_scope({format_path((*base, 0))}, {levels})")
-    block = (*base, *(0,) * levels)
+    outer = spot(trace, base)
+    act(trace, Split, outer, channels)
+    act(trace, Split, outer.child(*(0,) * (levels + 1)), columns)
+    act(trace, SinkScope, outer.child(0), levels)
+    block = outer.child(*(0,) * levels)
     tile = fresh_name(trace.kernel, f"{target}_tile")
-    make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
-    make(trace, f"place({tile}, reg)")
-    nest = alone(trace, (*block, 0))
+    act(trace, Stage, block.child(0), target, tile, "out")
+    act(trace, PlaceBuffer, tile, "reg")
+    nest = alone(trace, block.child(0).path)
     if across:
-        make(trace, f"swap_scopes({format_path(nest)})")
+        act(trace, SwapScopes, spot(trace, nest))
         last = len(trace.kernel.buffer(tile).dims) - 1
         dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
                 if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
         order = [d for d in range(last + 1) if d not in dims] + dims
-        make(trace, f"reorder_dims({tile}, {', '.join(map(str, order))})")
+        act(trace, ReorderDims, tile, order)
     _sum_over_tile(trace, nest)
-    take_trivial_away(trace, block)
-    mark_tile(trace, block, max(channels, columns))
+    take_trivial_away(trace, block.path)
+    mark_tile(trace, block.path, max(channels, columns))
     tried(trace, lambda t: _pack(t, convolution, channels))
 
 
@@ -135,10 +146,10 @@ def _sum_over_tile(trace: Trace, nest: Path) -> None:
     lanes = (*nest, 0)
     depth = trace.kernel.depth_of(lanes)
     levels = levels_outside(trace.kernel, lanes, frozenset({depth - 1, depth}))
-    make(trace, f"sink_scope({format_path(lanes)}, {levels})")
-    make(trace, f"sink_scope({format_path(nest)}, {levels})")
+    act(trace, SinkScope, spot(trace, lanes), levels)
+    act(trace, SinkScope, spot(trace, nest), levels)
     if levels > 1 and _asks_the_same(trace.kernel, nest):
-        tried(trace, f"sink_scope({format_path(nest)}, {levels - 1})")
+        tried(trace, SinkScope(place_of(nest), levels - 1))
 
 
 def _asks_the_same(kernel: Kernel, path: Path) -> bool:
@@ -184,7 +195,7 @@ def take_trivial_away(trace: Trace, block: Path) -> None:
             if isinstance(node, Scope) and node.extent.constant == 1 and is_inside(path, block) and path != block
         )
         path = next(trivial, None)
-        if path is None or not tried(trace, f"remove_scope({format_path(path)})"):
+        if path is None or not tried(trace, RemoveScope(place_of(path))):
             return
 
 
@@ -195,20 +206,20 @@ def mark_tile(trace: Trace, block: Path, channels: int) -> None:
     for path, node in inside:
         below = [p for p, _ in inside if len(p) > len(path) and is_inside(p, path)]
         if not below:
-            make(trace, f"vectorize({format_path(path)})")
+            act(trace, Vectorize, spot(trace, path))
         elif below == [(*path, 0)] and (node.constant_bound or channels + 1) <= channels:
-            make(trace, f"unroll({format_path(path)})")
+            act(trace, Unroll, spot(trace, path))
 
 
 def _pack(trace: Trace, convolution: Convolution, channels: int) -> None:
     """Copies the filters once for the whole nest: the channels of a tile side by side, and all else in the order in
     which it is read."""
     name = fresh_name(trace.kernel, f"{convolution.filters}_packed")
-    make(trace, f"stage({convolution.channels[0]}, {convolution.filters}, {name}, in)")
-    make(trace, f"split_dim({name}, {convolution.channel_dim}, {channels})")
+    act(trace, Stage, spot(trace, convolution.channels[:1]), convolution.filters, name, "in")
+    act(trace, SplitDim, name, convolution.channel_dim, channels)
     inner = convolution.channel_dim + 1
     reads = (access for site in trace.kernel.sites for access in site.statement.reads)
     read = next(access for access in reads if access.buffer == name)
     depths = [max(index.iterators, default=-1) for index in read.indices if isinstance(index, Affine)]
     order = sorted((d for d in range(len(depths)) if d != inner), key=depths.__getitem__)
-    make(trace, f"reorder_dims({name}, {', '.join(map(str, [*order, inner]))})")
+    act(trace, ReorderDims, name, (*order, inner))

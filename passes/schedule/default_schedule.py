@@ -9,10 +9,14 @@ from types import MappingProxyType
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path
-from dojoir.passes.base.move import BufferName, Move, Word
+from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.passes.base.move import BufferName, Move, Word, place_of
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Parallelize, Vectorize
 from dojoir.passes.loops.guards import RemoveGuard
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import every, tried
 from dojoir.passes.schedule.contractions import (
     block_triangles,
@@ -26,6 +30,7 @@ from dojoir.passes.schedule.register_tile import products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
@@ -179,11 +184,11 @@ def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
         outside = is_short(node.extent, sizes, FEW)
         if across and (outside or is_short(node.body[0].extent, sizes, FEW)):  # a few rows: no squares
             if not outside:
-                tried(trace, f"swap_scopes({format_path(path)})")
+                tried(trace, SwapScopes(place_of(path)))
         elif there > here:
-            tried(trace, f"swap_scopes({format_path(path)})")
+            tried(trace, SwapScopes(place_of(path)))
         elif across and not tried(trace, partial(transpose_squares, path=path, machine=machine)):
-            tried(trace, f"tile({format_path(path)}, {format_path(inner)}, {TRANSPOSED}, {TRANSPOSED})")
+            tried(trace, Tile((place_of(path), place_of(inner)), (TRANSPOSED, TRANSPOSED)))
 
 
 # -- lanes -------------------------------------------------------------------------------------------------
@@ -222,7 +227,7 @@ def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
 
 def _leaf_in_lanes(trace: Trace, path: Path) -> None:
     if len(path) > 1:
-        tried(trace, f"vectorize({format_path(path)})")
+        tried(trace, Vectorize(place_of(path)))
     else:
         tried(trace, lambda t: _split_in_lanes(t, path, CHUNK))
 
@@ -239,12 +244,12 @@ def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
 def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
     scope = trace.kernel.at(path)
     assert isinstance(scope, Scope)
-    place = format_path(path)
+    lanes = spot(trace, path)
     short = [Condition(bound, "<=", Affine.constant(size)) for bound in scope.extent.bounds]
     if not any(sets_of(trace.kernel).holds_around(path, [condition]) for condition in short):
-        trace.apply(f"split({place}, {size})")
-        place += ".0"
-    trace.apply(f"vectorize({place})")
+        act(trace, Split, lanes, size)
+        lanes = lanes.child(0)
+    act(trace, Vectorize, lanes)
 
 
 # -- cores -------------------------------------------------------------------------------------------------
@@ -258,7 +263,7 @@ def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> None:
     large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
     few = isinstance(node, Scope) and not _is_leaf(node) and _is_uneven(node, cores, sizes)
     few = few and any(not is_little(trace.kernel, inner, sizes) for inner in _inside(node, path))
-    if few or not (large and tried(trace, f"parallelize({format_path(path)})")):
+    if few or not (large and tried(trace, Parallelize(place_of(path)))):
         for inner in _inside(node, path):
             _cores(trace, inner, cores, sizes)
 

@@ -14,11 +14,20 @@ from functools import partial
 from math import gcd, prod
 
 from dojoir.ir.affine import Affine, Iter, Mod
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement, format_path, holds
+from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement, holds
 from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.cyclic import SplitCyclic
+from dojoir.passes.loops.deletion import DeleteNode
+from dojoir.passes.loops.guards import DropCondition, RemoveGuard
+from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.peeling import Peel
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.convolution import path_of
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
@@ -93,10 +102,10 @@ def _split(trace: Trace, rest: Rest) -> None:
     refused."""
     number = next(n for n, site in enumerate(trace.kernel.sites) if is_inside(site.path, rest.guard))
     for depth, count in reversed(rest.scopes):
-        make(trace, f"split_cyclic({format_path(path_of(trace.kernel.sites[number], depth))}, {count})")
+        act(trace, SplitCyclic, spot(trace, path_of(trace.kernel.sites[number], depth)), count)
     for outer, (depth, _) in enumerate(rest.scopes):  # each of these has put one more scope outside of the next
         path = path_of(trace.kernel.sites[number], depth + outer)
-        while _is_alone(trace.kernel, path) and tried(trace, f"swap_scopes({format_path(path[:-1])})"):
+        while _is_alone(trace.kernel, path) and tried(trace, SwapScopes(place_of(path[:-1]))):
             path = path[:-1]
     while fixed := _fixed(trace.kernel, number):
         _fix(trace, *fixed)
@@ -134,17 +143,17 @@ def _fix(trace: Trace, path: Path, value: Affine) -> None:
     """Leaves one iteration of a scope, where no other does anything."""
     scope = trace.kernel.at(path)
     assert isinstance(scope, Scope) and scope.extent.constant is not None
-    last, count = path[-1], scope.extent.constant
     first = value != Affine.constant(0)
     if first:
-        make(trace, f"cut({format_path(path)}, {value})")
-    own = (*path[:-1], last + first)
-    if value != Affine.constant(count - 1):
-        make(trace, f"cut({format_path(own)}, 1)")
-        make(trace, f"delete_node({format_path((*path[:-1], last + first + 1))})")
+        act(trace, Cut, spot(trace, path), value)
+    own = spot(trace, path).beside(int(first))
+    if value != Affine.constant(scope.extent.constant - 1):
+        act(trace, Cut, own, Affine.constant(1))
+        own = spot(trace, path).beside(int(first))
+        act(trace, DeleteNode, own.beside(1))
     if first:
-        make(trace, f"delete_node({format_path(path)})")
-    make(trace, f"remove_scope({format_path(path)})")
+        act(trace, DeleteNode, own.beside(-1))
+    act(trace, RemoveScope, own)
     _settle(trace, path)
 
 
@@ -174,9 +183,9 @@ def _write_out(trace: Trace, path: Path) -> None:
     count, width = scope.extent.constant or 1, len(scope.body)
     end = path
     for _ in range(count - 1):
-        make(trace, f"peel({format_path(end)})")
+        act(trace, Peel, spot(trace, end))
         end = (*end[:-1], end[-1] + width)
-    make(trace, f"remove_scope({format_path(end)})")
+    act(trace, RemoveScope, spot(trace, end))
     for k in reversed(range(path[-1], end[-1] + width)):
         _settle(trace, (*path[:-1], k))
 
@@ -188,16 +197,15 @@ def _settle(trace: Trace, path: Path) -> None:
         guard = trace.kernel.at(at)
         assert isinstance(guard, Guard)
         decided = [n for n, c in enumerate(guard.conditions) if c.left.is_constant and c.right.is_constant]
-        place = format_path(at)
         if not all(holds(guard.conditions[n], {}, ()) for n in decided):
             while len(at) > 1 and len(_body(trace.kernel, at[:-1])) == 1:
                 at = at[:-1]
-            make(trace, f"delete_node({format_path(at)})")
+            act(trace, DeleteNode, spot(trace, at))
         elif len(decided) == len(guard.conditions):
-            make(trace, f"remove_guard({place})")
+            act(trace, RemoveGuard, spot(trace, at))
         else:
             for n in reversed(decided):
-                make(trace, f"drop_condition({place}, {n})")
+                act(trace, DropCondition, spot(trace, at), n)
 
 
 def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:

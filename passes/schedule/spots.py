@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Node, Path, Scope, format_path, parse_path
 from dojoir.ir.places import siblings
-from dojoir.passes.base.move import Move, Place
+from dojoir.passes.base.move import Formula, Move, Place, Quoted
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.combinators import make
@@ -53,11 +54,12 @@ def spot(trace: Trace, path: Path) -> Spot:
     return Spot(trace, format_path(path), len(trace.steps))
 
 
-Argument = Spot | str | int | Iterable[Spot] | Iterable[int]
+Argument = Spot | Affine | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int]
 
 
 def move(kind: type[Move], *arguments: Argument) -> Move:
-    """A move of a kind. A spot stands for the place at which its node is now."""
+    """A move of a kind. A spot stands for the place at which its node is now, an affine expression for the formula
+    that says it."""
     return kind(*map(_written, arguments))
 
 
@@ -89,4 +91,6 @@ def _written(argument: Argument) -> object:
     """An argument as a move has it."""
     if isinstance(argument, Spot):
         return Place(str(argument))
-    return argument if isinstance(argument, str | int) else tuple(map(_written, argument))
+    if isinstance(argument, Affine):
+        return Formula(str(argument))
+    return argument if isinstance(argument, str | int | Formula | Quoted) else tuple(map(_written, argument))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Buffer, Kernel, Scope
+from dojoir.passes.base.move import BufferName
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.stream import Stream
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.sizes import Sizes, bytes_of
 from dojoir.passes.schedule.strides import step_of
@@ -34,7 +36,7 @@ def stream_outputs(trace: Trace, machine: Machine, sizes: Sizes) -> None:
             and size > last
             and is_written_along(trace.kernel, buffer)
         ):
-            tried(trace, f"stream({buffer.name})")
+            tried(trace, Stream(BufferName(buffer.name)))
 
 
 def is_written_along(kernel: Kernel, buffer: Buffer) -> bool:

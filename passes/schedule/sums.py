@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.ir.text import format_extent
-from dojoir.passes.base.move import fresh_name
+from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends, sites_in
+from dojoir.passes.values.reductions import SplitReduction
 
 BLOCK = 1024
 """How many elements of an array have a part of their own: with lanes, each adds up some 32."""
@@ -51,13 +55,15 @@ def _in_parts(trace: Trace, path: Path, level: int = 1) -> None:
     assert isinstance(scope, Scope)
     names = _summed(trace.kernel, path)
     if all(isinstance(node, Statement) for node in scope.body):
-        make(trace, f"split({format_path(path)}, {BLOCK})")
+        act(trace, Split, spot(trace, path), BLOCK)
     for name in names:
         scope = trace.kernel.at(path)
         assert isinstance(scope, Scope)
         part = fresh_name(trace.kernel, f"{name}_part")
-        make(trace, f"split_reduction({format_path(path)}, {name}, {part}, {format_extent(scope.extent)})")
-        make(trace, f"join_scopes({format_path(path)}, {path[0] + 1})")
+        start = spot(trace, path)
+        act(trace, SplitReduction, start, name, part, Formula(format_extent(scope.extent)))
+        begin = spot(trace, path)
+        act(trace, JoinScopes, begin, begin.beside(1))
     if level < LEVELS:
         for n in reversed(range(1, len(names) + 1)):  # what sums the parts of each
             if _summed(trace.kernel, (path[0] + n,)):

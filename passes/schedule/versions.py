@@ -6,10 +6,16 @@ each part gets a guard in place of its extent.
 
 from __future__ import annotations
 
-from dojoir.ir.nodes import Path, format_path
-from dojoir.passes.base.move import fresh_name
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Path
+from dojoir.passes.base.move import Formula, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.guards import AddGuard
+from dojoir.passes.loops.once import AddScope, RemoveScope
+from dojoir.passes.schedule.spots import act, spot
+from dojoir.passes.storage.sharing import UnshareBuffer
 from dojoir.support.frozen import dataclass
 
 
@@ -64,17 +70,19 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     """Makes two nodes of the one at `path`, each under a guard: what runs where a size lacks one of the properties,
     and behind it what runs where it has all. Returns the places of the two. Raises IllegalMove where a move is
     refused."""
-    place, following = format_path(path), format_path((*path[:-1], path[-1] + 1))
     excess = " + ".join(p.excess for p in properties)
     others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
-    make(trace, f"add_scope({place}, 1)")
-    make(trace, f"cut({place}, {excess})")
-    for at, condition in ((following, " and ".join(p.text for p in properties)), (place, others)):
-        make(trace, f'add_guard({at}.0, 1, "{condition}")')
-        make(trace, f"set_extent({at}, 1)")
-        make(trace, f"remove_scope({at})")
-    _own_temporaries(trace, path, (*path[:-1], path[-1] + 1))
-    return (*path, 0), (*path[:-1], path[-1] + 1, 0)
+    act(trace, AddScope, spot(trace, path), 1)
+    act(trace, Cut, spot(trace, path), Formula(excess))
+    lacking = spot(trace, path)
+    having = lacking.beside(1)
+    for version, condition in ((having, " and ".join(p.text for p in properties)), (lacking, others)):
+        act(trace, AddGuard, version.child(0), 1, Quoted(condition))
+        act(trace, SetExtent, version, Affine.constant(1))
+        act(trace, RemoveScope, version)
+    first, second = path, (*path[:-1], path[-1] + 1)
+    _own_temporaries(trace, first, second)
+    return (*first, 0), (*second, 0)
 
 
 def _own_temporaries(trace: Trace, first: Path, second: Path) -> None:
@@ -91,5 +99,4 @@ def _own_temporaries(trace: Trace, first: Path, second: Path) -> None:
             count += uses
         if here and not others and len(here) < count:
             name = fresh_name(trace.kernel, f"{buffer.name}_2")
-            numbers = ", ".join(map(str, (len(trace.kernel.buffers), *here)))
-            make(trace, f"unshare_buffer({buffer.name}, {name}, {numbers})")
+            act(trace, UnshareBuffer, buffer.name, name, len(trace.kernel.buffers), here)

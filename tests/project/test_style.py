@@ -104,11 +104,30 @@ def test_no_file_is_longer_than_one_reads_at_once() -> None:
             assert lines <= MOST_LINES, f"{path.relative_to(ROOT)} has {lines} lines"
 
 
+DATA = {"goldens": {".c"}, "kept": {".dojo", ".json", ".moves", ".txt"}}
+"""The folders of `tests` that hold what tests are compared with, and the endings of such files."""
+
+
 def test_tests_stand_in_rooms() -> None:
-    """Those of a room of the product in the room of the same name, those of the repository itself in `project`, of
-    the product as a whole in `whole`; what they use is in `helpers`. Names are unique, as pytest asks."""
+    """Each file of `tests` is a test in a room, a helper, or data in a folder for it. The tests of a room of the
+    product stand in the room of the same name, those of the repository itself in `project`, of the product as a whole
+    in `whole`; what they use is in `helpers`. Names of tests are unique, as pytest asks."""
     rooms = {room.partition(".")[0] for room in ROOMS} | {"codegen", "runtime", "project", "whole"}
-    files = sorted((ROOT / "tests").rglob("test_*.py"))
-    for path in files:
-        assert path.parent.name in rooms | {"tests"}, f"{path.relative_to(ROOT)}: {path.parent.name} is no room"
-    assert len({path.name for path in files}) == len(files)
+    made = {"__pycache__", ".pytest_cache"}
+    files = [path for path in (ROOT / "tests").rglob("*") if path.is_file() and made.isdisjoint(path.parts)]
+    tests = []
+    for path in sorted(files):
+        top, *below = path.relative_to(ROOT / "tests").parts
+        match top:
+            case "conftest.py":
+                fits = not below
+            case "helpers":
+                is_script = path.suffix == ".py" or path.name in {"on_arm.sh", "PRECISION.md"}
+                fits = len(below) == 1 and is_script and not path.match("test_*")
+            case "goldens" | "kept":
+                fits = path.suffix in DATA[top]
+            case _:
+                fits = top in rooms and len(below) == 1 and path.match("test_*.py")
+                tests.append(path.name)
+        assert fits, f"{path.relative_to(ROOT)} is no test in a room, no helper, and no data in a folder for it"
+    assert len(set(tests)) == len(tests)
