@@ -21,7 +21,9 @@ TEXTS = {
         "kernel f(N)\nin x: {t}[N]\nout s: {t}\ns = x[0]\nN\n| s {op} x[{{0}}]\n"
     ),
     "a row each": "kernel f(N)\nin x: {t}[3, N]\ninout s: {t}[3]\n3\n| N\n| | s[{{0}}] {op} x[{{0}}, {{1}}]\n",
-    "columns, outside": "kernel f(N)\nin x: {t}[N, 3]\ninout s: {t}[3]\nN\n| 3\n| | s[{{1}}] {op} x[{{0}}, {{1}}]\n",
+    "columns, outside": (
+        "kernel f(N)\nin x: {t}[N, 3]\ninout s: {t}[3]\nN\n| 3\n| | s[{{1}}] {op} x[{{0}}, {{1}}]\n"
+    ),
     "another operand": "kernel f(N)\nin x: {t}[N]\ninout s: {t}\nN\n| s {op} x[{{0}}] - x[N - 1 - {{0}}]\n",
 }
 

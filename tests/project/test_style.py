@@ -110,8 +110,8 @@ DATA = {"goldens": {".c"}, "kept": {".dojo", ".json", ".moves", ".txt"}}
 
 def test_tests_stand_in_rooms() -> None:
     """Each file of `tests` is a test in a room, a helper, or data in a folder for it. The tests of a room of the
-    product stand in the room of the same name, those of the repository itself in `project`, of the product as a whole
-    in `whole`; what they use is in `helpers`. Names of tests are unique, as pytest asks."""
+    product stand in the room of the same name, those of the repository itself in `project`, of the product as a
+    whole in `whole`; what they use is in `helpers`. Names of tests are unique, as pytest asks."""
     rooms = {room.partition(".")[0] for room in ROOMS} | {"codegen", "runtime", "project", "whole"}
     made = {"__pycache__", ".pytest_cache"}
     files = [path for path in (ROOT / "tests").rglob("*") if path.is_file() and made.isdisjoint(path.parts)]
