@@ -7,8 +7,8 @@ from dataclasses import field
 
 from dojoir.codegen.c.precedence import Apply, Form, Prefix, Text
 from dojoir.codegen.c.spelling import Spelling, scalar
-from dojoir.codegen.lir.program import Type
-from dojoir.ir.dtypes import DType
+from dojoir.codegen.lir.program import INDEX, Type
+from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.support.frozen import dataclass
 
 TYPES = {
@@ -79,14 +79,19 @@ HIP = Language(
 
 @dataclass(frozen=True)
 class GpuSpelling(Spelling):
-    """The words of C++ on a GPU."""
+    """The words of C++ on a GPU. `short`: indices have 32 bits."""
 
     language: Language = field(default=CUDA)
+    short: bool = False
 
     def type(self, type: Type) -> str:
         if type.lanes > 1:
             return wide_name(type) if self.language.name == "cuda" else str(type)
-        return TYPES[scalar(type).name]
+        return self._word(scalar(type))
+
+    def _word(self, dtype: DType) -> str:
+        """What a value of a type is: an index that is short, a short one."""
+        return TYPES["i32" if self.short and dtype.name == "i64" else dtype.name]
 
     def element(self, dtype: DType) -> str:
         return "unsigned char" if dtype.kind == "b" else TYPES[dtype.name]
@@ -95,11 +100,14 @@ class GpuSpelling(Spelling):
         text = super().const(type, value)
         return Text(text.text, text.level) if type.dtype.bits == 64 and not text.literal else text
 
+    def binary(self, op: str, type: Type) -> Form:
+        return super().binary(op, Type(DTYPES["i32"]) if self.short and type == INDEX else type)
+
     def convert(self, to: Type, source: Type) -> Form:
         target, given = scalar(to), scalar(source)
         if target.is_integer and given.is_float:
             return super().convert(to, source)
-        return Prefix(f"({TYPES[target.name]})")
+        return Prefix(f"({self._word(target)})")
 
     def bitcast(self, to: Type, source: Type) -> Form:
         target, given = scalar(to), scalar(source)

@@ -68,7 +68,9 @@ def print_gpu(program: Program, name: str) -> str:
     usage, ranges = usage_of(program), loop_ranges(program)
     printer = dialect.device_statements(names, usage, ranges)
     launches = [stmt for stmt in statements(program.body) if isinstance(stmt, Launch)]
-    kernels = "\n\n".join("\n".join(_kernel(launch, names, printer)) for launch in launches)
+    short = DeviceDialect(GpuSpelling(language, short=True), language).device_statements(names, usage, ranges)
+    printers = {64: printer, 32: short}
+    kernels = "\n\n".join("\n".join(_kernel(launch, names, printers[launch.index_bits])) for launch in launches)
     functions = {names[f.name]: function_text(f, names, dialect) for f in program.functions}
     code = "\n".join([*called(kernels, functions), kernels])
     helpers = prelude(code)

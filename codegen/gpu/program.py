@@ -8,7 +8,9 @@ from functools import cached_property
 from dojoir.codegen.gpu.printer import LANGUAGES, fails, names_of, print_gpu
 from dojoir.codegen.gpu.shared import dynamic_bytes
 from dojoir.codegen.lir.device import Launch
+from dojoir.codegen.lir.offsets import may_be_short, shortened
 from dojoir.codegen.lir.program import (
+    INDEX,
     Allocate,
     Array,
     Binary,
@@ -26,6 +28,7 @@ from dojoir.codegen.lir.program import (
     Var,
 )
 from dojoir.codegen.lir.walk import statements
+from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.support.frozen import dataclass
 
 Number = int | float
@@ -84,6 +87,16 @@ class GpuProgram:
         return any(reports for _, reports in self.kernels)
 
     @cached_property
+    def shortened(self) -> GpuProgram:
+        """The same, with all that can count in 32 bits at some sizes doing so: for sizes that it `fits`."""
+        short = shortened(self.program, dict.fromkeys((size.name for size in self.program.sizes), 1))
+        return self if short == self.program else GpuProgram(self.target, print_gpu(short, self.target), short)
+
+    def fits(self, sizes: Mapping[str, int]) -> bool:
+        """Whether what counts in 32 bits counts right in calls of these sizes, and of smaller ones."""
+        return may_be_short(self.program, sizes)
+
+    @cached_property
     def _numbers(self) -> Mapping[int, int]:
         """Which kernel a launch is, by its identity."""
         return {id(launch): number for number, launch in enumerate(self.launches)}
@@ -132,6 +145,11 @@ class GpuProgram:
                         status = [STATUS] if reports else []
                         given = (*names, *values, *status)
                         yield Run(kernel, (x, y, z), stmt.threads, given, self.dynamic_bytes(stmt))
+
+
+def passed(var: Var, launch: Launch) -> DType:
+    """The type in which a launch takes what it captures."""
+    return DTYPES["i32"] if launch.index_bits == 32 and var.type == INDEX else var.type.dtype
 
 
 def gpu_program(program: Program, target: str) -> GpuProgram:

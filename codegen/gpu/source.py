@@ -22,7 +22,9 @@ def emit(kernel: Kernel, name: str, cpu: str | None) -> str:
     return print_gpu(lower(kernel, GPUS[name]), name)
 
 
-def gpu_program(kernel: Kernel, target: str, *, wide: bool = True) -> GpuProgram:
+def gpu_program(kernel: Kernel, target: str, *, wide: bool = True, short: bool = False) -> GpuProgram:
     """The source of a kernel for `cuda` or `hip`, with what to launch of it; without wide accesses for arrays that
-    lack the alignment that `GpuProgram.wide` asks for. Raises as `emit` does."""
-    return gpu_program_of(lower(kernel, replace(GPUS[target], wide=wide)), target)
+    lack the alignment that `GpuProgram.wide` asks for. Where it is `short`, all that may count in 32 bits at some
+    sizes does: it is for sizes that `GpuProgram.fits`. Raises as `emit` does."""
+    program = gpu_program_of(lower(kernel, replace(GPUS[target], wide=wide)), target)
+    return program.shortened if short else program

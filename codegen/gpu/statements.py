@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import field
 
-from dojoir.codegen.c.precedence import Text, comment, indent
+from dojoir.codegen.c.precedence import Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.gpu.dialects import CUDA, Language
+from dojoir.codegen.gpu.dialects import CUDA, GpuSpelling, Language
 from dojoir.codegen.lir.device import (
     AXES,
     Atomic,
@@ -35,9 +35,9 @@ class DeviceValues(Values):
     def text(self, value: Value, at_position: bool = False) -> Text:
         match value:
             case ThreadNumber():
-                return Text(self.language.thread)
+                return self._number(self.language.thread)
             case BlockNumber(_, axis):
-                return Text(self.language.block.format(axis=AXES[axis]))
+                return self._number(self.language.block.format(axis=AXES[axis]))
             case Extract(arg, lane):
                 return Text(f"{self.text(arg)}.{PARTS[lane]}")
             case Pack(type, args):
@@ -47,6 +47,15 @@ class DeviceValues(Values):
             case Shuffle():
                 return self._shuffle(value)
         return super().text(value, at_position)
+
+    def _number(self, word: str) -> Text:
+        """A number of the device, which has no sign: in a sum of 32 bits it would take that of the others."""
+        return Prefix("(int)").apply(Text(word)) if self.short else Text(word)
+
+    @property
+    def short(self) -> bool:
+        """Whether indices have 32 bits."""
+        return isinstance(self.spelling, GpuSpelling) and self.spelling.short
 
     def _wide(self, buffer: str, offset: Value, kind: str, const: str) -> str:
         return f"({const}{kind} *)&{self.place(buffer, offset)}"

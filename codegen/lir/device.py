@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 AXES = ("x", "y", "z")
 
+GRID_LIMITS = (2**31 - 1, 65535, 65535)
+"""How many blocks a grid may have in x, y and z."""
+
 
 # -- values ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ class Launch:
     """Runs `body` in every thread of a grid: `grid` are its extents along the AXES, outermost last; a launch of
     which one is 0 or less does nothing. `shared` are the arrays that each block has one of; `captures` and
     `captured_arrays` what it takes from the host, in the order of its parameters. `wide` are the bytes to which the
-    beginning of an array must be aligned, by name, where it must be more than an element."""
+    beginning of an array must be aligned, by name, where it must be more than an element. Its indices have
+    `index_bits`, 64 or 32: then no value of type i64 in it needs more, for the sizes that it is launched with
+    (`codegen.lir.offsets`)."""
 
     name: str
     grid: tuple[Value, ...]
@@ -115,3 +120,4 @@ class Launch:
     body: tuple[Stmt, ...]
     comment: str = ""
     wide: tuple[tuple[str, int], ...] = ()
+    index_bits: int = 64

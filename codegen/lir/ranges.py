@@ -23,6 +23,9 @@ from dojoir.ir.dtypes import I64, DType
 
 MOST_THREADS = 1024
 
+THREAD = "the number of the thread"
+"""What the range of a thread's number is known by, where it is: no variable is called that."""
+
 Range = tuple[int, int]
 """The least and the greatest number that a value can be."""
 
@@ -39,8 +42,7 @@ def limits(dtype: DType) -> Range:
 
 
 def loop_ranges(program: Program) -> Mapping[str, Range]:
-    """The ranges of the sizes, loop variables and named indices of a program. Loops that share a name share a
-    range."""
+    """The ranges of the sizes, loop variables and named indices of a program. What shares a name shares a range."""
     known: dict[str, Range] = {size.name: (0, limits(I64)[1]) for size in program.sizes}
     for stmt in statements(program.body):
         match stmt:
@@ -49,19 +51,24 @@ def loop_ranges(program: Program) -> Mapping[str, Range]:
             case Parallel(var, stop):
                 lowest = 0
             case Let(var, value) if var.type == INDEX:
-                known[var.name] = range_of(value, known)
+                join(known, var.name, range_of(value, known))
                 continue
             case _:
                 continue
         highest = range_of(stop, known)[1] - 1
-        low, high = known.get(var.name, (lowest, highest))
-        known[var.name] = (min(low, lowest), max(high, highest, lowest))
+        join(known, var.name, (lowest, max(highest, lowest)))
     return known
+
+
+def join(known: dict[str, Range], name: str, found: Range) -> None:
+    """Widens the range of a name, which blocks side by side may use for several variables."""
+    low, high = known.get(name, found)
+    known[name] = (min(low, found[0]), max(high, found[1]))
 
 
 def fits(value: Binary, known: Mapping[str, Range]) -> bool:
     """Whether an integer sum, difference or product never wraps around, if variables are in the ranges `known`."""
-    return _within(_before_wrapping(value, known), limits(value.type.dtype))
+    return _within(before_wrapping(value, known), limits(value.type.dtype))
 
 
 def range_of(value: Value, known: Mapping[str, Range]) -> Range:
@@ -73,13 +80,13 @@ def range_of(value: Value, known: Mapping[str, Range]) -> Range:
         case Var(_, name):
             return known.get(name, full)
         case ThreadNumber():
-            return 0, MOST_THREADS - 1
+            return known.get(THREAD, (0, MOST_THREADS - 1))
         case BlockNumber():
             return 0, 2**31 - 1
         case Convert(_, arg) if not arg.type.dtype.is_float:
             exact = range_of(arg, known)
         case Binary(_, "add" | "sub" | "mul"):
-            exact = _before_wrapping(value, known)
+            exact = before_wrapping(value, known)
         case Binary(_, "mod", _, Const(_, divisor)):
             return 0, int(divisor) - 1
         case Binary(_, "rem", left, Const(_, divisor)):
@@ -101,7 +108,8 @@ def range_of(value: Value, known: Mapping[str, Range]) -> Range:
     return exact if _within(exact, full) else full
 
 
-def _before_wrapping(value: Binary, known: Mapping[str, Range]) -> Range:
+def before_wrapping(value: Binary, known: Mapping[str, Range]) -> Range:
+    """The range of an integer sum, difference or product as a number of any size."""
     (a, b), (c, d) = range_of(value.left, known), range_of(value.right, known)
     match value.op:
         case "add":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
 from dojoir.codegen.lower.barrier_proof import proved
 from dojoir.codegen.lower.barriers import barriers_of
@@ -75,7 +76,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
     scopes.fill((), spread.body, State(places=places), block)
-    return _program(unit, by_value, block.body)
+    return shortened(_program(unit, by_value, block.body), {})
 
 
 def _placed(unit: Unit, block: Block) -> tuple[dict[str, Place], tuple[Var, ...]]:

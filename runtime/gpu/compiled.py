@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,9 +30,17 @@ from dojoir.runtime.gpu.views import Viewer
 MOST_CALLS = 64
 """How many calls are remembered, each with its launches."""
 
-Variant = Callable[[int, bool], tuple[HostCode, tuple[int, ...]]]
-"""The kernel on a device: its host code and the handles of its kernels. With True: without wide accesses, for
-arrays that do not begin where these need it."""
+
+class Version(NamedTuple):
+    """How a kernel is built. `narrow`: without wide accesses, for arrays that do not begin where these need it;
+    `short`: counting in 32 bits, for sizes at which no number needs more."""
+
+    narrow: bool
+    short: bool
+
+
+Variant = Callable[[int, Version], tuple[HostCode, tuple[int, ...]]]
+"""A version of the kernel on a device: its host code and the handles of its kernels."""
 
 
 class DeviceCompiled(Compiled):
@@ -44,7 +52,7 @@ class DeviceCompiled(Compiled):
     `run` takes arrays of the CPU too, and then returns such.
     """
 
-    __slots__ = ("_driver", "_loaded", "_made", "_variant")
+    __slots__ = ("_driver", "_host", "_loaded", "_made", "_variant")
 
     def __init__(
         self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
@@ -53,9 +61,11 @@ class DeviceCompiled(Compiled):
         self._signature = Signature(kernel, Viewer(target))
         self._driver = driver
         self._variant = variant
-        self._loaded: dict[tuple[int, bool], Loaded] = {}
+        self._host = host
+        self._loaded: dict[tuple[int, Version], Loaded] = {}
         self._made: dict[tuple[tuple[Number, ...], int], tuple[Loaded, tuple[Ready, ...]]] = {}
-        self._load_on(driver.in_use(), False)  # so that what is wrong with it is found now
+        first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
+        self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
 
     @staticmethod
     def _no_function(*values: Number) -> int:
@@ -158,7 +168,8 @@ class DeviceCompiled(Compiled):
     def run_at(self, arrays: Mapping[str, int], values: Mapping[str, Number]) -> int:
         """Runs the kernel on arrays at addresses of the device in use, by name, in the default stream; gives its
         status."""
-        loaded = self._fitting(arrays, self._driver.in_use())
+        sizes = {name: int(values[name]) for name in self.kernel.runtime_sizes}
+        loaded = self._fitting(arrays, sizes, self._driver.in_use())
         return loaded.run(loaded.prepare(arrays, values, 0), 0)
 
     # -- run: where results are ---------------------------------------------------------------------------------
@@ -262,21 +273,20 @@ class DeviceCompiled(Compiled):
         arrays = {buffer.name: int(given[buffer.name]) for buffer in self._signature.arrays}
         scalars = {name: value for name, value in given.items() if name not in arrays}
         sizes = dict(zip(self.kernel.runtime_sizes, bound.values[len(arguments) :], strict=True))
-        loaded = self._fitting(arrays, device)
+        loaded = self._fitting(arrays, {name: int(size) for name, size in sizes.items()}, device)
         return loaded, loaded.prepare(arrays, {**scalars, **sizes}, stream)
 
-    def _fitting(self, arrays: Mapping[str, int], device: int) -> Loaded:
-        """The kernel with wide accesses where the arrays begin as these need it, else without."""
-        loaded = self._load_on(device, False)
-        wide = loaded.host.program.wide
-        if any(arrays.get(name, 0) % alignment for name, alignment in wide.items()):
-            return self._load_on(device, True)
-        return loaded
+    def _fitting(self, arrays: Mapping[str, int], sizes: Mapping[str, int], device: int) -> Loaded:
+        """The kernel with wide accesses where the arrays begin as these need it, counting in 32 bits where the
+        sizes let it."""
+        wide = self._host.program.wide
+        narrow = any(arrays.get(name, 0) % alignment for name, alignment in wide.items())
+        return self._load_on(device, Version(narrow, self._host.is_short(sizes)))
 
-    def _load_on(self, device: int, narrow: bool) -> Loaded:
-        key = device, narrow
+    def _load_on(self, device: int, version: Version) -> Loaded:
+        key = device, version
         if key not in self._loaded:
-            host, functions = self._variant(device, narrow)
+            host, functions = self._variant(device, version)
             self._loaded[key] = Loaded(self.kernel, host, self._driver, functions)
         return self._loaded[key]
 

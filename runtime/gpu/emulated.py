@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -25,14 +26,28 @@ class Function:
 
     kernel: Kernel
     host: HostCode
-    harness: Harness
+    built: dict[bool, Harness] = field(default_factory=dict)
+
+    @property
+    def harness(self) -> Harness:
+        """The version of most calls, built."""
+        return self._built(self.host.shortened is not self.host)
+
+    def _built(self, short: bool) -> Harness:
+        """The source as it counts in 32 bits, or in 64."""
+        if short not in self.built:
+            program = self.host.shortened.program if short else self.host.program
+            self.built[short] = Harness(program.source, program.warp)
+        return self.built[short]
 
     def __call__(self, *values: Number) -> int:
         given, sizes = by_name(self.kernel, values)
-        with self.harness.device() as device:
-            plan = self.host.plan({**given, **sizes})
+        short = self.host.is_short({name: sizes[name] for name in self.kernel.runtime_sizes})
+        host = self.host.shortened if short else self.host
+        with self._built(short).device() as device:
+            plan = host.plan({**given, **sizes})
             buffers, copies = self._arrays(device, given, sizes)
-            status = self._run(device, plan, buffers)
+            status = self._run(device, host, plan, buffers)
             for memory, buffer in copies:
                 memory[...] = buffer.array
         return status
@@ -54,13 +69,13 @@ class Function:
                 copies.append((array, buffers[argument.name]))
         return buffers, copies
 
-    def _run(self, device: Device, plan: Plan, buffers: dict[str, Buffer]) -> int:
+    def _run(self, device: Device, host: HostCode, plan: Plan, buffers: dict[str, Buffer]) -> int:
         for name, size in plan.workspace:
             buffers[name] = device.empty((size,), np.uint8, name)
             buffers[name].array[...] = UNSET
         status = device.array(np.zeros(1, np.int32), "status")
         for step in plan.steps:
-            entry = self.host.entries[step.entry]
+            entry = host.entries[step.entry]
             arguments: list[Argument] = [buffers[name] for name in entry.arrays]
             arguments += step.numbers
             if entry.reports:

@@ -7,10 +7,12 @@ alone. So it is run once, and the launches are made as often as they are wanted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from functools import cached_property
 from itertools import islice
 
-from dojoir.codegen.gpu.program import GpuProgram
+from dojoir.codegen.gpu.program import GpuProgram, passed
+from dojoir.codegen.lir.device import GRID_LIMITS
 from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass
@@ -18,8 +20,8 @@ from dojoir.support.frozen import dataclass
 MOST_LAUNCHES = 1 << 20
 """How many launches a call may come to."""
 
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-"""How many blocks a grid may have in x, y and z."""
+MOST_SIZES = 64
+"""For how many sizes it is remembered whether a call counts in 32 bits."""
 
 Number = int | float
 
@@ -59,6 +61,32 @@ class HostCode:
     """The host code of a program."""
 
     program: GpuProgram
+    _fitting: dict[tuple[int, ...], bool] = field(default_factory=dict)
+
+    @cached_property
+    def shortened(self) -> HostCode:
+        """That of the program as it counts in 32 bits, for sizes that are `short`; this where none are."""
+        return self if self.program.shortened is self.program else HostCode(self.program.shortened)
+
+    def is_short(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the program as it counts in 32 bits is right for a call of these sizes. What is right for larger
+        ones is right."""
+        if self.shortened is self:
+            return False
+        given = tuple(sizes.values())
+        if given in self._fitting:
+            return self._fitting[given]
+        for most, fits in self._fitting.items():
+            if fits and all(size <= limit for size, limit in zip(given, most, strict=True)):
+                return True
+        if len(self._fitting) >= MOST_SIZES:
+            self._fitting.clear()
+        rounded = {name: 1 << max(size - 1, 0).bit_length() for name, size in sizes.items()}
+        if self.shortened.program.fits(rounded):
+            self._fitting[tuple(rounded.values())] = True
+            return True
+        self._fitting[given] = self.shortened.program.fits(sizes)
+        return self._fitting[given]
 
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
@@ -68,7 +96,7 @@ class HostCode:
                 name,
                 launch.threads,
                 tuple(array.name for array in launch.captured_arrays),
-                tuple(var.type.dtype for var in launch.captures),
+                tuple(passed(var, launch) for var in launch.captures),
                 reports,
                 self.program.dynamic_bytes(launch),
             )

@@ -10,11 +10,10 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel, Node, Scope, Statement
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.gpu import devices
-from dojoir.runtime.gpu.compiled import DeviceCompiled
+from dojoir.runtime.gpu.compiled import DeviceCompiled, Version
 from dojoir.runtime.gpu.emulated import Function
 from dojoir.runtime.gpu.plan import Entry, HostCode
 from dojoir.runtime.gpu.staged import staged
-from dojoir.runtime.simt.harness import Harness
 from dojoir.support.frozen import dataclass
 
 
@@ -26,6 +25,12 @@ class Source:
     target: str
     text: str
     host: HostCode
+
+    @property
+    def shortened(self) -> Source:
+        """The same, counting in 32 bits: for sizes that its program fits."""
+        host = self.host.shortened
+        return Source(self.kernel, self.target, host.program.source, host)
 
 
 def source_of(kernel: Kernel, target: str, narrow: bool = False) -> Source:
@@ -57,8 +62,10 @@ def through_device(kernel: Kernel, target: str, threads: int = 1, cpu: str | Non
     driver = devices.find(target)
     source = source_of(kernel, target)
 
-    def variant(device: int, narrow: bool) -> tuple[HostCode, tuple[int, ...]]:
-        chosen = source_of(kernel, target, narrow) if narrow else source
+    def variant(device: int, version: Version) -> tuple[HostCode, tuple[int, ...]]:
+        chosen = source_of(kernel, target, version.narrow) if version.narrow else source
+        if version.short:
+            chosen = chosen.shortened
         driver.use(device)
         code = driver.compile(chosen.text, driver.describe(device).architecture)
         functions = driver.load(code, [entry.name for entry in chosen.host.entries])
@@ -88,9 +95,8 @@ def through_harness(kernel: Kernel, target: str) -> Compiled:
     """The callable of a kernel that runs its GPU text on the CPU, checked. Raises ToolchainError where there is no
     C++ compiler."""
     source = source_of(kernel, target)
-    harness = Harness(source.text, source.host.program.warp)
-    function = Function(kernel, source.host, harness)
-    return Compiled(kernel, target, 1, source.text, function, harness, source.host.program.program.checks)
+    function = Function(kernel, source.host)
+    return Compiled(kernel, target, 1, source.text, function, function.harness, source.host.program.program.checks)
 
 
 def way(target: str) -> str:

@@ -23,9 +23,11 @@ def run(
     order: Literal["forward", "backward"] = "forward",
     program: GpuProgram | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """What a kernel gives for `arrays` (all arguments but `out`, by name). Raises RunError where its text breaks a
-    rule of the machine."""
+    """What a kernel gives for `arrays` (all arguments but `out`, by name); backward, counting in 32 bits where the
+    sizes let it. Raises RunError where its text breaks a rule of the machine."""
     program = program or gpu_program(kernel, target)
+    if order == "backward" and program.shortened.fits(sizes):
+        program = program.shortened
     by_value = {var.name for var in program.program.by_value}
     with Harness(program.source, program.warp).device(order=order) as device:
         buffers = {}
