@@ -3,11 +3,14 @@
     python benchmarks/moves.py [--after N] [--peers PYTHON] [KERNEL …]
     python benchmarks/moves.py --walks N          how long answers take at N random states (`walks.py`)
     python benchmarks/moves.py --growth 1 2 4 8   how cost grows with a chain of layers
+    python benchmarks/moves.py --along N [--steps FILE] [KERNEL …]      the list at each state of N random walks
 
 All times are milliseconds of CPU time. Cold is a kernel that was never seen, in a process that has listed the moves
 of another one; after a move is the list for the kernel that it leads to (the median over N legal moves, the first
-of each kind before a second of any). `peers.py` gives the figures of Exo and TVM, run by another Python where
-`--peers` names one.
+of each kind before a second of any). Along a walk every state is listed, of 1 to 10 legal moves behind a kernel
+that was listed as well, each walk in a thread of its own that has kept no answers; `--steps` keeps the moves of
+the walks in a file, so that another checkout can go the same way (a move that it does not have ends a walk).
+`peers.py` gives the figures of Exo and TVM, run by another Python where `--peers` names one.
 """
 
 from __future__ import annotations
@@ -208,13 +211,60 @@ def print_growth(sizes: list[int]) -> None:
         print(" | ".join(f"{cell:>12}" for cell in growth(layers)), flush=True)
 
 
+# -- along walks ---------------------------------------------------------------------------------------------
+STEPS_OF_A_WALK = 10
+
+LONG = 3000
+"""A text of more characters is not walked on from."""
+
+
+def along(name: str, number: int, seed: int, steps: list[str] | None) -> tuple[list[str], list[float]]:
+    """The moves of a walk, those given or random legal ones, and the milliseconds of the list after each."""
+    random = Random(f"{seed}, {name}, {number}")
+    kernel = dojoir.kernels.load(name)
+    legal = dojoir.moves(kernel)
+    gone: list[str] = []
+    taken: list[float] = []
+    for n in range(random.randint(1, STEPS_OF_A_WALK) if steps is None else len(steps)):
+        if not legal or len(dojoir.to_text(kernel)) > LONG:
+            break
+        step = str(random.choice(legal)) if steps is None else steps[n]
+        try:
+            kernel = dojoir.apply(kernel, step)
+        except dojoir.DojoError:
+            break
+        gone.append(step)
+        legal, milliseconds = timed(lambda k=kernel: dojoir.moves(k))
+        taken.append(milliseconds)
+    return gone, taken
+
+
+def print_along(kernels: list[str], walks_each: int, seed: int, path: Path | None) -> None:
+    """A line for each kernel: how many states were listed, the median, the 90th percentile, and the longest."""
+    known: dict[str, list[str]] = json.loads(path.read_text()) if path is not None and path.exists() else {}
+    print(" | ".join(f"{word:>18}" for word in ("kernel", "states", "median", "90 %", "longest")))
+    for name in kernels:
+        taken: list[float] = []
+        for number in range(walks_each):
+            key = f"{seed}, {name}, {number}"
+            steps = known.get(key)
+            known[key], found = cold(lambda k=name, n=number, g=steps: along(k, n, seed, g))
+            taken += found
+        cells = [median(taken), quantiles(taken, n=10)[-1], max(taken)]
+        print(" | ".join(f"{c:>18}" for c in (name, len(taken), *(f"{c:.1f}" for c in cells))), flush=True)
+    if path is not None:
+        path.write_text(json.dumps(known, indent=1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", default=list(KERNELS))
+    parser.add_argument("kernels", nargs="*")
     parser.add_argument("--after", type=int, default=12, metavar="N")
     parser.add_argument("--peers", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--walks", type=int, metavar="N", help="only: how long answers take at N random states")
     parser.add_argument("--growth", type=int, nargs="+", metavar="N", help="only: the cost of chains of N layers")
+    parser.add_argument("--along", type=int, metavar="N", help="only: the list after each move of N walks a kernel")
+    parser.add_argument("--steps", type=Path, metavar="FILE", help="the moves of those walks, kept or to go again")
     parser.add_argument("--seed", type=int, default=0, help="of the walks")
     parser.add_argument("--each", type=int, default=60, metavar="N", help="candidates asked at a state of a walk")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes for the walks")
@@ -226,9 +276,12 @@ def main() -> None:
     if options.growth:
         print_growth(options.growth)
         return
+    if options.along:
+        print_along(options.kernels or dojoir.kernels.names(), options.along, options.seed, options.steps)
+        return
     head = ["kernel", "candidates", "legal", "cold", "after a move", "check", "check p90", "apply"]
     print(" | ".join(f"{word:>12}" for word in head))
-    for name in options.kernels:
+    for name in options.kernels or KERNELS:
         print(" | ".join(f"{cell:>12}" for cell in row(name, options.after)), flush=True)
     script = Path(__file__).with_name("peers.py")
     found = subprocess.run([options.peers, script, "--json"], capture_output=True, text=True, check=False)

@@ -56,6 +56,7 @@ class _Counted:
         }
         self.found: dict[str, float] = {}
         self.widths: dict[tuple[Affine, tuple[int, ...], int], int] = {}
+        self.boxes: dict[tuple[tuple[Node, ...], tuple[int, ...], int], dict[str, tuple[int, ...]]] = {}
 
     def add(self, name: str, amount: float) -> None:
         self.found[name] = self.found.get(name, 0.0) + amount
@@ -64,9 +65,10 @@ class _Counted:
         self.found[name] = max(self.found.get(name, 0.0), amount)
 
     # -- the tree -----------------------------------------------------------------------------------------
-    def trips(self, scope: Scope, loops: tuple[_Loop, ...]) -> int:
-        middle = tuple(max(0, (loop.trips - 1) // 2) for loop in loops)
-        return max(0, min(bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds))
+    def trips(self, scope: Scope, around: tuple[int, ...]) -> int:
+        """How often a scope runs in the middle of those around, which run so often."""
+        middle = tuple([max(0, (trips - 1) // 2) for trips in around])
+        return max(0, min([bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds]))
 
     def visit(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], times: int) -> float:
         """Counts what is in some nodes that run `times` times; gives about the cycles of one run."""
@@ -83,7 +85,7 @@ class _Counted:
         return cycles
 
     def scope(self, scope: Scope, loops: tuple[_Loop, ...], times: int) -> float:
-        trips = self.trips(scope, loops)
+        trips = self.trips(scope, tuple([loop.trips for loop in loops]))
         inside = (*loops, _Loop(trips, scope.marks))
         self.add("scopes", 1)
         self.add("iterations", trips * times)
@@ -165,37 +167,45 @@ class _Counted:
         return step
 
     # -- how much memory is touched ------------------------------------------------------------------------
-    def width(self, index: Affine, loops: tuple[_Loop, ...], inside: int) -> int:
-        """How many values an index has while the scopes from depth `inside` on run."""
-        key = (index, tuple(loop.trips for loop in loops), inside)
-        if key not in self.widths:
-            self.widths[key] = 1 + _reach(index, loops, inside)
-        return self.widths[key]
-
-    def touched(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], inside: int) -> dict[str, tuple[int, ...]]:
-        """The widest box of each buffer that is touched while the scopes from depth `inside` on run."""
-        found: dict[str, tuple[int, ...]] = {}
-        for node in nodes:
-            boxes: dict[str, tuple[int, ...]] = {}
-            if isinstance(node, Statement):
-                for access in node.accesses:
-                    shape = self.shapes[access.buffer]
-                    box = tuple(
-                        n if isinstance(index, Access) else min(n, self.width(index, loops, inside))
-                        for n, index in zip(shape, access.indices, strict=True)
-                    )
-                    boxes[access.buffer] = _larger(boxes.get(access.buffer), box)
-            elif isinstance(node, Scope):
-                boxes = self.touched(node.body, (*loops, _Loop(self.trips(node, loops), ())), inside)
-            else:
-                boxes = self.touched(node.body, loops, inside)
-            for name, box in boxes.items():
-                found[name] = _larger(found.get(name), box)
+    def width(self, index: Affine, trips: tuple[int, ...], inside: int) -> int:
+        """How many values an index has while the scopes from depth `inside` on run, of those around it."""
+        key = (index, trips, inside)
+        found = self.widths.get(key)
+        if found is None:
+            found = self.widths[key] = 1 + _reach(index, trips, inside)
         return found
 
-    def footprint(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], inside: int) -> int:
+    def touched(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> dict[str, tuple[int, ...]]:
+        """The widest box of each buffer that is touched while the scopes from depth `inside` on run."""
+        key = (nodes, trips, inside)
+        known = self.boxes.get(key)
+        if known is not None:
+            return known
+        found: dict[str, tuple[int, ...]] = {}
+        for node in nodes:
+            if isinstance(node, Statement):
+                for access in node.accesses:
+                    box = self.box(access, trips, inside)
+                    found[access.buffer] = _larger(found.get(access.buffer), box)
+                continue
+            around = (*trips, self.trips(node, trips)) if isinstance(node, Scope) else trips
+            for name, box in self.touched(node.body, around, inside).items():
+                found[name] = _larger(found.get(name), box)
+        self.boxes[key] = found
+        return found
+
+    def box(self, access: Access, trips: tuple[int, ...], inside: int) -> tuple[int, ...]:
+        """The box that an access touches while the scopes from depth `inside` on run."""
+        return tuple(
+            [
+                n if isinstance(index, Access) else min(n, self.width(index, trips, inside))
+                for n, index in zip(self.shapes[access.buffer], access.indices, strict=True)
+            ]
+        )
+
+    def footprint(self, nodes: tuple[Node, ...], trips: tuple[int, ...], inside: int) -> int:
         """The bytes of the lines that are touched."""
-        return sum(self._bytes(name, box) for name, box in self.touched(nodes, loops, inside).items())
+        return sum([self._bytes(name, box) for name, box in self.touched(nodes, trips, inside).items()])
 
     def _bytes(self, name: str, box: tuple[int, ...]) -> int:
         buffer = self.buffers[name]
@@ -203,21 +213,21 @@ class _Counted:
             return 0
         return _line_bytes(buffer, box, self.machine.line)
 
-    def traffic(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], cache: int) -> float:
+    def traffic(self, nodes: tuple[Node, ...], trips: tuple[int, ...], cache: int) -> float:
         """The bytes that come from beyond a cache of so many bytes while some nodes run: what is touched once,
         where one iteration fits into it, else what all iterations bring."""
         brought = 0.0
         for node in nodes:
             if isinstance(node, Guard):
-                brought += self.traffic(node.body, loops, cache)
+                brought += self.traffic(node.body, trips, cache)
             elif isinstance(node, Statement):
-                brought += self.footprint((node,), loops, len(loops))
+                brought += self.footprint((node,), trips, len(trips))
             else:
-                inner = (*loops, _Loop(self.trips(node, loops), ()))
+                inner = (*trips, self.trips(node, trips))
                 if self.footprint(node.body, inner, len(inner)) <= cache:
-                    brought += self.footprint(node.body, inner, len(loops))
+                    brought += self.footprint(node.body, inner, len(trips))
                 else:
-                    brought += inner[-1].trips * self.traffic(node.body, inner, cache)
+                    brought += inner[-1] * self.traffic(node.body, inner, cache)
         return brought
 
 
@@ -225,18 +235,18 @@ def _operations(value: Expr) -> Iterator[str]:
     return (part.name for part in parts(value) if isinstance(part, Op))
 
 
-def _reach(index: Affine, loops: tuple[_Loop, ...], inside: int) -> int:
+def _reach(index: Affine, trips: tuple[int, ...], inside: int) -> int:
     """How far apart the values of an index are at most."""
     reach = 0
     for atom, coefficient in index.terms:
         if isinstance(atom, Iter):
-            if inside <= atom.depth < len(loops):
-                reach += abs(coefficient) * max(0, loops[atom.depth].trips - 1)
+            if inside <= atom.depth < len(trips):
+                reach += abs(coefficient) * max(0, trips[atom.depth] - 1)
         elif isinstance(atom, FloorDiv):
-            inner = _reach(atom.numerator, loops, inside)
+            inner = _reach(atom.numerator, trips, inside)
             reach += abs(coefficient) * -(-inner // atom.divisor)
         elif isinstance(atom, Mod):
-            reach += abs(coefficient) * min(atom.divisor - 1, _reach(atom.numerator, loops, inside))
+            reach += abs(coefficient) * min(atom.divisor - 1, _reach(atom.numerator, trips, inside))
     return reach
 
 

@@ -20,18 +20,19 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Guard, Kernel, Node, Scope
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
+from dojoir.proof.core.independence import may_share
 from dojoir.proof.core.marks import are_right
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import prove_dimensions
-from dojoir.proof.difference import change_of, told_apart
+from dojoir.proof.difference import Change, change_of, told_apart
 from dojoir.proof.exactness import is_exact
 from dojoir.proof.explain.verdicts import check, verdict_of
 from dojoir.proof.patterns.staging import was_read
@@ -268,7 +269,7 @@ def _by_slice(claim: Claim) -> Answer:
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):
-        return Answer(_keeps_marks(after), True, True)
+        return Answer(_keeps_marks_alike(claim, change), True, True)
     part = slice_of(before, after, instances, change) if change is not None else None
     found = _meanings.get(part) if part is not None else None
     if found is None:
@@ -424,6 +425,30 @@ def _same_but_marks(some: tuple[Node, ...], others: tuple[Node, ...]) -> bool:
 # -- marks ---------------------------------------------------------------------------------------------------
 def _marks(after: Kernel, before: Kernel | None = None) -> Failure | None:
     return core.marks(after, before, find_conflict)
+
+
+def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
+    """`_keeps_marks` of a kernel that runs the instances of the one before in the same order.
+
+    Of a scope around what changed, which both kernels have, each iteration runs what it ran: the same instances, on
+    the same elements, and each read gets what it got from the same instance, in the same iteration or not. Its
+    temporaries are used where they were. So its iterations are independent as they were, if those accumulations are
+    seen to go to one element of all iterations that were: that is asked of the text (`may_share`).
+    """
+    after, origins = claim.after, claim.certificate.origins
+    kept = {change.place[:n] for n in range(1, len(change.place) + 1)}
+
+    def promised(path: Path, mark: str) -> bool:
+        if path not in kept:
+            return are_independent(after, path, mark)
+        depth = after.depth_of(path)
+        return all(
+            origin is not None
+            and may_share(claim.new, k, depth, mark) == may_share(claim.old, origin.site, depth, mark)
+            for k, origin in zip(change.are, origins[change.are.start : change.are.stop], strict=True)
+        ) or are_independent(after, path, mark)
+
+    return are_right(after) and all(promised(*promise) for promise in core.promises(after, None))
 
 
 def _keeps_marks(after: Kernel, before: Kernel | None = None) -> bool:

@@ -16,6 +16,7 @@ from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
+from dojoir.proof.surroundings import Surroundings, surroundings
 from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.memo import Memo
@@ -64,7 +65,24 @@ def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
 
 
 def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
-    """Whether `find_conflict` would find none."""
-    if mark == "p" and not uses_core() and write_one_element(kernel, path, mark):
-        return False
-    return find_conflict(kernel, path, mark) is None
+    """Whether `find_conflict` would find none.
+
+    That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
+    of the scope where they run (the extents and conditions around it, its tree, the sizes and facts), which
+    elements they touch (the declarations of what they use), which temporaries are its own (those that nothing
+    outside uses, in the storage that they are declared with), which accumulations may be swapped (the fp mode, and
+    whether other operators accumulate there), and, of its own temporaries alone, which write each read gets its
+    value from: all of these writes are inside. Nothing else of the kernel is looked at.
+    """
+    if uses_core():
+        return find_conflict(kernel, path, mark) is None
+    asked = mark, surroundings(kernel, path)
+    known = _independent.get(asked)
+    if known is None:
+        apart = not (mark == "p" and write_one_element(kernel, path, mark))
+        known = _independent.put(asked, apart and find_conflict(kernel, path, mark) is None)
+    return known
+
+
+_independent: Memo[tuple[str, Surroundings], bool] = Memo(4096)
+"""Whether the iterations of a scope are independent under a mark."""

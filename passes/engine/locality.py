@@ -6,31 +6,16 @@ and the move need not be made to find it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Scope, Size, Statement
-from dojoir.ir.places import ancestors, siblings
+from dojoir.ir.nodes import Kernel, Path, Scope
+from dojoir.ir.places import ancestors
 from dojoir.passes.base.move import Move, scope_at
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.loops.splitting import Split, comes_back, divides
-from dojoir.sets.kernel_sets import sets_of
-from dojoir.support.frozen import dataclass, hash_once
+from dojoir.proof.surroundings import Surroundings, surroundings
 from dojoir.support.memo import Memo
-
-
-@hash_once
-@dataclass(frozen=True)
-class Surroundings:
-    """A node, and all that an answer about it which is `local` (`dataflow.Answer`) follows from besides."""
-
-    header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
-    around: tuple[Extent | tuple[Condition, ...], ...]
-    node: Node
-    buffers: tuple[tuple[Buffer, bool, bool], ...]
-    """Those used in the node; whether they are used elsewhere, and whether several operators accumulate there."""
-
 
 Neighbourhood = tuple[str, int, tuple[Hashable, ...], Surroundings]
 """A local move: its name, the number of its places, its other arguments, and what is around the first place."""
@@ -47,11 +32,7 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
         return None
     here = _places.get((kernel, path))
     if here is None:
-        found = _surroundings(kernel, path)
-        if found is not None:
-            known = _known.get(found)
-            found = known if known is not None else _known.put(found, found)
-        here = _places.put((kernel, path), (found,))
+        here = _places.put((kernel, path), (_surroundings(kernel, path),))
     return (move.name, len(places), tuple(_others(move)), here[0]) if here[0] is not None else None
 
 
@@ -73,25 +54,11 @@ def kin(kernel: Kernel, move: Move, place: Neighbourhood) -> Neighbourhood | Non
 
 _places: Memo[tuple[Kernel, Path], tuple[Surroundings | None]] = Memo(1024)
 
-_known: Memo[Surroundings, Surroundings] = Memo(4096)
-"""One object for all that are equal, so that they are compared once."""
-
 
 def _surroundings(kernel: Kernel, path: Path) -> Surroundings | None:
-    around: list[Extent | tuple[Condition, ...]] = []
-    for outer in ancestors(kernel, path):
-        if isinstance(outer, Scope) and (outer.marks or outer.hints):
-            return None  # its mark or hint is about all that it runs
-        around.append(outer.conditions if isinstance(outer, Guard) else outer.extent)
-    node = siblings(kernel, path)[path[-1]]
-    inside, everywhere = _uses((node,)), _uses(kernel.body)
-    mixed = sets_of(kernel).mixed
-    return Surroundings(
-        (kernel.sizes, kernel.facts, kernel.fp),
-        tuple(around),
-        node,
-        tuple((kernel.buffer(b), everywhere[b] > inside[b], b in mixed) for b in sorted(inside)),
-    )
+    if any(isinstance(outer, Scope) and (outer.marks or outer.hints) for outer in ancestors(kernel, path)):
+        return None  # its mark or hint is about all that it runs
+    return surroundings(kernel, path)
 
 
 def _others(move: Move) -> list[Hashable]:
@@ -102,20 +69,3 @@ def _others(move: Move) -> list[Hashable]:
 
 def _are(value: object, places: list[object]) -> bool:
     return isinstance(value, tuple) and bool(value) and all(part in places for part in value)
-
-
-_counted: Memo[tuple[Node, ...], Counter[str]] = Memo(4096)
-
-
-def _uses(nodes: tuple[Node, ...]) -> Counter[str]:
-    """How many statements use each buffer."""
-    found = _counted.get(nodes)
-    if found is None:
-        found = Counter()
-        for node in nodes:
-            if isinstance(node, Statement):
-                found.update({access.buffer for access in node.accesses})
-            else:
-                found.update(_uses(node.body))
-        _counted.put(nodes, found)
-    return found

@@ -15,6 +15,7 @@ from dojoir.proof.certificate import InstanceMap, identity, same_statement, stan
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.written import keeps_elements_apart
 from dojoir.proof.difference import Change, change_of
+from dojoir.proof.patterns.backwards import runs_backwards
 from dojoir.proof.patterns.inlining import is_inlined
 from dojoir.proof.patterns.partial_sums import has_partial_results
 from dojoir.proof.patterns.recomputed import computes_again
@@ -197,6 +198,11 @@ TEXTUAL = (
         "reordered",
         _where_it_changed(keeps_conflicts, declares=False),
         "The same instances in another order do the same if each two that conflict stay in order.",
+    ),
+    Pattern(
+        "backwards",
+        _where_it_changed(runs_backwards, declares=False),
+        "A scope of which no two iterations conflict may run from its last iteration to its first.",
     ),
     Pattern(
         "staging",
