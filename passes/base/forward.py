@@ -10,14 +10,16 @@ None of this is proved or trusted: it says where to look, and a move that is mad
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from functools import cache
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Kernel, Path, Scope, Site, Statement, substitute_condition
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Site, Statement, substitute_condition
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
 from dojoir.proof.certificate import InstanceMap, Origin
 from dojoir.proof.difference import difference_of
+from dojoir.support.kept import once_for_each
 
 
 def forward(before: Kernel, after: Kernel, instances: InstanceMap, path: Path) -> tuple[Path, ...]:
@@ -25,36 +27,58 @@ def forward(before: Kernel, after: Kernel, instances: InstanceMap, path: Path) -
     none where it is gone, several where it was copied or cut."""
     if instances.rule is not None:
         return _beside(before, after, path)
-    node = before.at(path)
+    node, images = before.at(path), _images(instances)
     found: dict[Path, None] = {}
-    for old, new, origin in _images(before, after, instances):
-        if not is_inside(old.path, path):
-            continue
-        if isinstance(node, Statement):
-            found[new.path] = None
-            continue
-        level = len(path) - 1
-        if isinstance(node, Scope):
-            depth = sum(isinstance(outer, Scope) for outer in old.ancestors[:level])
-            place = _scope(old, new, origin, depth, instances.backward)
-        else:
-            place = _guard(old, new, origin, level, instances.backward)
-        if place is not None:
-            found[place] = None
+    for number in _statements(before, path):
+        old = before.sites[number]
+        for its, origin in images.get(number, ()):
+            place = _image(node, path, old, after.sites[its], origin, instances.backward)
+            if place is not None:
+                found[place] = None
     return tuple(sorted(found))
 
 
-def _images(before: Kernel, after: Kernel, instances: InstanceMap) -> Iterator[tuple[Site, Site, Origin]]:
-    """Each statement of the kernel before with one of the kernel after that it is, and the entry that says so."""
+def _statements(kernel: Kernel, path: Path) -> range:
+    """The numbers of the statements at a path or inside of it: they follow one another."""
+    first = bisect_left(kernel.sites, path, key=_path)
+    *around, last = path
+    return range(first, bisect_left(kernel.sites, (*around, last + 1), key=_path))
+
+
+def _path(site: Site) -> Path:
+    return site.path
+
+
+def _image(node: Node, path: Path, old: Site, new: Site, origin: Origin, backward: bool) -> Path | None:
+    """Where `node`, which holds or is the statement `old`, is around or at one that this one became."""
+    level = len(path) - 1
+    match node:
+        case Statement():
+            return new.path
+        case Scope():
+            depth = sum(isinstance(outer, Scope) for outer in old.ancestors[:level])
+            return _scope(old, new, origin, depth, backward)
+        case Guard():
+            return _guard(old, new, origin, level, backward)
+
+
+@once_for_each
+def _images(instances: InstanceMap) -> dict[int, list[tuple[int, Origin]]]:
+    """The number of each statement of the kernel before with those of the kernel after that it is, and the entries
+    that say so."""
+    found: dict[int, list[tuple[int, Origin]]] = {}
     for k, origin in enumerate(instances.origins):
         if origin is not None:
             mine, its = (k, origin.site) if instances.backward else (origin.site, k)
-            yield before.sites[mine], after.sites[its], origin
+            found.setdefault(mine, []).append((its, origin))
+    return found
 
 
 def _scope(old: Site, new: Site, origin: Origin, depth: int, backward: bool) -> Path | None:
     """The scope around a new statement that is the one of a depth around the old one."""
     count = len(old.scopes)
+    if origin.iterators[: depth + 1] == _outermost(depth + 1):
+        return _path_of(new, depth)
     made_of: list[set[int]] = [set() for _ in range(count)]
     exact: dict[int, int] = {}
     for d, value in enumerate(origin.iterators):
@@ -68,6 +92,11 @@ def _scope(old: Site, new: Site, origin: Origin, depth: int, backward: bool) -> 
     taken = set(exact.values())
     own = made_of[depth] - taken or made_of[depth]
     return _path_of(new, min(own)) if own else None
+
+
+@cache
+def _outermost(count: int) -> tuple[Affine, ...]:
+    return tuple(map(Affine.iterator, range(count)))
 
 
 def _path_of(site: Site, depth: int) -> Path:

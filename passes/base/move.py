@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, wraps
 from itertools import chain, count
@@ -33,7 +33,8 @@ from dojoir.passes.base.reach import Reach
 from dojoir.passes.base.space import worth_trying
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.verdict import Verdict
-from dojoir.support.frozen import dataclass
+from dojoir.support.frozen import dataclass, hash_once
+from dojoir.support.kept import once_for_each
 from dojoir.types.elaborate import check
 
 Place = NewType("Place", str)
@@ -101,6 +102,7 @@ class Formula:
             raise Refusal("bad-formula", error.diagnostic.message) from None
 
 
+@hash_once
 @dataclass(frozen=True)
 class Rewrite:
     """The kernel after a move, and which old statement instance each new one stands for."""
@@ -110,8 +112,14 @@ class Rewrite:
 
     def forward(self, before: Kernel, path: Path) -> tuple[Path, ...]:
         """Where the node at `path` of the kernel before is now: nowhere, or in several places
-        (`dojoir.passes.base.forward`)."""
-        return forward(before, self.kernel, self.instances, path)
+        (`dojoir.passes.base.forward`). Each is found once: a schedule asks again after every move."""
+        return _forward_of(self)(before, path)
+
+
+@once_for_each
+def _forward_of(done: Rewrite) -> Callable[[Kernel, Path], tuple[Path, ...]]:
+    """Where a rewrite leaves nodes, with what was found so far."""
+    return cache(lambda before, path: forward(before, done.kernel, done.instances, path))
 
 
 class Refusal(Exception):
