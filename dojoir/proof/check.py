@@ -16,7 +16,6 @@ budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from dojoir.errors import Diagnostic, KernelError
@@ -47,13 +46,13 @@ from dojoir.proof.patterns.table import (
 )
 from dojoir.proof.patterns.written_before import is_written
 from dojoir.proof.refute.first_iteration import shares_too_much
-from dojoir.proof.refute.refuters import differs_somewhere, is_refuted
+from dojoir.proof.refute.refuters import differs_somewhere
 from dojoir.proof.refute.small_run import goes_wrong
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.proof.wellformed import are_independent, find_conflict, prove
-from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
+from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.memo import Memo
 
 __all__ = [
@@ -332,8 +331,6 @@ def _meaning_of(part: Slice) -> bool | None:
     kernels = (part.before, part.after, part.instances)
     claim = Claim(*kernels)
     try:
-        if _is_seen_refuted(claim):
-            return False
         if keeps_order(claim):
             return True
         if part.held and goes_wrong(*kernels):
@@ -344,13 +341,6 @@ def _meaning_of(part: Slice) -> bool | None:
         return None if part.held and _same_values(Claim(loose.before, loose.after, loose.instances)) else False
     except StepLimitReached:
         return None
-
-
-def _is_seen_refuted(claim: Claim) -> bool:
-    """Runs the refuter that asks isl under a tenth of the budget."""
-    with suppress(StepLimitReached), limited_in_part(STEP_LIMIT // 10):
-        return is_refuted(*claim.parts)
-    return False
 
 
 def _same_values(claim: Claim) -> bool:
@@ -365,8 +355,6 @@ def _same_values(claim: Claim) -> bool:
 def _of_the_whole(claim: Claim) -> bool:
     """The answer where no slice of the kernels gives one, and no pattern holds."""
     if goes_wrong(*claim.parts) or differs_somewhere(*claim.parts):
-        return False
-    if _is_seen_refuted(claim):
         return False
     if keeps_order(claim):
         return _keeps_marks(claim.after)

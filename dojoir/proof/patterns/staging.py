@@ -249,14 +249,3 @@ def _spans(read: Access, box: Sequence[Extent], extents: Mapping[int, Affine], a
         for depth in index.iterators:
             del free[depth]
     return True
-
-
-def reads_unwritten(before: Kernel, after: Kernel, change: Change) -> bool:
-    """Whether the change surely is a node that now works on a copy, filled from elements that have no value."""
-    for filled, drained in ((True, True), (True, False)):
-        if len(change.new) == 1 + filled + drained:
-            found = _staging(before, after, change, filled, drained)
-            if found is not None and prove_bounds(after, [change.are[0]]) is None:
-                written = reads_no_more(before, after, change, found.array.name) or is_written(after, found.array)
-                return not written
-    return False
