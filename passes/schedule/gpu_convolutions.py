@@ -21,8 +21,9 @@ from dojoir.passes.schedule.register_tile import fuse
 from dojoir.passes.schedule.strides import depends
 from dojoir.support.frozen import dataclass
 
-ACROSS = (8, 7, 6, 5, 4)
-"""How many neighbours of a row a thread may have, the best first."""
+ACROSS, ACROSS_GUARDED = (8, 7, 6, 5, 4), (7, 8, 5, 6, 4)
+"""How many neighbours of a row a thread may have, the best first: at the edges of an image it reads them one at a
+time, from different banks where threads are an odd number of elements apart."""
 
 DOWN = 8
 """How many output channels a thread has."""
@@ -61,7 +62,7 @@ def tile_convolution(trace: Trace, path: Path) -> None:
     guards = sum(isinstance(node, Guard) for node in site.ancestors)
     extents = [scope.extent.constant or 0 for scope in site.scopes[-7:]]
     image, filters = _operands(site)
-    tile = _tile(trace.kernel, image, extents)
+    tile = _tile(trace.kernel, image, extents, ACROSS_GUARDED if guards else ACROSS)
     target = site.statement.target.buffer
     fuse(trace, site.path)
     place = format_path(path)
@@ -193,9 +194,9 @@ def _reach(index: Affine | Access, extents: dict[int, int]) -> int:
     return 1 + sum(abs(index.coefficient(Iter(depth))) * (extent - 1) for depth, extent in extents.items())
 
 
-def _tile(kernel: Kernel, image: Access, extents: list[int]) -> _Tile:
+def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[int, ...]) -> _Tile:
     _, outputs, height, width, inputs, down, across = extents
-    columns = next((a for a in ACROSS if width % a == 0), 0)
+    columns = next((a for a in neighbours if width % a == 0), 0)
     channels = next((c for c in CHANNELS if outputs % c == 0), 0)
     if not columns or not channels:
         raise ArgumentError("no tile divides the channels and columns of the result", "bad-arguments")

@@ -27,6 +27,7 @@ from dojoir.passes.schedule.gpu_private import keep_private
 from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.gpu_scans import scan_rows
 from dojoir.passes.schedule.gpu_squares import turn_squares
+from dojoir.passes.schedule.gpu_triangles import growing_rows
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
 from dojoir.proof.core.marks import GRID
 
@@ -84,7 +85,7 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         return
     if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, tile_convolution)):
         return
-    if tried(trace, partial(_channels, path=path, machine=machine)):
+    if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
     keep_private(trace, path)
     _known(any(tried(trace, partial(way, path=path)) for way in WAYS))
