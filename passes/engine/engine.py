@@ -109,11 +109,12 @@ def asked(
     if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
         raise ArgumentError(f"seconds must be a number from 0, not {seconds!r}", "bad-arguments")
     end = None if seconds is None else monotonic() + seconds
+    is_found_legal = _is_legal_in_full if uses_core() else _is_legal
     for move in candidates(kernel, target, values=values):
         if end is not None and monotonic() >= end:
             yield move, None
             return
-        yield move, is_legal(kernel, move, step_limit)
+        yield move, is_found_legal(kernel, move, step_limit)
 
 
 @public
@@ -192,17 +193,21 @@ def _examine(
 
 def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
     """As `check`, without a reason, and sooner said."""
-    if uses_core():
-        return _is_legal_in_full(kernel, move, step_limit)
-    if _known(kernel, move, step_limit) is not None:
-        return True
-    _prove(kernel)
+    return (_is_legal_in_full if uses_core() else _is_legal)(kernel, move, step_limit)
+
+
+def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
+    """The same with all that is there for speed."""
+    if _sound.get(kernel) is None:
+        _prove(kernel)
     open_grounds: list[Ground] = []
     for ground in grounds(kernel, move):
         known = _recalled(kernel, ground, step_limit)
         if known is not None:
             return known
         open_grounds.append(ground)
+    if _known(kernel, move, step_limit) is not None:
+        return True
     try:
         done = made(kernel, move)
     except (Refusal, ArgumentError):

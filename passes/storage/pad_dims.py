@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite
+from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
@@ -42,6 +43,7 @@ class PadDims(Move):
     """
 
     name: ClassVar[str] = "pad_dims"
+    reach: ClassVar[Reach] = Reach.PANE
     buffer: BufferName
     dim: int
     elements: int

@@ -10,6 +10,7 @@ from typing import ClassVar
 from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Kernel, Path
 from dojoir.passes.base.move import BufferName, Move, Refusal, Rewrite
+from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
@@ -48,6 +49,7 @@ class ReorderDims(Move):
     """
 
     name: ClassVar[str] = "reorder_dims"
+    reach: ClassVar[Reach] = Reach.PANE
     buffer: BufferName
     order: tuple[int, ...]
 

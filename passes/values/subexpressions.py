@@ -33,6 +33,7 @@ from dojoir.passes.base.move import (
     fresh_name,
     place_of,
 )
+from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
@@ -71,6 +72,7 @@ class ExtractSubexpression(Move):
     """
 
     name: ClassVar[str] = "extract_subexpression"
+    reach: ClassVar[Reach] = Reach.CHILDREN
     statement: Place
     part: int
     buffer: BufferName
