@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dojoir.codegen.lir.program import FLAG, INDEX, Binary, Compare, Const, Splat, Type, Value, Var
+from dojoir.codegen.lir.program import INDEX, Binary, Compare, Const, Splat, Type, Value, Var
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Condition
 
@@ -97,10 +97,6 @@ def both(left: Value | None, right: Value | None) -> Value | None:
         return left if right is None else right
     left, right = level(left, right)
     return Binary(left.type, "and", left, right)
-
-
-def truth(value: bool) -> Const:
-    return Const(FLAG, value)
 
 
 # -- affine expressions ------------------------------------------------------------------------------------

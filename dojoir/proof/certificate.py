@@ -50,15 +50,17 @@ class Origin:
 @hash_once
 @dataclass(frozen=True)
 class InstanceMap:
-    """How a rewritten kernel corresponds to the one before.
+    """What a move claims of its rewrite: which old statement instance each new one stands for. The checker proves
+    it, and believes nothing of it.
 
-    `origins` has an entry for each new statement, None for one that stands for nothing old: it may only pass
-    values on (a copy, partial results of a reduction and their neutral start), or be of no effect. `inlined`
-    are reads of the old kernel that the new one replaced by the expression that gave their value, `extracted`
-    the reads of the new kernel of which that would give the old one.
+    `origins` has an entry for each statement of the new kernel. None is for one that stands for nothing old: it may
+    only pass values on (a copy, partial results of a reduction and their neutral start), or have no effect.
+    `inlined` are reads of the old kernel that were replaced by the expression that gave their value; `extracted`
+    are reads of the new kernel that, replaced so, give the old one.
 
-    A `backward` map says all this of the kernel before in terms of the one after: a move that takes another one
-    back is proved by what that other one does. A rewrite that uses a `rule` of algebra says nothing else.
+    With `backward`, all of this is said in the other direction, of the kernel before in terms of the one after: the
+    inverse of a move is proved by what the move does. With a `rule` of algebra, the rewrite is one use of that, and
+    the other fields say nothing.
     """
 
     origins: tuple[Origin | None, ...]

@@ -149,9 +149,12 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
 
 
 class Answer(NamedTuple):
-    """Whether a rewrite is legal; whether that follows from what changed, what is around it, and the buffers used
-    there (their declarations, and whether anything else uses them) alone; whether it follows from a slice, or from
-    those children of the kernel that it changed; and about how many steps it took."""
+    """Whether a rewrite is legal, and for which other kernels that is an answer too.
+
+    `local`: it follows from what changed, what is around it, and the buffers used there (their declarations, and
+    whether anything else uses them): wherever these are the same, so is the answer. `sliced`: it follows from a
+    slice, or from those children of the kernel that were changed. `steps` is about what it cost.
+    """
 
     legal: bool
     local: bool
@@ -309,9 +312,12 @@ def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
 
 
 class _Meaning(NamedTuple):
-    """Whether the kernels of a slice mean the same, marks aside, and the new one is well-formed, if what it fills
-    has been written; None where the slice does not say it. And whether a pattern of the whole kernels said so: it
-    looks at the change, what is around it and the users of its buffers, all of which the slice has."""
+    """What is known of a slice, and holds for every two kernels that have it.
+
+    `kept`: whether its kernels mean the same, marks aside, and the new one is well-formed if what it fills has been
+    written; None where the slice does not tell. `plain`: whether that was seen by a pattern of the whole kernels,
+    which looks at the change, what is around it and the users of its buffers: all of that is in the slice.
+    """
 
     kept: bool | None
     plain: bool

@@ -29,8 +29,11 @@ from dojoir.support.memo import ObjectMemo
 
 @dataclass(frozen=True)
 class Change:
-    """The children `old` of the node at `place` in both kernels became `new`. Around them, outermost first, are
-    `around`; `were` and `are` number their statements, one after another."""
+    """Where a rewrite did something: some adjacent children of one node, `old`, became `new`, and all else stayed.
+
+    `place` is the path of that node in both kernels (empty for the body of the kernel), `around` that node and
+    those above it, outermost first. `were` and `are` are the numbers of the statements in `old` and in `new`.
+    """
 
     place: Path
     around: tuple[Scope | Guard, ...]
@@ -46,12 +49,12 @@ class Change:
 
 
 def change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change | None:
-    """The smallest change from one kernel to the other outside of which all statements stand for themselves, and
-    inside of which each stands for none, or for one inside of it in the same iteration of the scopes around; None
-    where there is none.
+    """Where a rewrite did something, or None where that is not one place.
 
-    If there is one, each statement of the rest is in order to everything, and to itself, as it was. The last ones
-    are kept: several questions about a rewrite begin with it.
+    It is the smallest change outside of which every statement stands for itself; inside, each stands for nothing,
+    or for a statement inside, in the same iteration of the scopes around. So whatever is outside runs before or
+    after the change, and before or after itself, as it did. The last ones are kept: several questions about a
+    rewrite begin with it.
     """
     rewrite = before, after, instances
     kept = _changes.get(*rewrite)

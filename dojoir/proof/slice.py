@@ -47,9 +47,17 @@ STEPS = 4
 @hash_once
 @dataclass(frozen=True)
 class Slice:
-    """Two kernels with their instance map; the buffers of the new kernel of which it must be asked besides whether
-    all that is read was written; those whose last values may never be read; and those that the change writes and
-    that are given there, but not to the kernel: dead reads of them may come to see what was never written."""
+    """A question about two small kernels whose answer is that about two large ones.
+
+    `before`, `after` and `instances` are a claim of their own: the statements that a change may make differ, with
+    the buffers that other statements fill made arguments. Three things the small claim does not show:
+
+    - `filled`: buffers of the large kernel of which must be asked there whether all that is read was written;
+    - `held`: buffers that the small kernels return, though the large one may never read their last values; a claim
+      that fails because of these alone says nothing (see `loose`);
+    - `begun`: buffers that the change writes and that are arguments in the small kernels only: a read whose value
+      is not used might see an element there that was never written.
+    """
 
     before: Kernel
     after: Kernel
@@ -59,8 +67,9 @@ class Slice:
     begun: tuple[str, ...] = ()
 
     def loose(self) -> Slice:
-        """The slice that says nothing of the last values of the buffers in `held`. (Where these were given, they
-        are `in`, and written all the same: only for what does not go by that.)"""
+        """The same question without the last values of the buffers in `held`, to tell whether a claim fails because
+        of these alone. A buffer that was `inout` is `in` then, and written all the same: only what does not ask for
+        that may be asked of it."""
         return replace(
             self,
             before=_loose(self.before, self.held),
@@ -76,8 +85,9 @@ def slice_of(before: Kernel, after: Kernel, instances: InstanceMap, change: Chan
 
 
 def users_slice(before: Kernel, after: Kernel, names: Collection[str]) -> tuple[Kernel, Kernel]:
-    """Two kernels of one tree, with the users of some buffers alone; what these share with the others is given, and
-    what they leave there is asked for.
+    """The part of two kernels that is to be compared where they differ in some buffers alone: in their storage, or
+    in which of them an access names. It has the users of these buffers, and what they share with other statements
+    as `inout` arguments.
 
     Where only the storage of these buffers differs, or which of them an access names, the kernels mean the same if
     and only if these do: every access of a buffer in `names` is here, in the same order, so that each read gets
@@ -93,8 +103,8 @@ def users_slice(before: Kernel, after: Kernel, names: Collection[str]) -> tuple[
 
 
 class _Window:
-    """What is around a change, in the numbers of both kernels: those of the new one are `shift` larger behind the
-    change."""
+    """Finds the slice of a change: which statements around it are to be kept, and as what their buffers are to be
+    declared. Statements behind the change have a number in the new kernel that is larger by `shift`."""
 
     def __init__(self, before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> None:
         self.before, self.after, self.instances, self.change = before, after, instances, change

@@ -25,8 +25,11 @@ STEPS = 64
 
 @dataclass(frozen=True)
 class Flow:
-    """`sources` relates each write to the reads that get a value from it; `initial` each read to the element
-    whose value at the start of the call it may get. What a call returns is read by `out_x[element]`."""
+    """Where each value that is read comes from.
+
+    `sources` relates each write to the reads that get a value from it, `initial` each read to the elements whose
+    value at the start of a call it may get. What a call returns counts as read at its end, by `out_x[element]`.
+    """
 
     sources: isl.UnionMap
     initial: isl.UnionMap
@@ -85,8 +88,9 @@ def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
 
 @dataclass(frozen=True)
 class _Given:
-    """What the flow through a buffer is computed from, as texts of maps: the sure writes, the others, the reads,
-    and when each runs. In them, statements have the numbers that `users` gives them."""
+    """All that the flow through a buffer is computed from, so that it is computed once for all kernels that have
+    the same: the texts of the maps of sure writes, of other writes, of reads, and of when each runs. Statements
+    have the numbers in them that `users` gives."""
 
     users: Users
     must: tuple[str, ...]
@@ -152,8 +156,9 @@ _pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
 
 @dataclass(frozen=True)
 class Users:
-    """The statements of a kernel that touch a buffer, by `numbers`, as if there were no others: they are numbered
-    from 0, and so are the children that hold them. What changes elsewhere in the kernel does not show."""
+    """Names for the statements that touch a buffer that do not depend on the rest of the kernel, so that what was
+    worked out of them is found again after a change elsewhere: those with `numbers` are numbered from 0, and so are
+    the children of nodes that hold them."""
 
     sets: KernelSets
     numbers: tuple[int, ...]

@@ -232,10 +232,13 @@ class Correspondence:
 
 
 def settled(claim: Claim, strict: bool) -> frozenset[str]:
-    """The buffers through which the same values flow in both kernels, as the texts show: they are touched by the
-    same statements to the letter (the same reads in another expression may mean something else), each of which
-    stands for itself in the same iteration, on the same elements at the same times among themselves. No other read
-    gets a value from there, and no such statement is taken out."""
+    """The buffers that need not be compared: the texts show that the same values flow through them.
+
+    In both kernels the same statements touch such a buffer, the same to the letter (the same reads in another
+    expression may mean something else); each stands for itself in the same iteration; and among themselves they
+    touch the same elements at the same times. So no other read gets a value from there, and none of them is taken
+    out of a value graph. None are settled where reads were replaced by expressions.
+    """
     before, after, instances = claim.before, claim.after, claim.certificate
     if instances.inlined or instances.extracted:
         return frozenset()

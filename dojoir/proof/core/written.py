@@ -178,23 +178,24 @@ def prove_collapsed(kernel: Kernel) -> SharedStorage | None:
 
 
 def keeps_elements_apart(kernel: Kernel, buffer: Buffer) -> bool:
-    """Whether it is seen that every read of a buffer gets what was written to that very element, though elements
-    share storage. Every read must be of a written element."""
+    """Whether it is seen that collapsed dimensions of a buffer change nothing: every read gets what was written to
+    that very element, though elements share storage. Every read must be of a written element."""
     if not any(dim.collapsed for dim in buffer.dims):
         return True
     return _one_at_a_time(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
 
 
 def comes_and_goes(kernel: Kernel, buffer: Buffer) -> bool:
-    """Whether each value that is read of a buffer was surely written in the same iteration of the scopes that its
-    writer and its reader share. A yes needs no isl; no means only that it is not seen."""
+    """Whether no value of a buffer outlives the iteration in which it is used: each that is read was surely written
+    in the same iteration of the scopes that its writer and its reader share. Seen without isl; no means only that
+    it is not seen."""
     plain = [kernel.sites[k] for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
     return all(any(_covers(buffer, writer, use) for writer in plain) for use in _uses(kernel, buffer))
 
 
 def gives_itself(kernel: Kernel, buffer: Buffer, path: Path) -> bool:
-    """Whether all that the node at `path` reads of a buffer was surely assigned before, in the same run of it. A
-    yes needs no isl; no means only that it is not seen."""
+    """Whether the node at `path` needs nothing of a buffer that was there before it: all that it reads of it was
+    surely assigned in the same run of the node. Seen without isl; no means only that it is not seen."""
 
     def inside(site: Site) -> bool:
         return is_inside(site.path, path)
