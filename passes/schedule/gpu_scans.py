@@ -10,7 +10,18 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.once import RemoveScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.passes.values.rule import UseRule
 
 ACCESS_BYTES = 16
 
@@ -29,7 +40,7 @@ LONGEST = 32
 def scan_rows(trace: Trace, path: Path) -> None:
     """Makes each iteration of the scope at `path`, the running sum of a row of constant length, the work of a
     block. Raises DojoError where it is nothing such, or threads do not share a row equally."""
-    row = format_path(path)
+    row = spot(trace, path)
     length, source, result, total = _scan(trace.kernel, path)
     width = ACCESS_BYTES // max(trace.kernel.buffer(name).dtype.itemsize for name in (source, result, total))
     groups, left = divmod(length, width)
@@ -39,9 +50,9 @@ def scan_rows(trace: Trace, path: Path) -> None:
     if trace.kernel.buffer(total).role == "tmp":
         for d, dim in enumerate(trace.kernel.buffer(total).dims):
             if not dim.collapsed:
-                make(trace, f"reuse_dims({total}, {d})")
-        make(trace, f"place({total}, reg)")
-    make(trace, f"split({row}.1, {width})")
+                act(trace, ReuseDims, total, d)
+        act(trace, PlaceBuffer, total, "reg")
+    act(trace, Split, row.child(1), width)
     shared = [_blocked(trace, row, 0, "blocked_scan")]
     _in_registers(trace, row, source, result, width, threads)
     counts = [groups]
@@ -50,20 +61,20 @@ def scan_rows(trace: Trace, path: Path) -> None:
         if not size:
             raise ArgumentError(f"{counts[-1]} sums of groups are no groups of equal size", "bad-arguments")
         level = len(counts)
-        make(trace, f"split({row}.{level + 2}, {size})")
+        act(trace, Split, row.child(level + 2), size)
         shared.append(_blocked(trace, row, level + 1, "blocked_scan_before"))
         for name in shared[-2]:
-            make(trace, f"split_dim({name}, 0, {size})")
-            make(trace, f"pad_dims({name}, 1, 1)")
+            act(trace, SplitDim, name, 0, size)
+            act(trace, PadDims, name, 1, 1)
         counts.append(counts[-1] // size)
     for name in (name for names in shared for name in names):
-        make(trace, f"place({name}, shared)")
+        act(trace, PlaceBuffer, name, "shared")
     last = 2 * len(counts) + 2
     for level, count in enumerate(counts):
         for n in (level + 1, last - level):
-            _on_threads(trace, f"{row}.{n}", count, threads)
-    make(trace, f"unroll({row}.{len(counts) + 2})")
-    make(trace, f"bind({row}, gx)")
+            _on_threads(trace, row.child(n), count, threads)
+    act(trace, Unroll, row.child(len(counts) + 2))
+    act(trace, Bind, row, "gx")
 
 
 def _scan(kernel: Kernel, path: Path) -> tuple[int, str, str, str]:
@@ -76,51 +87,51 @@ def _scan(kernel: Kernel, path: Path) -> tuple[int, str, str, str]:
     raise ArgumentError(f"the scope at {format_path(path)} has no running sum of constant length", "bad-arguments")
 
 
-def _blocked(trace: Trace, row: str, at: int, rule: str) -> tuple[str, str]:
+def _blocked(trace: Trace, row: Spot, at: int, rule: str) -> tuple[str, str]:
     """Uses a rule at a child of a row; gives the names of the arrays for the sums of blocks, and for those before
     each. The sum inside a block is in a register."""
     names = [fresh_name(trace.kernel, wanted) for wanted in ("block", "before", "within")]
-    make(trace, f"use_rule({row}.{at}, {rule}, {', '.join(names)})")
-    make(trace, f"place({names[2]}, reg)")
+    act(trace, UseRule, row.child(at), rule, names)
+    act(trace, PlaceBuffer, names[2], "reg")
     return names[0], names[1]
 
 
-def _in_registers(trace: Trace, row: str, source: str, result: str, width: int, threads: int) -> None:
+def _in_registers(trace: Trace, row: Spot, source: str, result: str, width: int, threads: int) -> None:
     """The row is read once, into registers, and written by wide accesses; groups of `width` are shared out over the
     threads, so that neighbours have neighbours."""
     out = fresh_name(trace.kernel, f"{result}_out")
-    make(trace, f"stage({row}.3.1, {result}, {out}, out)")
-    make(trace, f"remove_scope({row}.3.2)")
-    make(trace, f"reuse_dims({out}, 0)")
+    act(trace, Stage, row.child(3, 1), result, out, "out")
+    act(trace, RemoveScope, row.child(3, 2))
+    act(trace, ReuseDims, out, 0)
     kept = fresh_name(trace.kernel, f"{source}_row")
-    number = int(row)
-    make(trace, f"stage({row}, {source}, {kept}, in)")
-    make(trace, f"join_scopes({number}, {number + 1})")
-    make(trace, f"reuse_dims({kept}, 0)")
-    make(trace, f"split({row}.0, {width * threads})")
-    make(trace, f"split({row}.0.0, {width})")
-    make(trace, f"swap_scopes({row}.0)")
-    make(trace, f"split_dim({kept}, 1, {width * threads})")
-    make(trace, f"split_dim({kept}, 2, {width})")
+    act(trace, Stage, row, source, kept, "in")
+    act(trace, JoinScopes, row.beside(-1), row)
+    act(trace, ReuseDims, kept, 0)
+    act(trace, Split, row.child(0), width * threads)
+    act(trace, Split, row.child(0, 0), width)
+    act(trace, SwapScopes, row.child(0))
+    act(trace, SplitDim, kept, 1, width * threads)
+    act(trace, SplitDim, kept, 2, width)
     for name in (kept, out):
-        make(trace, f"place({name}, reg)")
-    make(trace, f"bind({row}.0, bx)")
-    make(trace, f"unroll({row}.0.0)")
-    make(trace, f"vectorize({row}.0.0.0)")
-    make(trace, f"vectorize({row}.4.2)")
+        act(trace, PlaceBuffer, name, "reg")
+    act(trace, Bind, row.child(0), "bx")
+    act(trace, Unroll, row.child(0, 0))
+    act(trace, Vectorize, row.child(0, 0, 0))
+    act(trace, Vectorize, row.child(4, 2))
 
 
-def _on_threads(trace: Trace, place: str, count: int, threads: int) -> None:
-    """The scope at a place, of `count` iterations, on threads; loops inside are written out."""
+def _on_threads(trace: Trace, scope: Spot, count: int, threads: int) -> None:
+    """A scope of `count` iterations on threads; loops inside are written out."""
+    path = scope.path
     if count > threads:
-        make(trace, f"split({place}, {threads})")
-        make(trace, f"swap_scopes({place})")
-        make(trace, f"unroll({place}.0)")
-    make(trace, f"bind({place}, bx)")
-    inner = trace.kernel.path(f"{place}.0" if count > threads else place)
+        act(trace, Split, spot(trace, path), threads)
+        act(trace, SwapScopes, spot(trace, path))
+        act(trace, Unroll, spot(trace, (*path, 0)))
+    act(trace, Bind, spot(trace, path), "bx")
+    inner = (*path, 0) if count > threads else path
     for n, node in enumerate(_children(trace.kernel, inner)):
         if isinstance(node, Scope) and not node.marks:
-            make(trace, f"unroll({format_path((*inner, n))})")
+            act(trace, Unroll, spot(trace, (*inner, n)))
 
 
 def _children(kernel: Kernel, path: Path) -> tuple[Node, ...]:
