@@ -54,7 +54,7 @@ def spot(trace: Trace, path: Path) -> Spot:
     return Spot(trace, format_path(path), len(trace.steps))
 
 
-Argument = Spot | Affine | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int]
+Argument = Spot | Affine | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int] | Iterable[str]
 
 
 def move(kind: type[Move], *arguments: Argument) -> Move:
