@@ -250,12 +250,12 @@ def repeat(step: Step) -> Callable[[Trace], None]:
     def run(trace: Trace) -> None:
         made, start = len(trace.steps), trace.kernel
         rounds = ROUNDS + sum(1 for _ in start.walk()) + len(start.buffers)
-        seen = {start.hash}
+        seen = {start}
         for _ in range(rounds):
             make(trace, step)
-            if trace.kernel.hash in seen:
+            if trace.kernel in seen:
                 return
-            seen.add(trace.kernel.hash)
+            seen.add(trace.kernel)
         while len(trace.steps) > made:
             trace.undo()
         named = f"repeat({step})" if isinstance(step, Move | str | Pass) else "a repeated step"

@@ -12,7 +12,7 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site
 from dojoir.passes.base.move import Formula, place_of
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
@@ -84,14 +84,20 @@ def join_around_products(trace: Trace) -> None:
     if not any(is_contraction(site) for site in trace.kernel.sites):
         join_all(trace)
         return
-    repeat(_join_one)(trace)
+    repeat(partial(_join_one, kept_apart=set()))(trace)
 
 
-def _join_one(trace: Trace) -> None:
+def _join_one(trace: Trace, kept_apart: set[tuple[Node, Node]]) -> None:
+    """Fuses the first two scopes that can be. Those of which one would lose its tile go to `kept_apart`: as long as
+    they are what they are, they are not tried again."""
     for move in JoinScopes.candidates(trace.kernel):
         assert isinstance(move, JoinScopes)
-        if is_legal(trace.kernel, move) and tried(trace, partial(_join, move=move)):
+        both = trace.kernel.at(move.first), trace.kernel.at(move.second)
+        if both in kept_apart or not is_legal(trace.kernel, move):
+            continue
+        if tried(trace, partial(_join, move=move)):
             return
+        kept_apart.add(both)
 
 
 def _join(trace: Trace, move: JoinScopes) -> None:
