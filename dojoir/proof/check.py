@@ -16,6 +16,7 @@ budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from dojoir.errors import Diagnostic, KernelError
@@ -47,12 +48,12 @@ from dojoir.proof.patterns.table import (
 from dojoir.proof.patterns.written_before import is_written
 from dojoir.proof.refute.first_iteration import shares_too_much
 from dojoir.proof.refute.refuters import differs_somewhere
-from dojoir.proof.refute.small_run import goes_wrong
+from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.proof.wellformed import are_independent, find_conflict, prove
-from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
 from dojoir.support.memo import Memo
 
 __all__ = [
@@ -222,12 +223,26 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
     def question() -> Verdict:
         claim = Claim(before, after, instances)
-        return _plainly(claim, lambda plain: LEGAL if _answer(plain).legal else _compared(plain))
+        return _plainly(claim, lambda plain: LEGAL if _answer(plain).legal else _refused(plain))
 
     try:
         return Budget(step_limit).ask(question, ("rewrite", before, after, instances))
     except StepLimitReached:
         return _undecided(step_limit)
+
+
+def _refused(claim: Claim) -> Verdict:
+    """The verdict on a claim to which the answer is no: what the core has against it; but of a rewrite that a run
+    shows to be wrong, where the core takes long to say why, what the run shows."""
+    *_, instances = claim.parts
+    shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
+    if shown is None:
+        return _compared(claim)
+    with suppress(StepLimitReached), limited_in_part(STEP_LIMIT // 10):
+        return _compared(claim)
+    sizes = ", ".join(f"{name}={size}" for name, size in shown.sizes)
+    message = f"at {sizes} {shown.what}" if sizes else shown.what
+    return Verdict("illegal", Diagnostic(shown.code, message, sizes=shown.sizes))
 
 
 def _taken_back(claim: Claim) -> Answer:

@@ -9,7 +9,8 @@ import pytest
 from test_budget import siblings
 
 import dojoir
-from dojoir.proof.check import STEP_LIMIT, prove_rewrite
+from dojoir.proof.check import STEP_LIMIT, InstanceMap, identity, prove_rewrite
+from dojoir.proof.refute.small_run import Seen, seen
 from dojoir.sets.limits import UNLIMITED, Budget, StepLimitReached
 from dojoir.support.memo import charge, fresh_tables
 
@@ -20,6 +21,11 @@ POOL = (
 )
 
 JACOBI = "split(0.1.0, 8); cut(0.1.0, 8*((N + 5) // 64)); cut(0.0.0, 16*((N - 2) // 16)); bind(0.1.1, gx)"
+
+NT = (
+    "split(0.0, 8); split(0.0, 16); split(0.0, 4); bind(0, gx); bind(0.0.0.0.0.1, gz); shift(0.0.0, {1}); "
+    "cut(0.0, 8*((M + 511) // 4096))"
+)
 
 NAMED = [
     ("heat3d", "", "to_fma(0.1.0.0.0, 24)", "legal", 20_000),
@@ -53,10 +59,24 @@ def test_a_question_that_was_long(name: str, moves: str, move: str, status: str,
     assert steps <= most
 
 
+def status_within(kernel: dojoir.Kernel, move: str, budget: int) -> str:
+    """The verdict on a move of a kernel by which nothing is known, within a budget."""
+    done = dojoir.parse_move(move).rewrite(kernel)
+    with fresh_tables():
+        return prove_rewrite(kernel, done.kernel, done.instances, budget).status
+
+
 @pytest.mark.parametrize("index", ["{0}, {1}", "N - 1 - {0}, M - 1 - {1}", "{0}, M - 1 - {1}"])
 def test_two_long_siblings_are_soon_joined_or_not(index: str) -> None:
-    _, steps = steps_of(siblings(12, index), "join_scopes(0, 1)")
-    assert steps <= 750_000
+    assert status_within(siblings(12, index), "join_scopes(0, 1)", STEP_LIMIT // 3) != "unknown"
+
+
+def test_what_a_run_shows_needs_no_other_reason() -> None:
+    """isl spends the whole budget, in twice the time of other steps, on a reason why a run goes wrong."""
+    assert status_within(after("matmul_nt", NT), "swap_siblings(0.1.0.0.0.0.0)", STEP_LIMIT // 5) == "illegal"
+    verdict = dojoir.check(after("matmul_nt", NT), "swap_siblings(0.1.0.0.0.0.0)")
+    assert verdict.code == "lost-value" and verdict.diagnostic.sizes == (("N", 2), ("M", 2), ("K", 2))
+    assert verdict.reason.endswith("at N=2, M=2, K=2 an element would be read that has no value")
 
 
 SHARED = """kernel shared(N, M, K)
@@ -111,3 +131,28 @@ def test_both_tries_have_one_budget() -> None:
     with pytest.raises(StepLimitReached):
         Budget(STEP_LIMIT).ask(endless)
     assert STEP_LIMIT * 0.95 <= sum(taken) <= STEP_LIMIT * 1.05
+
+
+def swapped(header: str, first: str, second: str) -> Seen | None:
+    """What a run shows of two statements of a scope in the other order."""
+    orders = ((first, second), (second, first))
+    kernels = [dojoir.parse(f"kernel a(N)\n{header}\n\nN\n| {a}\n| {b}\n") for a, b in orders]
+    return seen(*kernels, InstanceMap(identity(kernels[0]).origins[::-1]))
+
+
+def test_what_a_run_shows_in_words() -> None:
+    """A read of another value, a last value of another write, an instance too many and one that is lost."""
+    sizes = (("N", 2),)
+    header = "in x: f32[N]\nout y: f32[N]\nout z: f32[N]"
+    shown = swapped(header, "y[{0}] = x[{0}]", "z[{0}] = y[{0}]")
+    assert shown == Seen(sizes, "lost-value", "an element would be read that has no value")
+    shown = swapped(header.replace("out y", "inout y"), "z[{0}] = y[{0}]", "y[{0}] = x[{0}]")
+    assert shown == Seen(sizes, "wrong-value", "`z[{0}] = y[{0}]` at {0}=0 would read what other writes gave")
+    shown = swapped("in x: f32[N]\nout y: f32[N]", "y[{0}] = x[{0}]", "y[{0}] = 2")
+    assert shown == Seen(sizes, "wrong-value", "`y[0]` would be left with what other writes gave")
+    whole, part = (dojoir.parse(f"kernel a(N)\ninout y: f32[N]\n\n{n}\n| y[{{0}}] = 1\n") for n in ("N", "N - 1"))
+    shown = seen(whole, part, identity(whole))
+    assert shown == Seen(sizes, "lost-instance", "`y[{0}] = 1` at {0}=1 would not run")
+    shown = seen(part, whole, identity(part))
+    assert shown == Seen(sizes, "extra-instance", "`y[{0}] = 1` at {0}=1 would run, which did not")
+    assert seen(whole, whole, identity(whole)) is None

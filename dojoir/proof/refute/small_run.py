@@ -12,6 +12,7 @@ from dataclasses import field
 from itertools import count
 
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Statement, holds
+from dojoir.ir.text import format_statement
 from dojoir.proof.certificate import InstanceMap
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.support.frozen import dataclass
@@ -65,31 +66,46 @@ class _Run:
     unwritten: bool = False
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What a run shows: at which sizes, and what differs then, by the code of such a refusal and in words."""
+
+    sizes: tuple[tuple[str, int], ...]
+    code: str
+    what: str
+
+
 def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> bool:
-    """Whether some run surely shows that the kernels differ: a read gets its value from other writes, or none, a
+    """Whether some run surely shows that the kernels differ (`seen`)."""
+    return seen(before, after, instances, unread) is not None
+
+
+def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> Seen | None:
+    """What some run surely shows where the kernels differ: a read gets its value from other writes, or none, a
     statement runs that did not, or none does that did, or something else is returned. Of the last values of the
     buffers `unread` nothing is asked.
 
-    No statement may stand for nothing, and none be lost; else the answer is no.
+    No statement may stand for nothing, and none be lost; else nothing is said.
     """
     origins = instances.origins
     if instances.inlined or instances.extracted or None in origins:
-        return False
+        return None
     if {o.site for o in origins if o is not None} != set(range(len(before.sites))):
-        return False
+        return None
     for origin, site in zip(origins, after.sites, strict=True):
         if origin is None or not _fits(before.sites[origin.site].statement, site.statement):
-            return False
+            return None
     if any(_gathers(site.statement) for kernel in (before, after) for site in kernel.sites):
-        return False
+        return None
     old, new = sets_of(before), sets_of(after)
     for sizes in _tried(old):
         was = _known_run(old, tuple(sizes.items()))
         if not was.whole:
             continue
-        if _differ(old, was, _run(new, instances, sizes), unread):
-            return True
-    return False
+        found = _difference(old, was, _run(new, instances, sizes), unread)
+        if found is not None:
+            return Seen(tuple(sizes.items()), *found)
+    return None
 
 
 def reads_unwritten(kernel: Kernel) -> bool:
@@ -107,26 +123,36 @@ def _tried(sets: KernelSets) -> list[dict[str, int]]:
     return [*several[:RUNS], *(sizes for sizes in some if sizes not in several)]
 
 
-def _differ(sets: KernelSets, was: _Run, now: _Run, unread: Collection[str]) -> bool:
+def _difference(sets: KernelSets, was: _Run, now: _Run, unread: Collection[str]) -> tuple[str, str] | None:
     if now.unwritten and not was.unwritten:
-        return True
+        return "lost-value", "an element would be read that has no value"
     for instance, values in now.reads.items():
         expected = was.reads.get(instance)
         # Whether an accumulation reads what it adds to, the kernels may say otherwise: that read comes last.
-        if expected is None or any(a.sources() != b.sources() for a, b in zip(expected, values, strict=False)):
-            return True
+        if expected is None:
+            return "extra-instance", f"{_instance(sets, instance)} would run, which did not"
+        if any(a.sources() != b.sources() for a, b in zip(expected, values, strict=False)):
+            return "wrong-value", f"{_instance(sets, instance)} would read what other writes gave"
     if not now.whole:
-        return False
-    if now.reads.keys() != was.reads.keys():
-        return True
+        return None
+    lost = min(was.reads.keys() - now.reads.keys(), default=None)
+    if lost is not None:
+        return "lost-instance", f"{_instance(sets, lost)} would not run"
     returned = {buffer.name for buffer in sets.returned if buffer.name not in unread}
-    for element in {*was.memory, *now.memory}:
+    for element in sorted({*was.memory, *now.memory}):
         if element[0] in returned:
             start = _Value(element)
             ends = was.memory.get(element, start), now.memory.get(element, start)
             if ends[0].sources() != ends[1].sources():
-                return True
-    return False
+                name = f"{element[0]}[{', '.join(map(str, element[1]))}]"
+                return "wrong-value", f"`{name}` would be left with what other writes gave"
+    return None
+
+
+def _instance(sets: KernelSets, instance: Instance) -> str:
+    number, iteration = instance
+    at = ", ".join(f"{{{depth}}}={value}" for depth, value in enumerate(iteration))
+    return f"`{format_statement(sets.kernel.sites[number].statement)}`{f' at {at}' if at else ''}"
 
 
 def _known_run(sets: KernelSets, sizes: tuple[tuple[str, int], ...]) -> _Run:
