@@ -81,7 +81,7 @@ WORK = 400_000
 def bearable_sizes(kernel: Kernel, random: Random) -> dict[str, int]:
     """Small sizes, not so large that the interpreter of a deep nest takes long."""
     sizes = small_sizes(kernel, random)
-    if max(len(site.scopes) for site in kernel.sites) > 3:
+    if max((len(site.scopes) for site in kernel.sites), default=0) > 3:
         instances = dojoir.cost(kernel).instances
         for _ in range(20):
             if instances(sizes) < WORK:
