@@ -73,8 +73,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        there is little to do.
 
     For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
-    else is to do, a row a block where iterations go along rows, in registers where their length is constant, tiles
-    of a plane for products and windows, squares through shared memory for what is turned, sums of all in two
+    else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
+    where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention,
+    squares through shared memory for what is turned, sums of all and few large ones, as by channel, in two
     launches, else an iteration a thread.
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set

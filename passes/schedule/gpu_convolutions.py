@@ -28,13 +28,13 @@ time, from different banks where threads are an odd number of elements apart."""
 DOWN = 8
 """How many output channels a thread has."""
 
-CHANNELS = (64, 32, 16, 8)
+CHANNELS = (32, 16, 8)
 """How many output channels a block may have."""
 
 ROWS = (8, 4, 2, 1)
 """How many rows of an image a block may have."""
 
-SUMMED = (4, 2, 1)
+SUMMED = (8, 4, 2, 1)
 """For how many input channels shared memory may have tiles."""
 
 MOST_THREADS = 256

@@ -14,7 +14,6 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.text import format_condition
-from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make, tried
 from dojoir.passes.schedule.gpu_channels import channels_apart
@@ -27,12 +26,11 @@ from dojoir.passes.schedule.gpu_private import keep_private
 from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.gpu_scans import scan_rows
 from dojoir.passes.schedule.gpu_squares import turn_squares
+from dojoir.passes.schedule.gpu_threads import THREADS, along
+from dojoir.passes.schedule.gpu_totals import add_up
 from dojoir.passes.schedule.gpu_triangles import growing_rows
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
 from dojoir.proof.core.marks import GRID
-
-THREADS = 256
-"""How many threads a block has, where nothing else is known."""
 
 TILE = (8, 32)
 """Rows and columns of threads where a block has a part of a plane."""
@@ -42,9 +40,6 @@ COLUMNS = (16, 32)
 
 ROWS = 8
 """How many rows a thread goes down where it reads the neighbours of each."""
-
-PARTIAL = 4096
-"""How many elements of a sum a block adds up."""
 
 WARP_ROW = 1024
 """The most elements of a row that a warp takes by itself."""
@@ -79,7 +74,7 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
     if not _chain(trace, path):
         if tried(trace, partial(_apart, path=path, machine=machine)):
             return
-        _total(trace, path)
+        add_up(trace, path)
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
         return
@@ -116,7 +111,7 @@ def _images(trace: Trace, path: Path) -> None:
     if width > 1:
         make(trace, f"split({format_path(at)}, {width})")
         make(trace, f"vectorize({format_path(at)}.0)")
-    _along(trace, at, 0, IMAGE_THREADS)
+    along(trace, at, 0, IMAGE_THREADS)
     _grid(trace, chain)
 
 
@@ -387,36 +382,11 @@ def _strided(trace: Trace, path: Path) -> None:
 
 def _spread(trace: Trace, path: Path, at: Path) -> None:
     """The scope at `at` of the nest at `path` on threads, if which element they put together is one of all."""
-    _along(trace, at, len(at) - len(path))
+    along(trace, at, len(at) - len(path))
     depth = trace.kernel.depth_of(path)
     sums = [s for s in sites_in(trace.kernel, path) if s.statement.accumulation]
     together = [s for s in sums if not depends(s.statement.target, depth)]
     _known(not any(depends(s.statement.target, d) for s in together for d in range(depth + 1, len(s.scopes))))
-
-
-def _along(trace: Trace, path: Path, levels: int, threads: int = THREADS, mark: str = "bx") -> None:
-    """The scope at `path`, which `levels` others are around, on threads: each has every so many-th element."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    place = format_path(path)
-    if (scope.extent.constant or 0) > threads or scope.extent.constant is None:
-        make(trace, f"split({place}, {threads})")
-        inner = trace.kernel.at((*path, 0))
-        assert isinstance(inner, Scope)
-        if inner.extent.constant is None:
-            depth = trace.kernel.depth_of((*path, 0))
-            conditions = [
-                format_condition(Condition(Affine.iterator(depth), "<", bound))
-                for bound in inner.extent.bounds
-                if not bound.is_constant
-            ]
-            make(trace, f'add_guard({place}.0.0, {len(inner.body)}, "{" and ".join(conditions)}")')
-            make(trace, f"set_extent({place}.0, {threads})")
-        make(trace, f"swap_scopes({place})")
-    for _ in range(levels):
-        path = path[:-1]
-        make(trace, f"swap_scopes({format_path(path)})")
-    make(trace, f"bind({format_path(path)}, {mark})")
 
 
 def _columns(trace: Trace, path: Path) -> None:
@@ -444,7 +414,7 @@ def _columns(trace: Trace, path: Path) -> None:
     inner = (*column, 1 if n else 0)
     if after:
         make(trace, f"split_scopes({format_path(inner)}, 1)")
-    _along(trace, (*inner, 0), 1, COLUMNS[0], "by")
+    along(trace, (*inner, 0), 1, COLUMNS[0], "by")
     make(trace, f"bind({format_path((*inner, 0))}, bx)")
     for i in range(bool(n) + bool(after) + 1):
         if (*column, i) != inner:
@@ -457,31 +427,6 @@ def _turned(trace: Trace, path: Path) -> None:
     _known(len(chain) >= 2 and len(scope.body) == 1 and isinstance(scope.body[0], Statement))
     turn_squares(trace, chain)
     _grid(trace, chain)
-
-
-# -- sums of all -------------------------------------------------------------------------------------------
-def _total(trace: Trace, path: Path) -> None:
-    """A sum or maximum over all of a scope: of parts, a block each, and then of these."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    _known(len(scope.body) == 1 and isinstance(scope.body[0], Statement))
-    statement = scope.body[0]
-    assert isinstance(statement, Statement)
-    depth = trace.kernel.depth_of(path)
-    _known(statement.accumulation is not None and not depends(statement.target, depth))
-    place = format_path(path)
-    make(trace, f"split({place}, {PARTIAL})")
-    blocks = trace.kernel.at(path)
-    assert isinstance(blocks, Scope) and len(blocks.extent.bounds) == 1
-    partial_sums = fresh_name(trace.kernel, f"{statement.target.buffer}_part")
-    make(trace, f"split_reduction({place}, {statement.target.buffer}, {partial_sums}, {blocks.extent.bounds[0]})")
-    first, parts, last = ((*path[:-1], path[-1] + n) for n in range(3))
-    make(trace, f"add_scope({format_path(last)}, 1)")
-    _along(trace, (*last, 0), 0)
-    make(trace, f"bind({format_path(last)}, gx)")
-    _along(trace, (*parts, 0), 0)
-    make(trace, f"bind({format_path(parts)}, gx)")
-    _threads(trace, first)
 
 
 WAYS = (_flat, _neighbours, _turned, _tiled, _open_rows, _rows, _columns, _threads)

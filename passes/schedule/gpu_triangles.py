@@ -29,11 +29,14 @@ from dojoir.proof.core.marks import GRID
 ROWS = 64
 """How many rows a block has, and how many columns a tile."""
 
-DEPTH, DOWN, ACROSS = 16, 8, 4
+DEPTH, DOWN, ACROSS = 16, 4, 4
 """How deep a tile is, and how many rows and columns of it a thread has."""
 
 THREADS = 256
 """How many threads a block has for what is no tile."""
+
+WIDTH = 4
+"""How many neighbours of a row a lane has at a time."""
 
 Kind = Literal["columns", "sum", "rest"]
 """What ends at the row in a child of the rows: the columns of a product, what it sums over, or it is no product."""
@@ -181,11 +184,29 @@ def _in_warps(trace: Trace, at: Path, lanes: int) -> None:
         uses = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
         if buffer.role == "tmp" and buffer.dims and uses and all(site in inside for site in uses):
             _ = tried(trace, partial(_own, name=buffer.name))
-    row = (*at, 0)
+    row, block = (*at, 0), trace.kernel.depth_of(at) - 1
+    step = WIDTH * lanes
     for n in reversed(range(len(_block(trace, row).body))):
         if isinstance(trace.kernel.at((*row, n)), Scope):
-            _along(trace, (*row, n), lanes)
+            child = (*row, n)
+            if tried(trace, f"cut({format_path(child)}, {step}*({ROWS}*{{{block}}} // {step}))"):
+                _along(trace, (*row, n + 1), lanes)
+                _wide(trace, child, lanes)
+            else:
+                _along(trace, child, lanes)
     make(trace, f"bind({format_path(row)}, bx)")
+
+
+def _wide(trace: Trace, path: Path, lanes: int) -> None:
+    """A scope along what all rows of a block have on the lanes of a warp, some neighbours each at a time."""
+    place = format_path(path)
+    make(trace, f"split({place}, {WIDTH * lanes})")
+    if _block(trace, (*path, 0)).extent.constant != WIDTH * lanes:
+        make(trace, f"set_extent({place}.0, {WIDTH * lanes})")
+    make(trace, f"split({place}.0, {WIDTH})")
+    make(trace, f"swap_scopes({place})")
+    make(trace, f"vectorize({place}.0.0)")
+    make(trace, f"bind({place}, lane)")
 
 
 def _own(trace: Trace, name: str) -> None:

@@ -128,3 +128,20 @@ N @n
     given = {"x": rng.integers(-9, 9, (5, 3, 8)).astype(np.float32), "s": np.arange(3, dtype=np.float32)}
     assert np.array_equal(dojoir.interpret(split, given)["s"], dojoir.interpret(kernel, given)["s"])
     assert dojoir.check(kernel, "split_reduction(0.0, s, p, C)").code == "several-elements"
+
+
+@pytest.mark.parametrize(("elements", "target", "order"), [(16384, "cuda", "backward"), (20000, "hip", "forward")])
+def test_a_sum_of_all_is_two_launches(elements: int, target: str, order: Any) -> None:
+    kernel = dojoir.parse(f"""kernel total(N = {elements})
+in  x: f32[N]
+out y: f32
+
+y = 0
+N
+| y += x[{{0}}]
+""")
+    trace = by_rule(kernel, target)
+    code = dojoir.emit(trace.kernel, target)
+    assert code.count("__global__ void") == 2
+    assert bool(re.search(WIDE, code)) == (elements == 16384)
+    runs_right(kernel, trace, target, order)
