@@ -176,6 +176,11 @@ class Reading:
             if isinstance(node, Scope) and is_inside(own, path):
                 yield own, node
 
+    def has_threads(self, launch: Launch) -> bool:
+        """Whether a block of a launch has more threads than one."""
+        inside = (self.digits(site.path) for site in self.kernel.sites if launch.holds(site.path))
+        return any(prod(digit.extent for digit in found) * self.lanes_below(found) > 1 for found in inside)
+
     def thread(self, digits: tuple[Digit, ...], without: tuple[Digit, ...] = ()) -> str:
         """The number of the thread (its first lane) at some iterators; those of `without` are 0."""
         number, stride = ["0"], self.lanes_below(digits)

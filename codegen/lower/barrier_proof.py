@@ -47,7 +47,8 @@ def unseparated(kernel: Kernel, warp: int, barriers: Iterable[Position]) -> list
     threads: none where `barriers` are enough."""
     reading = Reading(kernel, warp)
     placed = tuple(barriers)
-    return [pair for launch in launches_of(kernel) for pair in _Proof(reading, launch, placed).left()]
+    launches = (launch for launch in launches_of(kernel) if reading.has_threads(launch))
+    return [pair for launch in launches for pair in _Proof(reading, launch, placed).left()]
 
 
 def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
@@ -55,8 +56,9 @@ def proved(kernel: Kernel, warp: int, barriers: Barriers) -> Barriers:
     end, a barrier wherever one can stand: slower, and right whatever the derivation took the kernel for."""
     if not unseparated(kernel, warp, barriers):
         return barriers
-    places = (at for launch in launches_of(kernel) for at in places_to_wait(Reading(kernel, warp), launch))
-    return dict.fromkeys(places, UNPROVED)
+    reading = Reading(kernel, warp)
+    launches = (launch for launch in launches_of(kernel) if reading.has_threads(launch))
+    return dict.fromkeys((at for launch in launches for at in places_to_wait(reading, launch)), UNPROVED)
 
 
 @dataclass(frozen=True)

@@ -120,6 +120,13 @@ def test_without_a_proof_threads_wait_everywhere(
         np.testing.assert_array_equal(values, expected[array])
 
 
+def test_one_thread_does_not_wait() -> None:
+    head = "kernel f(N)\nin x: f32[N]\nout y: f32[N]\ntmp t: f32[N]\n\n"
+    text = head + "N : gx\n| t[{0}] = x[{0}]\n| y[{0}] = t[{0}]\n"
+    kernel = dojoir.parse(text)
+    assert unseparated(kernel, CUDA.warp, ()) == [] and "__syncthreads" not in dojoir.emit(kernel, "cuda")
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_who_runs_what_is_counted_alike(name: str) -> None:
     """The two ways to count agree where both are right: how many launches, of how many threads."""

@@ -86,6 +86,16 @@ def test_a_move_that_makes_threads_share_is_refused_in_these_words() -> None:
     assert "threads ({1}=0) and ({1}=63) both touch `t`: place(t, reg)" in verdict.diagnostic.render()
 
 
+def test_a_move_that_makes_another_tree_is_refused_without_these_words() -> None:
+    """What is quoted is the kernel after the move, whose places the one before may not have."""
+    trace = dojoir.Trace(dojoir.kernels.load("argmax"))
+    for move in ("split_scopes(0, 1)", "split_reduction(1.0, m, m_part, 4)", "bind(1, gy)"):
+        if dojoir.check(trace.kernel, move):
+            trace.apply(move)
+    for move in dojoir.candidates(trace.kernel):
+        dojoir.check(trace.kernel, move, 50_000)
+
+
 def test_what_a_caller_has_is_not_placed() -> None:
     with pytest.raises(dojoir.KernelError) as error:
         dojoir.prove(dojoir.parse("kernel f()\nin x: f32[64]\nout y: f32[1]\n\n64 : bx\n| y[0] = x[{0}]\n"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic, Note, Party
-from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.ir.text import format_access
@@ -18,14 +18,15 @@ THREADS = frozenset({"bx", "by", "bz", "lane"})
 def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None) -> Diagnostic:
     """The diagnostic of two iterations of a scope that touch one element; where the scope is marked for a GPU, with
     a note that names the two threads or blocks, the element and the cure. `shown` is the kernel whose text the
-    diagnostic quotes, the same tree but for marks."""
+    diagnostic quotes if it is the same tree but for marks."""
     if found.code != "shared-element":
         return found
     points = [party for party in found.parties if party.iteration]
     around = next((party for party in found.parties if not party.iteration), None)
     if around is None or len(points) != 2:
         return found
-    scope, access = kernel.at(_path(around)), _access(shown or kernel, points[0])
+    quoted = shown if shown is not None and _shape(shown) == _shape(kernel) else kernel
+    scope, access = _node(kernel, _path(around)), _access(quoted, points[0])
     if not isinstance(scope, Scope) or access is None:
         return found
     of_grid, of_block = (not marks.isdisjoint(scope.marks) for marks in (GRID, THREADS))
@@ -43,14 +44,29 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
     return replace(found, notes=(*found.notes, Note(words)))
 
 
+def _shape(kernel: Kernel) -> tuple[object, ...]:
+    """What two kernels have in common where one is the other but for marks and storage."""
+    return [(path, type(node)) for path, node in kernel.walk()], [(b.name, len(b.dims)) for b in kernel.buffers]
+
+
 def _path(party: Party) -> Path:
     return tuple(map(int, party.path.split(".")))
+
+
+def _node(kernel: Kernel, path: Path) -> Node | None:
+    """The node at a path, where there is one."""
+    node: Node | Kernel = kernel
+    for child in path:
+        if isinstance(node, Statement) or child >= len(node.body):
+            return None
+        node = node.body[child]
+    return node if not isinstance(node, Kernel) else None
 
 
 def _access(kernel: Kernel, party: Party) -> Access | None:
     """The access of a party, which it has as text."""
     path = _path(party)
-    statement = kernel.at(path)
+    statement = _node(kernel, path)
     if not isinstance(statement, Statement):
         return None
     scopes = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]
