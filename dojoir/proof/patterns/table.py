@@ -16,6 +16,7 @@ from dojoir.proof.claim import Claim
 from dojoir.proof.core.written import keeps_elements_apart
 from dojoir.proof.difference import Change, change_of
 from dojoir.proof.patterns.backwards import runs_backwards
+from dojoir.proof.patterns.extracting import is_extracted
 from dojoir.proof.patterns.inlining import is_inlined
 from dojoir.proof.patterns.partial_sums import has_partial_results
 from dojoir.proof.patterns.recomputed import computes_again
@@ -90,6 +91,10 @@ def _order_may_tell(claim: Claim, change: Change) -> bool:
 
 def _is_inlined(claim: Claim) -> bool:
     return bool(claim.certificate.inlined) and not claim.certificate.extracted and is_inlined(*claim.parts)
+
+
+def _is_extracted(claim: Claim) -> bool:
+    return bool(claim.certificate.extracted) and not claim.certificate.inlined and is_extracted(*claim.parts)
 
 
 def _is_renumbered(claim: Claim) -> bool:
@@ -183,6 +188,11 @@ TEXTUAL = (
         "A read of a temporary that one plain assignment alone gave, in the same iteration, may be replaced by the "
         "expression that was assigned, if nothing between the two writes what that reads.",
         converse=False,  # what the read that is gone touched is not in the kernel after
+    ),
+    Pattern(
+        "extracting",
+        _is_extracted,
+        "A part of an expression may be assigned to a new temporary just before, and read from there.",
     ),
     Pattern(
         "split_dim",
