@@ -99,7 +99,9 @@ def kind_of(options: Options) -> str:
     """What such a list is, for a terminal."""
     if options.json or options.schema:
         return "json"
-    return "plain" if options.doctor or options.help_pass else "list"
+    if options.doctor:
+        return "facts"
+    return "plain" if options.help_pass else "list"
 
 
 def passes(options: Options) -> dict[str, dojoir.Pass]:

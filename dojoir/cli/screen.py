@@ -74,6 +74,8 @@ def _styled(text: str, kind: str, width: int) -> Text:
 
     if kind == "list":
         return _wrapped_list(text, width)
+    if kind == "facts":
+        return _wrapped_facts(text, width)
     if kind == "table":
         return _table(text)
     if kind == "plain":
@@ -124,6 +126,24 @@ def _wrapped_list(text: str, width: int) -> Text:
         lines = textwrap.wrap(match[3], max(20, width - indent - 1))
         first = " " * indent if indent == 8 and len(match[1]) + len(match[2]) != 8 else ""
         shown.append(first + f"\n{' ' * indent}".join(lines) + "\n")
+    return shown
+
+
+def _wrapped_facts(text: str, width: int) -> Text:
+    """Lines of a word and what is said of it, wrapped beside it; short ones as they are."""
+    import textwrap
+
+    from rich.text import Text
+
+    shown = Text()
+    for line in text.splitlines():
+        match = re.match(r"(\S* +)(\S.*)", line) if len(line) >= width else None
+        if match is None:
+            shown.append(line + "\n")
+            continue
+        indent = " " * len(match[1])
+        rows = textwrap.wrap(match[2], max(20, width - len(indent) - 1), break_on_hyphens=False)
+        shown.append(match[1] + f"\n{indent}".join(rows) + "\n")
     return shown
 
 

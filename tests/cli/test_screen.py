@@ -14,6 +14,7 @@ import pytest
 from test_cli import Shell
 
 import dojoir
+from dojoir.cli import screen
 
 SOFTMAX = dojoir.kernels.load("softmax")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -169,3 +170,14 @@ def test_a_warning_where_times_spread() -> None:
 def test_errors_speak_of_the_option(shell: Shell) -> None:
     _, err = shell("pair.dojo", "--run", status=1)
     assert "pass -s N=" in err
+
+
+def test_what_a_machine_has_is_wrapped_beside_its_name() -> None:
+    options = " ".join(["-fno-such-option"] * 12)
+    table = "ceilings   threads   read\n             1   25.5\n"
+    for begin in ("compiler   ", " " * 11):
+        *facts, head, row = screen._wrapped_facts(f"{begin}{options}\n{table}", 80).plain.splitlines()
+        assert len(facts) > 2 and all(len(line) < 80 for line in facts)
+        assert facts[0].startswith(f"{begin}-") and all(line.startswith(" " * 11 + "-") for line in facts[1:])
+        assert " ".join(facts).split() == f"{begin}{options}".split()
+        assert f"{head}\n{row}\n" == table
