@@ -142,7 +142,9 @@ def _wrapped_facts(text: str, width: int) -> Text:
             shown.append(line + "\n")
             continue
         indent = " " * len(match[1])
-        rows = textwrap.wrap(match[2], max(20, width - len(indent) - 1), break_on_hyphens=False)
+        rows = textwrap.wrap(
+            match[2], max(20, width - len(indent) - 1), break_on_hyphens=False, break_long_words=False
+        )
         shown.append(match[1] + f"\n{indent}".join(rows) + "\n")
     return shown
 
