@@ -156,3 +156,12 @@ def test_what_a_run_shows_in_words() -> None:
     shown = seen(part, whole, identity(part))
     assert shown == Seen(sizes, "extra-instance", "`y[{0}] = 1` at {0}=1 would run, which did not")
     assert seen(whole, whole, identity(whole)) is None
+
+
+def test_deep_nests_are_charged_for_their_dimensions() -> None:
+    """The steps were few and each was slow: an answer took half a minute."""
+    depth = 63
+    body = "".join("| " * d + "N\n" for d in range(depth)) + "| " * depth + "y[{0}] = x[{0}] + 1\n"
+    kernel = dojoir.parse(f"kernel f(N)\nin x: f32[N]\nout y: f32[N]\n{body}")
+    assert dojoir.check(kernel, "swap_scopes(0.0)").status == "unknown"
+    assert dojoir.check(kernel, "sink_scope(0, 62)")
