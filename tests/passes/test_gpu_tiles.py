@@ -104,3 +104,43 @@ def test_long_uneven_rows_have_more_threads() -> None:
 )
 def test_the_moves_are_certified(name: str, sizes: dict[str, int]) -> None:
     assert dojoir.certify(by_rule(name, "cuda", **sizes))
+
+
+# -- a tile that is shared by hand ---------------------------------------------------------------------------
+TURNED = """kernel turned(N)
+in  x: f32[{high}*N, {wide}]
+out y: f32[N, {wide}, {high}]
+N
+| {wide} : bx
+| | {high}
+| | | y[{{0}}, {{1}}, {{2}}] = x[{high}*{{0}} + {{2}}, {{1}}]
+"""
+
+
+def shared_by(high: int, wide: int, threads: int) -> tuple[dojoir.Kernel, dojoir.Trace]:
+    kernel = dojoir.parse(TURNED.format(high=high, wide=wide))
+    trace = dojoir.parse_pipeline(f"share_tile(0.0, x, t, {threads})")[0].on(kernel)
+    trace.apply("bind(0, gx)")
+    return kernel, trace
+
+
+@pytest.mark.parametrize(("high", "wide", "declared", "access"), [
+    (16, 64, "t: f32[16, 64] shared", ": v"),
+    (64, 16, "t: f32[64, 16] shared order(1, 0) pad(4, 0)", ": v"),
+    (16, 31, "t: f32[16, 31] shared", "31 : bx"),
+])  # fmt: skip
+@pytest.mark.parametrize(("target", "order"), [("cuda", "backward"), ("hip", "forward")])
+def test_threads_share_a_tile(high: int, wide: int, declared: str, access: str, target: str, order: Any) -> None:
+    kernel, trace = shared_by(high, wide, wide)
+    text = str(trace.kernel)
+    assert declared in text and access in text
+    own_elements = wide == 31  # what a thread reads there is what it copied
+    assert ("// barrier: t" in dojoir.emit(trace.kernel, target)) != own_elements
+    given = inputs(kernel, {"N": 3})
+    expected = dojoir.interpret(kernel, given, N=3)
+    assert agree(kernel, expected, run(trace.kernel, given, {"N": 3}, target, order), exact=True) is None
+
+
+def test_threads_that_do_not_share_a_tile_equally() -> None:
+    with pytest.raises(dojoir.ArgumentError, match="48 threads do not share the 1024 elements of t equally"):
+        shared_by(16, 64, 48)
