@@ -28,12 +28,12 @@ def flattened(trace: Trace, path: Path) -> tuple[Path, int]:
 
 
 def _width(kernel: Kernel, path: Path) -> int:
-    """How many neighbours one access moves along a scope over whole rows, side by side."""
+    """How many neighbours one access moves along a scope over whole rows, side by side: 1 where nothing does."""
     depth, extent = kernel.depth_of(path), _scope(kernel, path).extent.constant
     accesses = [a for site in sites_in(kernel, path) for a in site.statement.accesses if depends(a, depth)]
-    width = ACCESS_BYTES // max(kernel.buffer(a.buffer).dtype.itemsize for a in accesses)
-    if extent is None:
+    if extent is None or not accesses:
         return 1
+    width = ACCESS_BYTES // max(kernel.buffer(a.buffer).dtype.itemsize for a in accesses)
     while extent % width:
         width //= 2
     return width

@@ -14,6 +14,7 @@ from gpu_barriers import with_barriers
 from gpu_kernels import ALL
 from on_harness import run
 from test_gpu_barriers import MEETING, SIZES, inputs
+from test_gpu_runs import BESIDE
 from test_gpu_runs import SIZES as RUN_SIZES
 
 import dojoir
@@ -25,23 +26,6 @@ from dojoir.codegen.lower.barrier_proof import unseparated
 from dojoir.codegen.lower.barriers import barriers_of
 from dojoir.codegen.lower.threads import Launched, Nest, Threads
 from dojoir.codegen.target import CUDA, HIP, Target
-
-BESIDE = """kernel beside(N)
-in  p: i32[N]
-out y: i32[N]
-out z: i32[N, 8]
-tmp t: i32[8]
-
-N
-| 1 : gy
-| | y[{0}] = 0
-| 8 : bx
-| | t[{1}] = p[{0}] + {1}
-| 8 : lane
-| | y[{0}] += t[{1}]
-| 8 : bx
-| | z[{0}, {1}] = t[7 - {1}]
-"""
 
 TEXTS = {**MEETING, **ALL, "beside": BESIDE}
 AT = {"beside": {"N": 3}, **RUN_SIZES, **SIZES}

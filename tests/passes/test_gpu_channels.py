@@ -15,6 +15,7 @@ import dojoir
 from dojoir.codegen.lower.layout import Layout
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access
+from dojoir.passes.schedule.gpu_flat import flattened
 
 WIDE = r"4 \*\)&x\["
 
@@ -145,3 +146,12 @@ N
     assert code.count("__global__ void") == 2
     assert bool(re.search(WIDE, code)) == (elements == 16384)
     runs_right(kernel, trace, target, order)
+
+
+@pytest.mark.parametrize("body", ["y[{0}] = 3", "y[{0}] += 3"])
+@pytest.mark.parametrize("rows", ["N", "64"])
+def test_scopes_along_which_nothing_moves_are_one(rows: str, body: str) -> None:
+    kernel = dojoir.parse(f"kernel f(N)\ninout y: f32[N]\nwhere N >= 64\n{rows}\n| 8\n| | 8\n| | | {body}\n")
+    trace = dojoir.Trace(kernel)
+    assert flattened(trace, (0,)) == ((0, 0), 1)
+    assert list(map(str, trace.moves)) == ["collapse(0.0)"]
