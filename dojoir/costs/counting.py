@@ -29,6 +29,7 @@ from dojoir.costs.systems import (
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Kernel, Replace, substitute_iterators
 from dojoir.sets.kernel_sets import isl_affine, sets_of
+from dojoir.sets.limits import integer
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 
@@ -95,7 +96,7 @@ class Counter:
 
     def enumerate(self, system: System) -> int:
         """The points of a system without sizes, by isl, which visits each value of all variables but one."""
-        return int(self._set(system).count_val().to_python())
+        return integer(self._set(system).count_val())
 
     def _parts(self, system: System) -> list[System]:
         """Systems that share no variable and have the points of this one as their product."""

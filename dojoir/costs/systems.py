@@ -11,6 +11,7 @@ import islpy as isl
 from dojoir.costs.polynomial import Polynomial, without_remainders
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter
 from dojoir.ir.nodes import Condition, substitute_iterators
+from dojoir.sets.limits import integer
 from dojoir.support.frozen import dataclass
 
 LARGEST_PERIOD = 256
@@ -83,13 +84,13 @@ def affine_of(source: isl.Constraint | isl.Aff) -> Affine:
         coefficient = source.get_coefficient_val(isl.dim_type.div, i)
         if not coefficient.is_zero():
             division = source.get_div(i)
-            denominator = int(division.get_denominator_val().to_python())
+            denominator = integer(division.get_denominator_val())
             values.append((coefficient, affine_of(division) // denominator))
-    scale = 1 if isinstance(source, isl.Constraint) else int(source.get_denominator_val().to_python())
+    scale = 1 if isinstance(source, isl.Constraint) else integer(source.get_denominator_val())
     total = Affine.constant(0)
     for value, atom in values:
         if not value.is_zero():
-            total = total + atom * int(value.mul(isl.Val.int_from_si(value.get_ctx(), scale)).to_python())
+            total = total + atom * integer(value.mul(isl.Val.int_from_si(value.get_ctx(), scale)))
     return total
 
 

@@ -24,7 +24,7 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Guard, Scope, Site, Statement
-from dojoir.sets.limits import StepLimitReached
+from dojoir.sets.limits import StepLimitReached, integer
 from dojoir.support.frozen import dataclass
 
 
@@ -66,7 +66,7 @@ def _without_equal_dims(schedule: isl.UnionMap) -> isl.UnionMap:
     maps: list[isl.Map] = []
     schedule.foreach_map(maps.append)
     numbers = [
-        {None if (v := one.plain_get_val_if_fixed(isl.dim_type.out, d)).is_nan() else v.to_python() for one in maps}
+        {None if (v := one.plain_get_val_if_fixed(isl.dim_type.out, d)).is_nan() else integer(v) for one in maps}
         for d in range(maps[0].dim(isl.dim_type.out) if maps else 0)
     ]
     equal = [d for d, found in enumerate(numbers) if len(found) == 1 and None not in found]

@@ -44,6 +44,15 @@ class _AskAlone(Exception):
     """The first try of a question is not enough to know its answer."""
 
 
+def integer(value: isl.Val) -> int:
+    """The number that a value of isl is. Raises isl.Error where isl has none, as when its steps are spent: what it
+    gives then is a value, or the text of one, that is not there, and islpy's own conversion is a TypeError."""
+    text = value.to_str() if value.is_int() else None
+    if text is None:
+        raise isl.Error("isl gave no integer: its steps may be spent")
+    return int(text)
+
+
 @dataclass(frozen=True)
 class Budget:
     """How many steps a question may take, over all its stages."""

@@ -65,6 +65,13 @@ def test_every_code_that_is_raised_has_an_entry() -> None:
     assert not missing, "write an entry for each in dojoir/codes.toml"
 
 
+def test_a_number_of_isl_is_read_in_one_place() -> None:
+    """islpy's own conversion is a TypeError where the steps of a question are spent."""
+    files = [path for folder in ("dojoir", "passes", "codegen") for path in (ROOT / folder).rglob("*.py")]
+    found = [str(path.relative_to(ROOT)) for path in files if ".to_python()" in path.read_text(encoding="utf-8")]
+    assert found == [], "write: dojoir.sets.limits.integer(value)"
+
+
 def test_nothing_takes_the_dataclass_of_the_standard_library() -> None:
     """What everybody imports is not to compile methods; what knows only the public names has few classes."""
     found = [

@@ -9,7 +9,8 @@ from gpu_kernels import MATMUL, STEPS
 import dojoir
 from dojoir.sets import flow_check
 from dojoir.sets.flow import flow_of
-from dojoir.sets.kernel_sets import sets_of
+from dojoir.sets.kernel_sets import sets_of, workspace
+from dojoir.sets.limits import StepLimitReached, integer, limited
 from dojoir.support.memo import fresh_tables
 
 KERNELS = {
@@ -41,3 +42,20 @@ def test_only_what_is_one_number_everywhere_is_left_out() -> None:
     assert flow_check._without_equal_dims(schedule).is_equal(expected)
     alone = isl.UnionMap.read_from_str(context, "{ a[] -> [3, 4] }")
     assert flow_check._without_equal_dims(alone).is_equal(isl.UnionMap.read_from_str(context, "{ a[] -> [] }"))
+
+
+@pytest.mark.parametrize("steps", range(1, 60, 3))
+def test_steps_that_end_while_a_number_is_read_are_the_limit(steps: int) -> None:
+    """Where its steps are spent, isl gives a value that has no text: a TypeError of islpy before."""
+    schedule = isl.UnionMap.read_from_str(workspace().context, "{ a[i] -> [0, i, 12, 0]; b[i] -> [0, 5, 12, 0] }")
+    with pytest.raises(StepLimitReached), limited(steps):
+        while True:
+            flow_check._without_equal_dims(schedule)
+
+
+@pytest.mark.parametrize("text", ["1/2", "NaN", "infty"])
+def test_what_is_no_integer_is_an_error_of_isl(text: str) -> None:
+    context = isl.Context()
+    assert integer(isl.Val.read_from_str(context, str(-(2**70)))) == -(2**70)
+    with pytest.raises(isl.Error):
+        integer(isl.Val.read_from_str(context, text))

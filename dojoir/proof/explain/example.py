@@ -10,6 +10,7 @@ from dojoir.errors import Diagnostic, Note, Party
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, format_path
 from dojoir.ir.text import Name, format_access, format_statement
 from dojoir.ir.where import place
+from dojoir.sets.limits import integer
 from dojoir.support.frozen import dataclass
 
 SMALL = (2, 3, 5, 9, 33)
@@ -94,12 +95,8 @@ def _least(relation: isl.Map) -> isl.BasicMap:
 
 
 def _values(sample: isl.BasicMap, kind: isl.dim_type) -> tuple[int, ...]:
-    """The numbers of a point. Raises isl.Error where isl has none, as when its steps are spent: what it gives then
-    is a value without a text."""
-    try:
-        return tuple(int(sample.plain_get_val_if_fixed(kind, i).to_python()) for i in range(sample.dim(kind)))
-    except TypeError:
-        raise isl.Error("isl gave no number: its steps are spent") from None
+    """The numbers of a point. Raises isl.Error where isl has none, as when its steps are spent."""
+    return tuple(integer(sample.plain_get_val_if_fixed(kind, i)) for i in range(sample.dim(kind)))
 
 
 def spelling(kernel: Kernel, scopes: Sequence[Scope]) -> Name:
