@@ -18,7 +18,8 @@ class Target:
     that the target converts itself; the others are expanded into integer arithmetic. `streams`: it has stores past
     the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have `ldexp`. `warp`: it is
     a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`: one access moves several
-    elements where they are aligned for that. `architecture` and `features` are those of the machine, by LLVM's
+    elements where they are aligned for that; `approximates`: it has instructions for 2ˣ and 1/√x of an f32 that are
+    right but for their last bits. `architecture` and `features` are those of the machine, by LLVM's
     names (empty: any), `cpu` its processor where one is named."""
 
     name: str
@@ -34,6 +35,7 @@ class Target:
     warp: int = 0
     shared_bytes: int = 0
     wide: bool = True
+    approximates: bool = False
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -43,8 +45,8 @@ class Target:
 
 
 C = Target("c", 0)
-CUDA = Target("cuda", 0, streams=False, warp=32, shared_bytes=227 << 10)
-HIP = Target("hip", 0, streams=False, warp=64, shared_bytes=64 << 10)
+CUDA = Target("cuda", 0, streams=False, warp=32, shared_bytes=227 << 10, approximates=True)
+HIP = Target("hip", 0, streams=False, warp=64, shared_bytes=64 << 10, approximates=True)
 
 
 def llvm_target(architecture: str, features: frozenset[str]) -> Target:

@@ -86,7 +86,8 @@ class GpuSpelling(Spelling):
 
     def type(self, type: Type) -> str:
         if type.lanes > 1:
-            return wide_name(type) if self.language.name == "cuda" else str(type)
+            carrier = carried(type)
+            return wide_name(carrier) if self.language.name == "cuda" else str(carrier)
         return self._word(scalar(type))
 
     def _word(self, dtype: DType) -> str:
@@ -102,6 +103,9 @@ class GpuSpelling(Spelling):
 
     def binary(self, op: str, type: Type) -> Form:
         return super().binary(op, Type(DTYPES["i32"]) if self.short and type == INDEX else type)
+
+    def unary(self, op: str, type: Type) -> Form:
+        return Apply(op) if op.startswith("approx_") else super().unary(op, type)
 
     def convert(self, to: Type, source: Type) -> Form:
         target, given = scalar(to), scalar(source)
@@ -121,6 +125,11 @@ class GpuSpelling(Spelling):
     def _library(self, name: str, dtype: DType) -> Form:
         plain = f"{name}f" if dtype.bits == 32 else name
         return Apply(self.language.function.format(name=plain))
+
+
+def carried(type: Type) -> Type:
+    """What a few neighbours in memory are moved as: themselves, or where C++ has no such type, their words."""
+    return type if type.lanes <= 4 else Type(DTYPES["u32"], type.lanes * type.dtype.itemsize // 4)
 
 
 def wide_name(type: Type) -> str:

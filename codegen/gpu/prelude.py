@@ -25,6 +25,38 @@ _FLOATS = {
     "hip": {"INFINITY": "__builtin_huge_valf()", "NAN": '__builtin_nanf("")'},
 }
 
+_APPROXIMATE = {
+    "approx_exp2": (
+        "__builtin_exp2f(a)",
+        {
+            "cuda": 'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));',
+            "hip": "result = __builtin_amdgcn_exp2f(a);",
+        },
+    ),
+    "approx_rsqrt": (
+        "1.0f / __builtin_sqrtf(a)",
+        {
+            "cuda": 'asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(a));',
+            "hip": "result = __builtin_amdgcn_rsqf(a);",
+        },
+    ),
+}
+"""Instructions that are right but for their last bits, and what the harness takes for them."""
+
+_FUNCTION = """\
+static __device__ inline float {name}(float a)
+{{
+    float result;
+#ifdef DOJOIR_HARNESS
+    result = {harness};
+#else
+    {text}
+#endif
+    return result;
+}}
+
+"""
+
 _BITS = re.compile(
     r"\(([^()]+) a\)\n\{\n    ([^\n]+) bits;\n    memcpy\(&bits, &a, sizeof bits\);\n    return bits;\n\}"
 )
@@ -58,6 +90,9 @@ def support(code: str, language: Language) -> Iterator[str]:
             yield f"#define {name} {number}"
             yield "#endif"
     yield ""
+    for name, (harness, words) in _APPROXIMATE.items():
+        if name in used:
+            yield from _FUNCTION.format(name=name, harness=harness, text=words[language.name]).splitlines()
 
 
 def _hip(used: set[str]) -> Iterator[str]:

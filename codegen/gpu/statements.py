@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
+from functools import reduce
 
-from dojoir.codegen.c.precedence import Prefix, Text, comment, indent
+from dojoir.codegen.c.precedence import BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.gpu.dialects import CUDA, GpuSpelling, Language
+from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, carried
 from dojoir.codegen.lir.device import (
     AXES,
     Atomic,
@@ -20,7 +21,7 @@ from dojoir.codegen.lir.device import (
     Shuffle,
     ThreadNumber,
 )
-from dojoir.codegen.lir.program import Array, Const, For, Load, Prefetch, Stmt, Store, Value
+from dojoir.codegen.lir.program import Array, Const, For, Load, Prefetch, Stmt, Store, Type, Value
 from dojoir.support.frozen import dataclass
 
 PARTS = "xyzw"
@@ -39,14 +40,38 @@ class DeviceValues(Values):
             case BlockNumber(_, axis):
                 return self._number(self.language.block.format(axis=AXES[axis]))
             case Extract(arg, lane):
-                return Text(f"{self.text(arg)}.{PARTS[lane]}")
+                return self._element(arg, lane)
             case Pack(type, args):
-                return Text(f"{self.spelling.type(type)}{{{', '.join(str(self.text(arg)) for arg in args)}}}")
+                words = self._words(type, [self.text(arg) for arg in args])
+                return Text(f"{self.spelling.type(type)}{{{', '.join(words)}}}")
             case Load(type, buffer, offset) if type.lanes > 1:
                 return Text(f"*({self._wide(buffer, offset, self.spelling.type(type), 'const ')})")
             case Shuffle():
                 return self._shuffle(value)
         return super().text(value, at_position)
+
+    def _element(self, wide: Value, lane: int) -> Text:
+        """One of the neighbours that were moved together."""
+        kind = wide.type
+        if carried(kind) == kind:
+            return Text(f"{self.text(wide)}.{PARTS[lane]}")
+        word, place = divmod(lane * kind.dtype.bits, 32)
+        shifted = Text(f"{self.text(wide)}.{PARTS[word]}")
+        if place:
+            shifted = SHIFT_RIGHT.apply(shifted, Text(str(place)))
+        return Prefix(f"({self.spelling.element(kind.dtype)})").apply(shifted)
+
+    def _words(self, kind: Type, elements: Sequence[Text]) -> list[str]:
+        """Neighbours that are moved together, as the parts of what they are moved as."""
+        if carried(kind) == kind:
+            return [str(element) for element in elements]
+        unsigned, bits = f"(unsigned)({TYPES[f'u{kind.dtype.bits}']})", kind.dtype.bits
+        each = 32 // bits
+        parts = [Prefix(unsigned).apply(element) for element in elements]
+        shifted = [
+            SHIFT_LEFT.apply(part, Text(str(n % each * bits))) if n % each else part for n, part in enumerate(parts)
+        ]
+        return [str(reduce(BIT_OR.apply, shifted[start : start + each])) for start in range(0, len(shifted), each)]
 
     def _number(self, word: str) -> Text:
         """A number of the device, which has no sign: in a sum of 32 bits it would take that of the others."""

@@ -38,7 +38,7 @@ class BlockNumber:
 
 @dataclass(frozen=True)
 class Extract:
-    """One element of a wide value."""
+    """One element of a wide value, as it stands in memory."""
 
     arg: Value
     lane: int

@@ -149,6 +149,14 @@ class Expr:
     def floor(self) -> Expr:
         return self._unary("floor")
 
+    def approx_exp2(self) -> Expr:
+        """2 to the power of one f32, nearly. Only for targets that approximate."""
+        return self._unary("approx_exp2")
+
+    def approx_rsqrt(self) -> Expr:
+        """1 over the square root of one f32, nearly. Only for targets that approximate."""
+        return self._unary("approx_rsqrt")
+
     def at_least(self, bound: Number) -> Expr:
         """`max(bound, self)`; a NaN stays NaN."""
         return self._reflected("max_fast", bound)

@@ -71,7 +71,8 @@ class Var:
 
 @dataclass(frozen=True)
 class Unary:
-    """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even)."""
+    """neg, not (bool or bits), abs, sqrt, floor, ceil, round (to nearest even). Of one f32, on targets that
+    approximate: approx_exp2, approx_rsqrt (`codegen.math.hardware` says how nearly)."""
 
     type: Type
     op: str

@@ -84,7 +84,10 @@ def operate(unit: Unit, name: str, dtype: DType, *args: Value) -> Value:
             return compare(name, left, right)
         case _, (left, right) if name in BINARY:
             return lir.Binary(kind, combination(unit, name, dtype), left, right)
-    return call(unit, mathlib.function(name, kind, unit.fast, unit.target.scales), *values)
+    target = unit.target
+    return call(
+        unit, mathlib.function(name, kind, unit.fast, target.scales, unit.fast and target.approximates), *values
+    )
 
 
 def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:

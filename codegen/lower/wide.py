@@ -26,9 +26,6 @@ MOST_LANES = 16
 WIDEST = 16
 """The bytes that one access of a thread moves at most."""
 
-MOST_ELEMENTS = 4
-"""How many elements a wide value has at most."""
-
 
 def size_divisors(facts: Sequence[Condition]) -> dict[str, int]:
     """What the facts of a kernel say divides its sizes, as `M % 4 == 0` does."""
@@ -69,7 +66,7 @@ class Widening:
     def width(self, kind: Type, lanes: int) -> int:
         """How many elements one access moves, of `lanes` in a row; 1: none is wide."""
         size = kind.dtype.itemsize
-        width = min(MOST_ELEMENTS, WIDEST // size, lanes)
+        width = min(WIDEST // size, lanes)
         while width > 1 and (lanes % width or width & (width - 1)):
             width -= 1
         return width if kind.lanes == 1 and kind.dtype.kind != "b" else 1

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.notation import F32, F64, Body, Expr
-from dojoir.codegen.math import exponentials, logarithms, powers, trigonometry
+from dojoir.codegen.math import exponentials, hardware, logarithms, powers, trigonometry
 from dojoir.codegen.math import fast as cheaper
 from dojoir.codegen.math.narrow_floats import decode, encode
 from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass
 
-__all__ = ["FAST", "FUNCTIONS", "POW", "Elementary", "decode", "encode", "function"]
+__all__ = ["FAST", "FUNCTIONS", "HARDWARE", "POW", "Elementary", "decode", "encode", "function"]
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,29 @@ FAST: Mapping[str, Elementary] = {
 """Cheaper ones; the error where argument and result are normal numbers."""
 
 
-def function(name: str, type: lir.Type, fast: bool = False, scales: bool = False) -> lir.Function:
+HARDWARE: Mapping[str, Elementary] = {
+    "exp": Elementary(hardware.exp, {F32: 4.6}),
+    "exp2": Elementary(hardware.exp2, {F32: 4.5}),
+    "rsqrt": Elementary(hardware.rsqrt, {F32: 2.5}),
+}
+"""Those of the hardware of a GPU, under the same condition, one number at a time; what is over 3.8 is so just below
+powers of two."""
+
+
+def function(
+    name: str, type: lir.Type, fast: bool = False, scales: bool = False, approximates: bool = False
+) -> lir.Function:
     """The elementary function `name` (one of `FUNCTIONS`, or pow with two arguments) on f32 or f64 lanes.
 
     It calls no other and is named like `exp_f32x16`. `fast` gives the cheaper one (`exp_fast_f32x16`) where there
-    is one, and else the same as without. `scales` says that the target has `ldexp`.
+    is one, and else the same as without; so does `approximates` with that of the hardware (`exp_approx_f32`).
+    `scales` says that the target has `ldexp`.
     """
     chosen = POW if name == "pow" else FUNCTIONS[name]
     title = name
-    if fast and name in FAST and type.dtype in FAST[name].ulp:
+    if approximates and name in HARDWARE and type == lir.Type(F32):
+        chosen, title = HARDWARE[name], f"{name}_approx"
+    elif fast and name in FAST and type.dtype in FAST[name].ulp:
         chosen, title = FAST[name], f"{name}_fast"
     body = Body(type.lanes, scales)
     params = [body.param(p, type.dtype) for p in ("x", "y")[: 2 if name == "pow" else 1]]

@@ -126,11 +126,12 @@ def _extents(kernel: Kernel, path: Path) -> Iterator[int]:
 
 
 def _width(kernel: Kernel, path: Path, extent: int, threads: int) -> int:
-    """How many neighbours a thread takes of a row of `extent` elements."""
-    sizes = [kernel.buffer(a.buffer).dtype.itemsize for a in accesses_in((kernel.at(path),))]
-    for width in (4, 2, 1):
+    """How many neighbours a thread takes of a row of `extent` elements: as many as one access of it can move."""
+    accesses = [access for access in accesses_in((kernel.at(path),)) if 1 in _depths(access)]
+    sizes = [kernel.buffer(access.buffer).dtype.itemsize for access in accesses]
+    for width in (8, 4, 2, 1):
         times, left = divmod(extent, width * threads)
-        if width * max(sizes) <= ACCESS_BYTES and not left and times <= MOST_UNROLLED:
+        if width * max(sizes, default=ACCESS_BYTES) <= ACCESS_BYTES and not left and times <= MOST_UNROLLED:
             return width
     message = f"{threads} threads do not share rows of {extent} elements equally, at most {4 * MOST_UNROLLED} each"
     raise ArgumentError(message, "bad-arguments")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from gpu_compile import ARCHITECTURES, CLANG, Case, cases, clang_error
+from gpu_compile import ARCHITECTURES, CLANG, Case, cases, clang_error, nvrtc_error
+from gpu_kernels import FUNCTIONS
 
 import dojoir
 
@@ -17,6 +18,17 @@ def test_a_compiler_takes_what_optimize_gives(name: str, architecture: str) -> N
         assert Case(name, (), architecture).error() == ""
     except dojoir.ToolchainError as error:
         pytest.skip(f"there is no compiler: {error}")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_compiler_takes_the_functions_of_the_hardware(architecture: str) -> None:
+    target = ARCHITECTURES[architecture]
+    text = dojoir.emit(dojoir.parse(FUNCTIONS), target)
+    try:
+        error = clang_error(text, architecture) if target == "hip" else nvrtc_error(text, architecture)
+        assert error == ""
+    except dojoir.ToolchainError as reason:
+        pytest.skip(f"there is no compiler: {reason}")
 
 
 @pytest.mark.skipif(CLANG is None, reason="no clang++ here")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gpu_kernels import ALL
+from gpu_kernels import ALL, FUNCTIONS
 from on_harness import run
 
 import dojoir
@@ -37,6 +37,23 @@ def test_a_kernel_gives_what_it_means(name: str, target: str) -> None:
     for order in ("forward", "backward"):
         for name, array in run(kernel, given, sizes, target, order).items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_functions_of_the_hardware(target: str) -> None:
+    """At the ends too: what a row of a softmax masks is -inf."""
+    ends = [-np.inf, np.inf, np.nan, 0.0, -0.0, 88.7, 88.8, -103.9, -1e30, 1e30]
+    x = np.concatenate([ends, np.random.default_rng(0).uniform(-80, 80, 150)]).astype("f4")
+    kernel = dojoir.parse(FUNCTIONS)
+    text = dojoir.emit(kernel, target)
+    assert all(f"approx_{name}(" in text for name in ("exp2", "rsqrt"))
+    assert "approx_" not in dojoir.emit(kernel.with_fp("reassoc"), target)
+    found = run(kernel, {"x": x}, {"N": x.size}, target)
+    with np.errstate(all="ignore"):
+        for name, expected in (("a", np.exp(x)), ("b", np.exp2(x)), ("c", 1 / np.sqrt(x))):
+            normal = ~(np.abs(expected) < np.finfo("f4").tiny)
+            np.testing.assert_allclose(found[name][normal], expected[normal], rtol=5e-7)
+            np.testing.assert_allclose(found[name][~normal], 0, atol=np.finfo("f4").tiny)
 
 
 ROWS = ("softmax", "layernorm", "log_softmax", "residual_rmsnorm", "reduce_max", "gemv")

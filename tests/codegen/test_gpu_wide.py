@@ -70,3 +70,48 @@ def test_wide_accesses_do_the_same(wide: bool) -> None:
         found = run(kernel, given, sizes, target, program=gpu_program(kernel, target, wide=wide))
         for name, array in found.items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-6)
+
+
+NARROW = """kernel narrow(N)
+where N % 16 == 0
+in  x: bf16[N]
+in  a: i8[N]
+in  b: u8[N]
+out y: bf16[N]
+out c: i8[N]
+out d: u8[N]
+
+(N // 16 + 31) // 32 : gx
+| min(32, N // 16 - 32*{0}) : bx
+| | 16 : v
+| | | y[512*{0} + 16*{1} + {2}] = x[512*{0} + 16*{1} + {2}] * bf16(2)
+| | | c[512*{0} + 16*{1} + {2}] = max(a[512*{0} + 16*{1} + {2}], i8(-3))
+| | | d[512*{0} + 16*{1} + {2}] = b[512*{0} + 16*{1} + {2}] ^ u8(129)
+"""
+
+
+@pytest.mark.parametrize(("target", "word"), [("cuda", "uint4"), ("hip", "u32x4")])
+def test_narrow_numbers_are_moved_by_sixteen_bytes(target: str, word: str) -> None:
+    """As words, of which each element is a part: C++ has no types of eight or sixteen."""
+    kernel, sizes = dojoir.parse(NARROW), {"N": 48}
+    program = gpu_program(kernel, target)
+    assert program.wide == dict.fromkeys("xabycd", 16)
+    assert len(re.findall(rf"= \*\(\(const {word} \*\)&", program.source)) == 4  # x twice
+    random = np.random.default_rng(0)
+    given = {
+        "x": (random.integers(0, 1 << 16, 48) & 0xBFFF).astype("u2"),
+        "a": random.integers(-128, 128, 48).astype("i1"),
+        "b": random.integers(0, 256, 48).astype("u1"),
+    }
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for name, array in run(kernel, given, sizes, target).items():
+        np.testing.assert_array_equal(array, expected[name].view(array.dtype), err_msg=name)
+
+
+def test_a_row_of_bf16_is_moved_by_sixteen_bytes() -> None:
+    text = "kernel twice(N, M)\nin x: bf16[N, M]\nout y: bf16[N, M]\n\nN\n| M\n| | y[{0}, {1}] = x[{0}, {1}] * bf16(2)\n"
+    trace = dojoir.Trace(dojoir.parse(text).specialize(M=4096))
+    (rows,) = dojoir.parse_pipeline("block_rows(0, 512)")
+    assert isinstance(rows, dojoir.passes.Pass)
+    rows(trace)
+    assert gpu_program(trace.kernel, "cuda").wide == {"x": 16, "y": 16}

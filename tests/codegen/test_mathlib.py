@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import lir_eval
 import mpmath
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from lir_eval import Array, evaluate, fma, fma_f32_exact, numpy_type
 
 import dojoir
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.math.elementary import FAST, FUNCTIONS, POW, decode, encode, function
+from dojoir.codegen.math.elementary import FAST, FUNCTIONS, HARDWARE, POW, decode, encode, function
 from dojoir.ir.dtypes import DTYPES, F32, F64, DType
 
 UNARY = sorted(FUNCTIONS)
@@ -111,6 +112,49 @@ def test_error_of_the_fast_ones(name: str) -> None:
     error = ulps(got[normal], true[normal])
     assert error.max() <= FAST[name].ulp[F32], x[normal][error.argmax()]
     assert error.max() > FUNCTIONS[name].ulp[F32]  # else it would not be another function
+
+
+def moved(exact: Callable[[Array], Array], ulp: int) -> Callable[[Array], Array]:
+    """An instruction whose results are so far from the right ones, subnormals 0."""
+
+    def instruction(a: Array) -> Array:
+        with np.errstate(all="ignore"):
+            result = exact(a.astype(np.float64)).astype(np.float32)
+        for _ in range(abs(ulp)):
+            result = np.where(
+                np.isfinite(result), np.nextafter(result, np.float32(math.copysign(inf, ulp))), result
+            )
+        return np.where(np.abs(result) < np.finfo(np.float32).tiny, np.float32(0), result)
+
+    return instruction
+
+
+@pytest.mark.parametrize("ulp", [-2, 0, 2])
+@pytest.mark.parametrize("name", sorted(HARDWARE))
+def test_error_of_those_of_the_hardware(name: str, ulp: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With instructions that are as wrong as they may be, in one direction."""
+    monkeypatch.setitem(lir_eval._UNARY, "approx_exp2", moved(np.exp2, ulp))
+    monkeypatch.setitem(lir_eval._UNARY, "approx_rsqrt", moved(lambda a: 1 / np.sqrt(a), ulp))
+    x = f32_arguments(name)
+    with np.errstate(all="ignore"):
+        true = IN_F64[name](x.astype(np.float64))
+        got = evaluate(function(name, lir.Type(F32), fast=True, approximates=True), x)
+    tiny, huge = 2 * np.finfo(np.float32).tiny, 2.0**127.5
+    normal = (np.abs(x) >= tiny) & (np.abs(true) >= tiny) & (np.abs(true) < huge)
+    error = ulps(got[normal], true[normal])
+    assert error.max() <= (HARDWARE[name].ulp[F32] if ulp else 1.9), x[normal][error.argmax()]
+
+
+@pytest.mark.parametrize("name", sorted(HARDWARE))
+def test_special_values_of_those_of_the_hardware(name: str) -> None:
+    x, y = np.array([v for v in SPECIAL[name] if abs(v[0]) != 1e-40]).astype(np.float32).T
+    with np.errstate(all="ignore"):
+        same(evaluate(function(name, lir.Type(F32), fast=True, approximates=True), x), y)
+
+
+@pytest.mark.parametrize("type", [lir.Type(F64), lir.Type(F32, 4)], ids=str)
+def test_the_hardware_is_asked_for_one_f32_alone(type: lir.Type) -> None:
+    assert function("exp", type, True, approximates=True) == function("exp", type, True)
 
 
 IN_MP: dict[str, Callable[..., Any]] = {

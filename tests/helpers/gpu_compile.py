@@ -55,19 +55,24 @@ class Case:
         compiler."""
         if ARCHITECTURES[self.architecture] == "hip":
             return clang_error(self.text(), self.architecture)
-        try:
-            nvrtc.cubin(self.text(), self.architecture)
-        except dojoir.ToolchainError as error:
-            if error.diagnostic.code != "compiler-failed":
-                raise
-            return str(error)
-        return ""
+        return nvrtc_error(self.text(), self.architecture)
 
 
 @cache
 def _optimized(name: str, fixed: tuple[tuple[str, int], ...], target: str) -> str:
     kernel = dojoir.kernels.load(name, **dict(fixed))
     return dojoir.emit(dojoir.optimize(kernel, target).kernel, target)
+
+
+def nvrtc_error(text: str, architecture: str) -> str:
+    """The same of NVRTC and a CUDA text."""
+    try:
+        nvrtc.cubin(text, architecture)
+    except dojoir.ToolchainError as error:
+        if error.diagnostic.code != "compiler-failed":
+            raise
+        return str(error)
+    return ""
 
 
 def clang_error(text: str, architecture: str) -> str:

@@ -190,3 +190,19 @@ ALL = {
     "counts": COUNTS,
     "steps": STEPS,
 }
+
+FUNCTIONS = """
+kernel functions(N)
+fp fast
+in  x: f32[N]
+out a: f32[N]
+out b: f32[N]
+out c: f32[N]
+
+(N + 127) // 128 : gx
+| min(128, N - 128*{0}) : bx
+| | a[128*{0} + {1}] = exp(x[128*{0} + {1}])
+| | b[128*{0} + {1}] = exp2(x[128*{0} + {1}])
+| | c[128*{0} + {1}] = rsqrt(x[128*{0} + {1}])
+"""
+"""What the hardware has instructions for, right but for the last bits."""

@@ -146,6 +146,8 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.rint,
+    "approx_exp2": lambda a: np.exp2(a.astype(np.float64)).astype(np.float32),
+    "approx_rsqrt": lambda a: (1 / np.sqrt(a.astype(np.float64))).astype(np.float32),
 }
 
 
