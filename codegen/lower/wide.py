@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, integer
 from dojoir.codegen.lir.device import Extract, Pack
@@ -22,9 +23,6 @@ from dojoir.support.frozen import dataclass
 
 MOST_LANES = 16
 """How many iterations of a scope marked `v` are spelled side by side; of more, a loop is made."""
-
-WIDEST = 16
-"""The bytes that one access of a thread moves at most."""
 
 
 def size_divisors(facts: Sequence[Condition]) -> dict[str, int]:
@@ -66,7 +64,7 @@ class Widening:
     def width(self, kind: Type, lanes: int) -> int:
         """How many elements one access moves, of `lanes` in a row; 1: none is wide."""
         size = kind.dtype.itemsize
-        width = min(WIDEST // size, lanes)
+        width = min(ACCESS_BYTES // size, lanes)
         while width > 1 and (lanes % width or width & (width - 1)):
             width -= 1
         return width if kind.lanes == 1 and kind.dtype.kind != "b" else 1

@@ -23,6 +23,9 @@ RANGES = {
 
 LARGEST_CACHE = 1 << 50
 
+ACCESS_BYTES = 16
+"""What one access of a thread of a GPU moves at most."""
+
 
 @public_class
 @dataclass(frozen=True)

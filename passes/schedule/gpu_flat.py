@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, format_path
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make
 from dojoir.passes.schedule.strides import depends, sites_in
-
-ACCESS_BYTES = 16
-"""What one access of a thread moves at most."""
 
 
 def flattened(trace: Trace, path: Path) -> tuple[Path, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement, accesses_in, format_path
@@ -17,8 +18,6 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make
 from dojoir.passes.schedule.strides import depends, step_of
 from dojoir.passes.schedule.versions import AtMost, Multiple, split_versions
-
-ACCESS_BYTES = 16
 
 FORMS = ((16384, 1024), (4096, 256))
 """The lengths up to which a row stays in registers, in units of a quarter of an access' elements, and the threads
@@ -148,4 +147,4 @@ def _read_again(kernel: Kernel, path: Path) -> list[str]:
 def _width(kernel: Kernel, path: Path) -> int:
     """How many neighbours one access moves."""
     sizes = [kernel.buffer(a.buffer).dtype.itemsize for a in accesses_in((kernel.at(path),))]
-    return min(4, ACCESS_BYTES // max(sizes))
+    return ACCESS_BYTES // max(sizes)

@@ -5,6 +5,7 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 
 from __future__ import annotations
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Kernel, Path, Scope, format_path
@@ -20,8 +21,6 @@ GROUP = 4
 
 PADDING = 4
 """By how many elements the rows of a turned tile are apart more, so that threads write to different banks."""
-
-ACCESS_BYTES = 16
 
 
 def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> None:

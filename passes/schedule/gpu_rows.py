@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, accesses_in, format_path
@@ -16,9 +17,6 @@ from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.combinators import make
-
-ACCESS_BYTES = 16
-"""What one access of a thread moves at most."""
 
 MOST_UNROLLED = 64
 """How many times a thread may go along its row."""

@@ -6,6 +6,7 @@ groups; these, in shared memory, are blocked again until a few are left, which e
 
 from __future__ import annotations
 
+from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Statement, format_path
 from dojoir.passes.base.move import fresh_name
@@ -22,8 +23,6 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
-
-ACCESS_BYTES = 16
 
 GROUPS = (16, 8, 32)
 """How many sums a thread adds up of those in shared memory, the best first."""

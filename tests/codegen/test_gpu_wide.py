@@ -109,7 +109,9 @@ def test_narrow_numbers_are_moved_by_sixteen_bytes(target: str, word: str) -> No
 
 
 def test_a_row_of_bf16_is_moved_by_sixteen_bytes() -> None:
-    text = "kernel twice(N, M)\nin x: bf16[N, M]\nout y: bf16[N, M]\n\nN\n| M\n| | y[{0}, {1}] = x[{0}, {1}] * bf16(2)\n"
+    text = (
+        "kernel f(N, M)\nin x: bf16[N, M]\nout y: bf16[N, M]\n\nN\n| M\n| | y[{0}, {1}] = x[{0}, {1}] * bf16(2)\n"
+    )
     trace = dojoir.Trace(dojoir.parse(text).specialize(M=4096))
     (rows,) = dojoir.parse_pipeline("block_rows(0, 512)")
     assert isinstance(rows, dojoir.passes.Pass)
