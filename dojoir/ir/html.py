@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from dojoir.ir.lexer import DojoLexer
 
@@ -23,6 +23,10 @@ _COLOURS = {
     "Punctuation": "#888888",
 }
 """Colours that can be read on light and on dark ground, by the kind of a token."""
+
+
+_UNFOLDED = 24
+"""Of more moves, a cell shows the families first."""
 
 
 def kernel_html(text: str) -> str:
@@ -46,6 +50,19 @@ def diff_html(before: str, after: str) -> str:
 def move_html(text: str, meaning: str) -> str:
     """A move or a pass as it is typed, and what it does."""
     return f'<div><code style="font-weight:bold">{html.escape(text)}</code><br>{html.escape(meaning)}</div>'
+
+
+def moves_html(families: Mapping[str, Sequence[str]], complete: bool) -> str:
+    """Legal moves as they are typed, those of a family behind its name. Lists that are long are folded."""
+    count = sum(map(len, families.values()))
+    more = "" if complete else "; there may be more: time was up"
+    head = f"<b>{count or 'no'} legal move{'s' * (count != 1)}</b>{more}"
+    rows = []
+    for name, moves in families.items():
+        texts = " &nbsp; ".join(f"<code>{html.escape(move)}</code>" for move in moves)
+        title = f"{html.escape(name)} ({len(moves)})"
+        rows.append(f"<details{' open' * (count <= _UNFOLDED)}><summary>{title}</summary>{texts}</details>")
+    return f"<div>{head}{''.join(rows)}</div>"
 
 
 def table_html(head: str, rows: Iterable[tuple[str, str]]) -> str:

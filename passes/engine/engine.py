@@ -69,6 +69,15 @@ class Moves(list[Move]):
 
     complete: bool = True
 
+    def _repr_html_(self) -> str:
+        """The moves by family, in the order in which each comes first; Python's own list is one line."""
+        from dojoir.ir.html import moves_html
+
+        families: dict[str, list[str]] = {}
+        for move in self:
+            families.setdefault(move.name, []).append(str(move))
+        return moves_html(families, complete=self.complete)
+
 
 @public
 def moves(

@@ -95,6 +95,16 @@ def test_a_cell_of_a_move_says_what_it_does() -> None:
         assert cell.startswith(str(move) if not isinstance(move, dojoir.Pass) else move.usage) and len(cell) > 30
 
 
+def test_a_cell_of_a_list_names_each_move_once() -> None:
+    found = dojoir.moves(SOFTMAX)
+    words = words_of(found._repr_html_())
+    assert words.startswith(f"{len(found)} legal moves")
+    assert all(words.count(str(move)) >= 1 for move in found)
+    found.complete = False
+    assert "there may be more" in words_of(found._repr_html_())
+    assert words_of(type(found)()._repr_html_()) == "no legal moves"
+
+
 def test_cells_of_measurements_hold_what_is_printed() -> None:
     both = dojoir.measure_together([SOFTMAX, "y[:] = x"], N=4, M=4, threads=1, budget=0.1, with_ceilings=False)
     one = both.measurements[0]
