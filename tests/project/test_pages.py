@@ -123,3 +123,15 @@ def test_no_link_of_the_site_leads_nowhere(tmp_path: Path) -> None:
     command += ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "site")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_page_is_hidden_by_one_of_the_generator() -> None:
+    """`search.md` was: the site had the generator's own page of that name in its place."""
+    assert not {path.stem for path in DOCS.glob("*.md")} & {"search", "genindex", "py-modindex", "modindex"}
+
+
+def test_the_first_page_names_every_other_twice() -> None:
+    """In the list that is read, and in that of the side bar."""
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in sorted({path.stem for path in DOCS.glob("*.md")} - {"index"}):
+        assert f"({page}.md)" in text and f"\n{page}\n" in text, page
