@@ -97,7 +97,7 @@ def api_page() -> str:
         if inspect.ismodule(value):  # what it gives at the top level too is described there
             members.append(f"   :exclude-members: {', '.join(sorted(dojoir.__all__))}")
         lines += [f"## {name}", "", "```{eval-rst}", f".. {kind}:: {target}", *members, "```", ""]
-    lines += ["# What calls return", ""]
+    lines += ["## What calls return", ""]
     for target in BESIDE:
         lines += ["```{eval-rst}", f".. autoclass:: {target}", "   :members:", "```", ""]
     return "\n".join(lines)
