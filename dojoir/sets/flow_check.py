@@ -46,7 +46,7 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
     Raises StepLimitReached where isl finds none, or what it finds does not hold.
     """
     sites = list(users)
-    given = replace(given, schedule=_without_equal_dims(given.schedule))
+    given = replace(given, schedule=without_equal_dims(given.schedule))
     try:
         if not any(_divides(affine, of_sizes=False) for site in sites for affine in _affines(site)):
             found = _by_isl(given)
@@ -60,7 +60,7 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
     return found
 
 
-def _without_equal_dims(schedule: isl.UnionMap) -> isl.UnionMap:
+def without_equal_dims(schedule: isl.UnionMap) -> isl.UnionMap:
     """The schedule without the dimensions in which all runs have one number, as most child numbers are: the order
     is the same, and isl takes as little as half the time."""
     maps: list[isl.Map] = []

@@ -8,6 +8,7 @@ storage are `b_x[e0, e1]` with collapsed dimensions held at 0.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, reduce
 from typing import TYPE_CHECKING, ClassVar
@@ -52,12 +53,27 @@ class Workspace:
         if found is not None:
             return found
         if len(pieces) == 1:
-            found = isl.UnionMap.read_from_str(self.context, pieces[0]).intersect_params(self.sizes(sizes))
+            found = self._parsed(pieces[0]).intersect_params(self.sizes(sizes))
         elif pieces:
             found = reduce(isl.UnionMap.union, (self.union_map(sizes, (piece,)) for piece in pieces))
         else:
             found = isl.UnionMap.read_from_str(self.context, "{ }").intersect_params(self.sizes(sizes))
         return _maps.put((sizes, pieces), found)
+
+    def _parsed(self, piece: str) -> isl.UnionMap:
+        """A map given as text. What bounds the iterators is the same for all accesses of a statement, and most of
+        the text: it is parsed once."""
+        before, _, where = piece.partition(" : ")
+        found = _DOMAIN.match(before)
+        if found is None or not where or ";" in piece or not _named(where) <= _named(found[3]) | _WORDS:
+            return isl.UnionMap.read_from_str(self.context, piece)
+        prefix, name, dims = found.groups()
+        text = f"{prefix}{{ [{dims}] : {where}"
+        domain = _domains.get(text)
+        if domain is None:
+            domain = _domains.put(text, self.set(text))
+        named = domain.set_tuple_name(name) if name else domain
+        return isl.UnionMap.read_from_str(self.context, f"{before} }}").intersect_domain(named.to_union_set())
 
     def set(self, text: str) -> isl.Set:
         return isl.Set.read_from_str(self.context, text)
@@ -80,6 +96,19 @@ class Workspace:
         return found if found is not None else _kernels.put(kernel, KernelSets(kernel, self))
 
 
+_DOMAIN = re.compile(r"((?:\[[^]]*\] -> )?)\{ (\w*)\[([^]]*)\] -> ")
+"""How a map begins: the sizes, and the name and the dimensions of its domain."""
+
+_WORDS = {"and", "or", "not", "mod", "floor", "true"}
+"""What a condition holds besides names."""
+
+
+def _named(condition: str) -> set[str]:
+    """The words of a condition that are no sizes."""
+    return set(re.findall(r"\b(?!n_)[A-Za-z_]\w*", condition))
+
+
+_domains: Memo[str, isl.Set] = Memo(4096)
 _maps: Memo[tuple[str, tuple[str, ...]], isl.UnionMap] = Memo(20_000)
 _empty: Memo[tuple[str, str], bool] = Memo(20_000)
 _sizes: Memo[str, isl.Set] = Memo(256)
@@ -169,7 +198,8 @@ class KernelSets:
         self.prefix = f"[{names}] -> " if names else ""
         self.flows: dict[tuple[str, bool], tuple[Flow, int]] = {}
         """The flows that are known, and the steps that each one took."""
-        self.order: tuple[isl.UnionMap, int] | None = None
+        self.orders: dict[range, tuple[isl.UnionMap, int]] = {}
+        """The dependences among some statements that are known, and the steps that each took."""
         self._domains: tuple[isl.UnionSet, int] | None = None
         self.inside: dict[int, int] = {}
         """The statements all indices of which are known to be in bounds, and the steps that each one took."""

@@ -1,15 +1,21 @@
-"""Dimensions of time that order nothing are left out of what isl is asked: the flow is the same."""
+"""What isl is asked for sooner than by its own means: flow without dimensions that order nothing, dependences by
+composition and among some statements alone, maps of which the bounds are parsed once. It is the same each time."""
 
 from __future__ import annotations
+
+from random import Random
 
 import islpy as isl
 import pytest
 from gpu_kernels import MATMUL, STEPS
+from runnable import runnable_kernel
+from tangled import tangled_kernel
 
 import dojoir
+from dojoir.proof.core.scatters import without_scatters
 from dojoir.sets import flow_check
-from dojoir.sets.flow import flow_of
-from dojoir.sets.kernel_sets import sets_of, workspace
+from dojoir.sets.flow import dependences, flow_of
+from dojoir.sets.kernel_sets import KernelSets, sets_of, workspace
 from dojoir.sets.limits import StepLimitReached, integer, limited
 from dojoir.support.memo import fresh_tables
 
@@ -28,7 +34,7 @@ def test_the_flow_is_that_of_all_dimensions(name: str, monkeypatch: pytest.Monke
         short = {b.name: flow_of(sets_of(kernel), b.name, strict=True) for b in kernel.buffers}
         texts = {name: (str(flow.sources), str(flow.initial)) for name, flow in short.items()}
     with fresh_tables(), monkeypatch.context() as patched:
-        patched.setattr(flow_check, "_without_equal_dims", lambda schedule: schedule)
+        patched.setattr(flow_check, "without_equal_dims", lambda schedule: schedule)
         for buffer in kernel.buffers:
             flow = flow_of(sets_of(kernel), buffer.name, strict=True)
             for mine, text in zip((flow.sources, flow.initial), texts[buffer.name], strict=True):
@@ -39,9 +45,9 @@ def test_only_what_is_one_number_everywhere_is_left_out() -> None:
     context = isl.Context()
     schedule = isl.UnionMap.read_from_str(context, "{ a[i] -> [0, i, 1, 0]; b[i] -> [0, 5, 2, 0] }")
     expected = isl.UnionMap.read_from_str(context, "{ a[i] -> [i, 1]; b[i] -> [5, 2] }")
-    assert flow_check._without_equal_dims(schedule).is_equal(expected)
+    assert flow_check.without_equal_dims(schedule).is_equal(expected)
     alone = isl.UnionMap.read_from_str(context, "{ a[] -> [3, 4] }")
-    assert flow_check._without_equal_dims(alone).is_equal(isl.UnionMap.read_from_str(context, "{ a[] -> [] }"))
+    assert flow_check.without_equal_dims(alone).is_equal(isl.UnionMap.read_from_str(context, "{ a[] -> [] }"))
 
 
 @pytest.mark.parametrize("steps", range(1, 60, 3))
@@ -50,7 +56,7 @@ def test_steps_that_end_while_a_number_is_read_are_the_limit(steps: int) -> None
     schedule = isl.UnionMap.read_from_str(workspace().context, "{ a[i] -> [0, i, 12, 0]; b[i] -> [0, 5, 12, 0] }")
     with pytest.raises(StepLimitReached), limited(steps):
         while True:
-            flow_check._without_equal_dims(schedule)
+            flow_check.without_equal_dims(schedule)
 
 
 @pytest.mark.parametrize("text", ["1/2", "NaN", "infty"])
@@ -59,3 +65,60 @@ def test_what_is_no_integer_is_an_error_of_isl(text: str) -> None:
     assert integer(isl.Val.read_from_str(context, str(-(2**70)))) == -(2**70)
     with pytest.raises(isl.Error):
         integer(isl.Val.read_from_str(context, text))
+
+
+def by_flow(sets: KernelSets) -> isl.UnionMap:
+    """The dependences as isl computes them: sources that nothing is sure of are all that ran before."""
+    kernel, time = sets.kernel, sets.map(*map(sets.schedule_text, sets.numbers))
+    found = sets.map()
+    for buffer in kernel.buffers:
+        assigned, accumulated, read = [], [], []
+        for k, site in enumerate(kernel.sites):
+            if site.statement.target.buffer == buffer.name:
+                (accumulated if sets.may_swap(k) else assigned).append(sets.write_text(k))
+            read += [sets.read_by_statement(r) for r in sets.reads[k] if r.access.buffer == buffer.name]
+        written = assigned + accumulated
+        for first, second in ((written, assigned + read), (assigned + read, accumulated), (read, assigned)):
+            info = isl.UnionAccessInfo.from_sink(sets.map(*second)).set_may_source(sets.map(*first))
+            found = found.union(info.set_schedule_map(time).compute_flow().get_may_dependence())
+    return found
+
+
+def random_kernel(seed: int) -> dojoir.Kernel:
+    random = Random(f"order {seed}")
+    return without_scatters((runnable_kernel if seed % 2 else tangled_kernel)(random))
+
+
+@pytest.mark.parametrize("name", [*KERNELS, *range(12)])
+def test_dependences_are_those_that_isl_computes(name: str | int) -> None:
+    """And those among some statements are those whose ends both are."""
+    kernel = random_kernel(name) if isinstance(name, int) else KERNELS[name]()
+    with fresh_tables(), limited(20_000_000):
+        sets = sets_of(kernel)
+        found, numbers = by_flow(sets), sets.numbers
+        assert dependences(sets).is_equal(found)
+        for some in {numbers[:1], numbers[1:], numbers[1:3], numbers[len(numbers) // 2 :]}:
+            ends = sets.domains_of(some)
+            assert dependences(sets, some).is_equal(found.intersect_domain(ends).intersect_range(ends))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "{ s0[i0, i1] -> b_x[i0, 2*i1 + n_N] : 0 <= i0 < n_N and 0 <= i1 < min(8, n_N - 8*i0) }",
+        "{ s0r1[i0, g0] -> b_x[g0] : 0 <= i0 < n_N and 0 <= g0 < 7 and i0 mod 3 = 1 }",
+        "{ [i0] -> [] : 0 <= i0 and i0 <= floor((n_N)/4) and not (i0 = 2) }",
+        "{ s2[] -> b_y[0] : n_N >= 5 }",
+        "{ s2[] -> b_y[] : true }",
+        "{ s0[i0] -> [0, i0, 1] }",
+        "{ s0[i0] -> b_x[e0] : e0 < i0 and 0 <= e0 }",
+        "{ s0[i0] -> b_x[i0] : exists (e0 : i0 = 2*e0) }",
+        "{ s0[i0] -> b_x[i0]; s1[i0] -> b_x[i0 + 1] : i0 > 3 }",
+    ],
+)
+def test_a_map_is_what_its_text_says(piece: str) -> None:
+    sizes, text = "[n_N] -> { : n_N >= 1 }", f"[n_N] -> {piece}"
+    with fresh_tables():
+        space = workspace()
+        expected = isl.UnionMap.read_from_str(space.context, text).intersect_params(space.sizes(sizes))
+        assert space.union_map(sizes, (text,)).is_equal(expected)

@@ -26,7 +26,7 @@ from dojoir.proof.patterns.sharing import takes_the_storage
 from dojoir.proof.patterns.split_dim import is_renumbered
 from dojoir.proof.patterns.staging import works_on_copy
 from dojoir.sets.flow import dependences, flow_of
-from dojoir.sets.kernel_sets import KernelSets, sets_of
+from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.memo import ObjectMemo
 
@@ -121,7 +121,7 @@ def _keeps_order(claim: Claim) -> bool:
     stands_for = stand_for(after, instances, are)
     if not stands_for.range().is_equal(old.domains_of(were)) or not stands_for.is_injective():
         return False
-    order = _between(dependences(old), old, were)
+    order = dependences(old, were)
     if order.is_empty():
         return True
     when = stands_for.reverse().apply_range(new.map(*(new.schedule_text(k) for k in are)))
@@ -171,14 +171,6 @@ _alike: ObjectMemo[bool] = ObjectMemo(16)
 def _runs_alike(before: Kernel, instances: InstanceMap, change: Change) -> bool:
     found = alike(sets_of(before), change.around, change.old, change.new, change.were.start)
     return found is not None and tuple(found) == instances.origins[change.are.start : change.are.stop]
-
-
-def _between(order: isl.UnionMap, sets: KernelSets, numbers: range) -> isl.UnionMap:
-    """The pairs of a dependence both ends of which are among the given statements."""
-    if len(numbers) == len(sets.numbers):
-        return order
-    ends = sets.domains_of(numbers)
-    return order.intersect_domain(ends).intersect_range(ends)
 
 
 TEXTUAL = (
