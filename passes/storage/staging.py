@@ -112,10 +112,8 @@ class Stage(Move):
         dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in range(len(buffer.dims)))
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
         renamed = redirected(node, buffer.name, self.copy, bases, steps)
-        extents = [
-            part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
-            for part, whole, both in copied(buffer, staged, bases, steps)
-        ]
+        boxes = list(copied(buffer, staged, bases, steps))
+        extents = [within(kernel, path, part, whole) for part, whole in boxes]
         before = [
             d
             for d, base in enumerate(bases)
@@ -123,7 +121,10 @@ class Stage(Move):
             and not sets_of(kernel).holds_around(path, [Condition(base, ">=", Affine.constant(0))])
         ]
         used = [_used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
-        own = [mine or extent for mine, extent in zip(used, extents, strict=True)]
+        own = [
+            within(kernel, path, mine, whole) if mine is not None and mine != part else extent
+            for mine, extent, (part, whole) in zip(used, extents, boxes, strict=True)
+        ]
 
         def copied_by(box: list[Extent]) -> Kernel:
             fill = _copy_nest(buffer, staged, bases, steps, box, before, depth, back=False)
@@ -421,11 +422,17 @@ def _parts(access: Access, bases: list[Affine], steps: Sequence[int]) -> Iterato
 
 def copied(
     buffer: Buffer, staged: Buffer, bases: list[Affine], steps: Sequence[int] = ()
-) -> Iterator[tuple[Extent, Affine, Extent]]:
-    """In each dimension the extent of the copy, how far the buffer goes from there, and the smaller of the two."""
+) -> Iterator[tuple[Extent, Affine]]:
+    """In each dimension the extent of the copy, and how far the buffer goes from there."""
     for base, step, mine, its in zip(bases, steps or (1,) * len(bases), staged.dims, buffer.dims, strict=True):
-        whole = (its.extent - base + (step - 1)) // step
-        yield Extent((mine.extent,)), whole, Extent((mine.extent, whole))
+        yield Extent((mine.extent,)), (its.extent - base + (step - 1)) // step
+
+
+def within(kernel: Kernel, path: Path, extent: Extent, whole: Affine) -> Extent:
+    """An extent that goes no further than the array: what goes beyond it, a guard keeps from being used."""
+    if any(sets_of(kernel).holds_around(path, [Condition(bound, "<=", whole)]) for bound in extent.bounds):
+        return extent
+    return Extent((*extent.bounds, whole))
 
 
 def _copy_nest(

@@ -10,7 +10,6 @@ from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.nodes import (
     Access,
     Buffer,
-    Condition,
     Dim,
     Extent,
     Guard,
@@ -41,11 +40,10 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.staging import base_of, copied, inner_extents, reach_of, redirected
+from dojoir.passes.storage.staging import base_of, copied, inner_extents, reach_of, redirected, within
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import temporary_element
 from dojoir.proof.check import InstanceMap, Origin, identity
-from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
 
 
@@ -214,10 +212,7 @@ def _part(kernel: Kernel, path: Path, buffer: Buffer, name: str) -> _Part:
     bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
     reach = (reach_of(buffer.name, d, found, bases[d], ranges) for d in range(len(buffer.dims)))
     copy = Buffer("tmp", name, buffer.dtype, tuple(map(Dim, reach)))
-    extents = [
-        part if sets_of(kernel).holds_around(path, [Condition(part.bounds[0], "<=", whole)]) else both
-        for part, whole, both in copied(buffer, copy, bases)
-    ]
+    extents = [within(kernel, path, part, whole) for part, whole in copied(buffer, copy, bases)]
     return _Part(bases, copy, extents)
 
 

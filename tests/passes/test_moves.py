@@ -434,6 +434,29 @@ def test_a_node_that_gives_its_own_values_is_staged_without_a_fill() -> None:
     assert [str(move) for move in staged if not dojoir.check(kernel, move)] == []
 
 
+@pytest.mark.parametrize("role", ["out", "tmp"])
+@pytest.mark.parametrize(
+    ("body", "back"),
+    [
+        ("7\n| if {0} < 6\n| | y[{0}] = 1", "min(7, 6)\n| y[{0}] = c[{0}]"),
+        ("N + 1\n| if {0} < N\n| | y[{0}] = 1", "min(N + 1, N)\n| y[{0}] = c[{0}]"),
+        ("7\n| if {0} >= 1\n| | y[{0} - 1] = 1", "7\n| if {0} - 1 >= 0\n| | y[{0} - 1] = c[{0}]"),
+        ("2 // 1\n| 6\n| | if 4*{0} + {1} < 6\n| | | y[4*{0} + {1}] = 1", "min(6, -4*{0} + 6)\n"),
+    ],
+)
+def test_what_a_guard_keeps_from_being_given_is_not_copied_back(body: str, back: str, role: str) -> None:
+    """The scopes around it would go beyond the array."""
+    size = "N" if "N" in body else "6"
+    end = f"\n{size}\n| z[{{0}}] = y[{{0}}]" if role == "tmp" else ""
+    kernel = dojoir.parse(f"kernel f(N)\n{role} y: f32[{size}]\nout z: f32[{size}]\n\n{body}{end}\n".replace(
+        f"out z: f32[{size}]\n" if role == "out" else "\0", ""
+    ))  # fmt: skip
+    place = "0.0" if "{1}" in body else "0"
+    after = dojoir.apply(kernel, f"stage({place}, y, c, out)")
+    assert back in str(after)
+    assert dojoir.check(after, f"unstage({place}, c)")
+
+
 @pytest.mark.parametrize("mark", ["", " : u", " : v", " : p"])
 def test_splits_are_listed_as_they_are_checked(mark: str) -> None:
     """One answer serves splits by several factors: with marks inside and around, dividing or not."""
