@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import dojoir
 from dojoir.search import Static
+from dojoir.search.tuning import code_limit
 
 Sizes = Mapping[str, int]
 
@@ -82,10 +83,11 @@ class Scorer:
 
     def evaluated(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> dojoir.Evaluation:
         """What becomes of a state of a kernel, asked anew."""
-        (found,) = self._evaluator(kernel, sizes).evaluate([state])
+        (found,) = self._evaluator(kernel, state, sizes).evaluate([state])
         return found
 
-    def _evaluator(self, kernel: dojoir.Kernel, sizes: Sizes) -> Evaluates:
+    def _evaluator(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> Evaluates:
+        """What evaluates states of a kernel, the first of which is `state`."""
         if self.given is not None:
             return self.given
         key = (kernel.hash, tuple(sorted(sizes.items())))
@@ -96,7 +98,10 @@ class Scorer:
             if self.timer == "static":
                 made = Static(self.target, sizes, self.threads)
             else:
-                made = dojoir.Evaluator(kernel, self.target, [dict(sizes)], threads=self.threads, seed=self.seed)
+                limit = code_limit([state], self.target)
+                made = dojoir.Evaluator(
+                    kernel, self.target, [dict(sizes)], threads=self.threads, seed=self.seed, code_limit=limit
+                )  # fmt: skip
                 made.__enter__()
             self._open[key] = made
         evaluator: Evaluates = self._open[key]

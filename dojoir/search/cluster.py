@@ -63,6 +63,7 @@ class Cluster:
         threads: int = 1,
         seed: int = 0,
         timer: str = "measure",
+        code_limit: int | None = None,
         patience: float | None = None,
     ) -> None:
         self._dask: Any = needed("distributed", "cluster", "a search on a cluster")
@@ -71,7 +72,7 @@ class Cluster:
         self.context = {
             "version": dojoir.__version__, "reference": dojoir.to_text(reference), "start": dojoir.to_text(start),
             "target": target, "sizes": [dict(one) for one in sizes], "threads": threads, "seed": seed,
-            "timer": timer,
+            "timer": timer, "code_limit": code_limit or dojoir.Evaluator.CODE_LIMIT,
         }  # fmt: skip
         self.workers: dict[str, str] = {}
         self.refused: dict[str, str] = {}

@@ -15,7 +15,7 @@ import dojoir
 from dojoir.records.contexts import here
 from dojoir.search.static import Static
 
-ANSWERED = ("reference", "start", "target", "sizes", "threads", "seed", "timer")
+ANSWERED = ("reference", "start", "target", "sizes", "threads", "seed", "timer", "code_limit")
 """What batches must share to be answered by one evaluator."""
 
 
@@ -70,7 +70,10 @@ class Station:
             made: Any = Static(order["target"], sizes, threads)
         else:
             reference = dojoir.parse(order["reference"])
-            made = dojoir.Evaluator(reference, order["target"], sizes, threads=threads, seed=order["seed"])
+            made = dojoir.Evaluator(
+                reference, order["target"], sizes, threads=threads, seed=order["seed"],
+                code_limit=order["code_limit"],
+            )  # fmt: skip
         made.__enter__()
         self.evaluator, self.context, self.timed = made, context, {}
 

@@ -57,8 +57,10 @@ def tune(
 
     `strategy` is a name of `dojoir.search.STRATEGIES`, `module:class`, `file.py:class`, or a class of one's own,
     which is made with a `Play` and the `options`. `start` are traces of the kernel to begin with, the first of
-    which speeds are counted from; by default its text as it is, and `default_schedule`. With several `sizes` the
-    score is the geometric mean of the ratios, and what is slower at one of them is no improvement.
+    which speeds are counted from; by default its text as it is, and `default_schedule`. All of them are evaluated
+    before anything is drawn. With several `sizes` the score is the geometric mean of the ratios, and what is slower
+    at one of them is no improvement. A state whose code is longer than an `Evaluator` takes, and than that of any
+    start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
     and chooses by a model of the speeds so far (scikit-learn). `cluster` is the
     address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
@@ -82,38 +84,27 @@ def tune(
     ledger = Ledger(budget)
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
     play.starts = _starts(kernel, target, start)
-    evaluator: Any
-    if cluster is not None:
-        start_kernel = play.starts[0].kernel
-        evaluator = Cluster(
-            cluster, kernel, start_kernel, target, given, threads=threads, seed=seed, timer=timer
-        )  # fmt: skip
-    elif timer == "static":
-        evaluator = Static(target, given, threads)
-    else:
-        evaluator = dojoir.Evaluator(kernel, target, given, threads=threads, workers=workers, seed=seed)
-    if cost_model is not None:
-        if cost_model != "trees":
-            raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
-        play.model = Trees(given, seed)
+    remembered = None
     if db is not None:
-        if isinstance(db, str):
-            db = importlib.import_module("dojoir.records").Database(db)
-        if not all(callable(getattr(db, name, None)) for name in ("begin", "known", "record", "end")):
-            message = f"db is a dojoir.records.Database or its URL, not {type(db).__name__}"
-            raise dojoir.ArgumentError(message, "bad-arguments")
+        db = _database(db)
         found = hints(db, kernel, target, play.starts, run)
         play.starts += found
         play.relatives = relatives(db, kernel, target) if run is None else []
         about = {"target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {})}
-        settings = about | {
+        remembered = about | {
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
             "hints": [[str(move) for move in trace.moves] for trace in found],
         }
-        protocol = getattr(evaluator, "protocol", "static")
-        evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, settings)
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
+    if cost_model is not None:
+        if cost_model != "trees":
+            raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
+        play.model = Trees(given, seed)
+    evaluator = _evaluator(play, timer, cluster, seed, workers)
+    if remembered is not None:
+        protocol = getattr(evaluator, "protocol", "static")
+        evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, remembered)
     with evaluator:
         search = _Search(play, evaluator, progress)
         stopped = search.run(makes, dict(options or {}))
@@ -128,6 +119,39 @@ def tune(
         words = "too few states" if known is None else f"rank correlation {known:.2f} on states it had not seen"
         tuned = replace(tuned, notes=(*tuned.notes, f"cost model: {words}"))
     return tuned
+
+
+def _database(db: object) -> object:
+    """A database, or the one at a URL."""
+    if isinstance(db, str):
+        db = importlib.import_module("dojoir.records").Database(db)
+    if not all(callable(getattr(db, name, None)) for name in ("begin", "known", "record", "end")):
+        message = f"db is a dojoir.records.Database or its URL, not {type(db).__name__}"
+        raise dojoir.ArgumentError(message, "bad-arguments")
+    return db
+
+
+def _evaluator(play: Play, timer: str, cluster: str | None, seed: int, workers: int) -> Any:
+    """What evaluates the states of a search: here or on a cluster, or from the text alone."""
+    kernel, target, sizes, threads = play.kernel, play.target, play.sizes, play.threads
+    if timer == "static" and cluster is None:
+        return Static(target, sizes, threads)
+    limit = code_limit([trace.kernel for trace in play.starts], target)
+    if cluster is None:
+        return dojoir.Evaluator(
+            kernel, target, sizes, threads=threads, workers=workers, seed=seed, code_limit=limit
+        )  # fmt: skip
+    start = play.starts[0].kernel
+    return Cluster(
+        cluster, kernel, start, target, sizes, threads=threads, seed=seed, timer=timer, code_limit=limit
+    )  # fmt: skip
+
+
+def code_limit(starts: Sequence[dojoir.Kernel], target: str) -> int:
+    """How many characters the code of a state may have: what an evaluator takes, and a quarter more than the
+    longest of the starts, none of which is refused."""
+    longest = max(len(dojoir.emit(kernel, target)) for kernel in starts)
+    return max(dojoir.Evaluator.CODE_LIMIT, longest * 5 // 4)
 
 
 def _starts(

@@ -17,7 +17,7 @@ from typing import Literal
 from dojoir.backends.registry import is_device
 from dojoir.errors import DojoError, RunError
 from dojoir.ir.nodes import Kernel
-from dojoir.runtime.evaluation.build import Built, build
+from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, check_length, printed
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.pool import Case, Known, Pool
@@ -57,17 +57,24 @@ class Job:
 
 @dataclass
 class Bench:
-    """A place to evaluate candidates. `cut` is how many times longer than the best one may take; `emulated` runs
-    the code of a GPU on the CPU, `cold` times with nothing of the arrays in the caches of a GPU."""
+    """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
+    many characters the code of one may have; `emulated` runs the code of a GPU on the CPU, `cold` times with
+    nothing of the arrays in the caches of a GPU."""
 
     pool: Pool
     threads: int
     cut: float = 3.0
+    code_limit: int = CODE_LIMIT
     emulated: bool = False
     cold: bool = False
     builds: dict[str, Built] = field(default_factory=dict)
     known: dict[Case, Known] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    """From a source to the machine code that it gave."""
+
     seen: dict[str, Evaluation] = field(default_factory=dict)
+    """From machine code to what became of it."""
+
     runners: dict[int, Runner] = field(default_factory=dict)
     took: dict[tuple[str, int], float] = field(default_factory=dict)
 
@@ -92,14 +99,22 @@ class Bench:
     def _evaluated(self, job: Job, clock: _Stages) -> Evaluation:
         clock.enter("build")
         try:
-            built = self.build(job.kernel)
+            source = printed(job.kernel, self.pool.target)
+            seen = self.met(self.texts.get(source.digest, ""), job)
+            if seen is not None:
+                return seen
+            check_length(source, self.code_limit)
+            built = self.build(job.kernel, source)
         except RunError:
             raise
         except DojoError as error:
             return Evaluation(job.kernel.hash, "build-failed", reason=error.diagnostic.message)
-        seen = self.seen.get(built.digest)
-        if seen is not None and job.against == "best":
-            return replace(seen, hash=job.kernel.hash, cases=0, ratio=None, ratio_interval=None, ratios=())
+        if len(self.texts) == REMEMBERED:
+            self.texts.clear()
+        self.texts[source.digest] = built.digest
+        seen = self.met(built.digest, job)
+        if seen is not None:
+            return seen
         clock.enter("verify")
         cases, wrong = self.verify(built, job)
         if wrong is not None:
@@ -111,22 +126,30 @@ class Bench:
             self.seen[built.digest] = found
         return found
 
+    def met(self, digest: str, job: Job) -> Evaluation | None:
+        """What became of the same machine code before, as what became of this kernel."""
+        seen = self.seen.get(digest)
+        if seen is None or job.against != "best":
+            return None
+        return replace(seen, hash=job.kernel.hash, cases=0, ratio=None, ratio_interval=None, ratios=())
+
     @cached_property
     def on_device(self) -> bool:
         """Whether candidates run on a GPU."""
         return is_device(self.pool.target) and not self.emulated
 
     # -- build and check -----------------------------------------------------------------------------------
-    def build(self, kernel: Kernel) -> Built:
+    def build(self, kernel: Kernel, source: Source | None = None) -> Built:
         """The kernel as a callable, which is kept for a while."""
-        found = self.builds.pop(kernel.hash, None) or self._built(kernel)
+        found = self.builds.pop(kernel.hash, None) or self._built(kernel, source)
         self.builds[kernel.hash] = found
         while len(self.builds) > KEPT:
             del self.builds[next(iter(self.builds))]
         return found
 
-    def _built(self, kernel: Kernel, full: bool = False) -> Built:
-        return build(kernel, self.pool.target, self.threads, full, self.emulated)
+    def _built(self, kernel: Kernel, source: Source | None = None, full: bool = False) -> Built:
+        target = self.pool.target
+        return build(kernel, target, self.threads, source or printed(kernel, target), full, self.emulated)
 
     def case(self, case: Case) -> Known:
         if case not in self.known:

@@ -1,18 +1,22 @@
 """Building candidates: as `dojoir.compile` does, without the files of the cache, and with a digest of what came
 out.
 
-LLVM is most of what a state costs. Code of LARGE characters and more is in lanes and unrolled by its moves, and is
-built without the passes that would do so; what would be longer than MOST is not built at all.
+LLVM is most of what a state costs. So a candidate is printed first: one whose code was met before, or is too long,
+costs no more. What moves have put in lanes is built without the passes that would do so.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from functools import cached_property
 
 from dojoir.backends.backend import check_types, code
 from dojoir.backends.host import chosen_cpu, split_target
 from dojoir.backends.registry import backend_named
 from dojoir.codegen.c.symbols import symbol
+from dojoir.codegen.emission import emit
+from dojoir.codegen.lir.outcome import Check
 from dojoir.codegen.llvm.printer import print_llvm
 from dojoir.codegen.lower.lower import lower
 from dojoir.codegen.target import llvm_host
@@ -24,14 +28,39 @@ from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.frozen import dataclass
 
-LARGE = 20_000
-"""From how many characters of LLVM IR on LEFT_OUT is left out of the passes of a candidate."""
+LANES = re.compile(r"<\d+ x ")
+"""What the types of lanes look like in LLVM IR: where a move has put a kernel in lanes, LEFT_OUT is left out."""
 
 LEFT_OUT = ("loop_vectorization", "loop_interleaving", "loop_unrolling", "slp_vectorization")
-"""What finds little in code that moves have put in lanes and unrolled (tests/helpers/llvm_passes_of_search.py)."""
+"""The passes that find little in code that is in lanes by its moves, and take half of the time; the order of the
+states by their speed stays (tests/helpers/llvm_passes_of_search.py)."""
 
-MOST = 256_000
-"""How many characters of LLVM IR a candidate may have: twice the longest schedule that comes with dojoir."""
+LEVEL = 2
+"""The level of LLVM's pipeline for such code."""
+
+CODE_LIMIT = 64_000
+"""How many characters the code of a candidate may have where nothing else is said: half again those of the longest
+schedules for rows that come with dojoir."""
+
+COMMENTS = (";", "//")
+"""What a line of LLVM IR, or of C, begins with that is none of the code."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A candidate as text, with what its runtime checks look at (of LLVM; other backends find it themselves)."""
+
+    text: str
+    checks: tuple[Check, ...] = ()
+
+    @cached_property
+    def code(self) -> str:
+        """The text without its comments, which show the kernel: many kernels have the same code."""
+        return "\n".join(line for line in self.text.splitlines() if not line.startswith(COMMENTS))
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.code.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -42,16 +71,37 @@ class Built:
     digest: str
 
 
-def build(kernel: Kernel, target: str, threads: int, full: bool = False, emulated: bool = False) -> Built:
-    """A kernel that is proved, built in this process; with `full` as `compile` builds it, however long that takes;
-    with `emulated` for a GPU that is none.
-    Raises KernelError and ToolchainError as `compile` does, and ToolchainError, `too-much-code`, for a candidate
-    that is too long."""
+def printed(kernel: Kernel, target: str) -> Source:
+    """A kernel that is proved, as the text that it is built from: the same code gives the same machine code.
+    Raises KernelError for types that the target does not have."""
+    name, cpu = split_target(target)
+    check_types(kernel, backend_named(name))
+    if name != "llvm":
+        return Source(emit(kernel, target))
+    machine = llvm_host(chosen_cpu(cpu))
+    program = lower(kernel, machine)
+    return Source(print_llvm(program, machine), program.checks)
+
+
+def check_length(source: Source, limit: int) -> None:
+    """Raises ToolchainError, `too-much-code`, for a candidate whose code has more than `limit` characters."""
+    if len(source.code) > limit:
+        message = (
+            f"its code has {len(source.code)} characters, and a candidate may have {limit}: unroll less of it, or "
+            f"raise code_limit"
+        )
+        raise ToolchainError(message, "too-much-code")
+
+
+def build(
+    kernel: Kernel, target: str, threads: int, source: Source, full: bool = False, emulated: bool = False
+) -> Built:
+    """A kernel with its source (`printed`), built in this process; with `full` as `compile` builds it, however long
+    that takes; with `emulated` for a GPU that is none. Raises KernelError and ToolchainError as `compile` does."""
     name, cpu = split_target(target)
     backend = backend_named(name)
-    check_types(kernel, backend)
     if name == "llvm":
-        return _through_llvm(kernel, threads, chosen_cpu(cpu), full)
+        return _through_llvm(kernel, threads, chosen_cpu(cpu), source, full)
     made: Compiled
     if emulated:
         made = code(backend.emulate)(kernel, name)
@@ -60,20 +110,14 @@ def build(kernel: Kernel, target: str, threads: int, full: bool = False, emulate
     return Built(made, hashlib.sha256(made.source.encode()).hexdigest())
 
 
-def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, full: bool) -> Built:
-    target = llvm_host(cpu)
-    program = lower(kernel, target)
-    text = print_llvm(program, target)
-    if len(text) > MOST and not full:
-        message = (
-            f"its code has {len(text)} characters of LLVM IR, and a candidate may have {MOST}: unroll less of it"
-        )
-        raise ToolchainError(message, "too-much-code")
+def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: Source, full: bool) -> Built:
+    text = source.text
     here = llvm_engine.host(cpu)
-    without = LEFT_OUT if len(text) >= LARGE and not full else ()
-    machine_code = compiled_here(text, Processor(here.triple, here.cpu, here.features), without)
+    processor = Processor(here.triple, here.cpu, here.features)
+    quick = not full and LANES.search(source.code) is not None
+    machine_code = compiled_here(text, processor, LEFT_OUT, LEVEL) if quick else compiled_here(text, processor)
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
     library = llvm_engine.load_object(machine_code, [name], symbols)
-    compiled = Compiled(kernel, "llvm", threads, text, library.addresses[name], library, program.checks)
+    compiled = Compiled(kernel, "llvm", threads, text, library.addresses[name], library, source.checks)
     return Built(compiled, hashlib.sha256(machine_code).hexdigest())

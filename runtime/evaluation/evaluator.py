@@ -27,6 +27,7 @@ from dojoir.runtime.build.compiler import check_kernel, check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.evaluation.bench import Against, Job
+from dojoir.runtime.evaluation.build import CODE_LIMIT
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks, fresh_folder
@@ -76,11 +77,14 @@ class Evaluator:
     What `protocol` says must agree before two times are compared.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
-    `memory_limit` bytes of address space.
+    `memory_limit` bytes of address space. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
+    characters is not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it.
     """
 
-    PROTOCOL = "evaluator 2"
+    PROTOCOL = "evaluator 3"
     """What is built, verified and raced here; the number changes with how that is done."""
+
+    CODE_LIMIT = CODE_LIMIT
 
     @public
     def __init__(
@@ -95,6 +99,7 @@ class Evaluator:
         time_limit: float = 10.0,
         memory_limit: int | None = None,
         cut: float = 3.0,
+        code_limit: int = CODE_LIMIT,
         emulated: bool = False,
         cold: bool = False,
     ) -> None:
@@ -117,8 +122,11 @@ class Evaluator:
             message = f"time_limit must be above 0 and cut above 1, not {time_limit} and {cut}"
             raise ArgumentError(message, "bad-arguments")
         self.sizes = tuple(solve(reference, {}, one) for one in given)
+        if code_limit < 1:
+            raise ArgumentError(f"code_limit must be a number from 1, not {code_limit}", "bad-arguments")
         for one in self.sizes:
             check_memory(reference, one)
+        self.code_limit = code_limit
         self.time_limit, self.memory_limit, self.cut = time_limit, memory_limit, cut
         self.count = 0
         self._idle: list[tuple[Connection, int]] = []
@@ -182,7 +190,10 @@ class Evaluator:
         finally:
             its.close()
         self._control, self._passing = Connection(os.dup(own.fileno())), own
-        setup = Setup(self._pool, self.threads, self.cut, self.emulated, self.cold, self.memory_limit, LEAK, TURNS)
+        setup = Setup(
+            self._pool, self.threads, self.cut, self.code_limit, self.emulated, self.cold, self.memory_limit, LEAK,
+            TURNS,
+        )  # fmt: skip
         self._control.send_bytes(pickle.dumps(setup))
 
     def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:

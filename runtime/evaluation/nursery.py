@@ -33,6 +33,7 @@ class Setup:
     pool: Pool
     threads: int
     cut: float
+    code_limit: int
     emulated: bool
     cold: bool
     memory_limit: int | None
@@ -90,7 +91,7 @@ def _work(setup: Setup, connection: Connection) -> None:
     """Evaluates what comes until nothing more does. Never returns."""
     die_with(os.getppid())
     limit_memory(setup.memory_limit)
-    bench = Bench(setup.pool, setup.threads, setup.cut, setup.emulated, setup.cold)
+    bench = Bench(setup.pool, setup.threads, setup.cut, setup.code_limit, setup.emulated, setup.cold)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
     def tell(stage: str) -> None:

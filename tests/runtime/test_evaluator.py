@@ -11,8 +11,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,22 +139,38 @@ def test_the_same_machine_code_is_not_timed_again(evaluator: dojoir.Evaluator) -
         assert again.seconds == first.seconds and again.cases == 0
 
 
-def test_large_code_is_built_quickly_and_too_large_code_is_not(
-    evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = build_module.build(FAST, "llvm", 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(build_module, "LARGE", 100)
-        quick = build_module.build(FAST, "llvm", 1)
-        assert quick.digest != small.digest
-        assert build_module.build(FAST, "llvm", 1, full=True).digest == small.digest
-        x = np.arange(9, dtype=np.float32)
-        assert np.array_equal(quick.compiled.run({"x": x})["y"], small.compiled.run({"x": x})["y"])
-        patch.setattr(build_module, "MOST", 200)
-        with pytest.raises(dojoir.ToolchainError, match="characters of LLVM IR") as caught:
-            build_module.build(FAST, "llvm", 1)
-        assert caught.value.diagnostic.code == "too-much-code"
-    assert evaluator.beside_full(FAST).ratio is None  # it is small: both builds are the same
+def test_what_is_in_lanes_is_built_quickly(evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[object, ...]] = []
+    real_passes = build_module.compiled_here
+
+    def seen(text: str, processor: object, *how: object) -> bytes:
+        made.append(how)
+        return real_passes(text, processor, *how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(build_module, "compiled_here", seen)
+    plain, lanes = (build_module.printed(kernel, "llvm") for kernel in (REFERENCE, FAST))
+    build_module.build(REFERENCE, "llvm", 1, plain)
+    quick = build_module.build(FAST, "llvm", 1, lanes)
+    full = build_module.build(FAST, "llvm", 1, lanes, full=True)
+    assert made == [(), (build_module.LEFT_OUT, build_module.LEVEL), ()]
+    x = np.arange(9, dtype=np.float32)
+    assert np.array_equal(quick.compiled.run({"x": x})["y"], full.compiled.run({"x": x})["y"])
+    beside = evaluator.beside_full(FAST)
+    assert (beside.ratio is None) == (quick.digest == full.digest)
+    assert evaluator.beside_full(REFERENCE).ratio is None  # both builds are the same
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_code_that_is_too_long_is_refused_with_the_reason(target: str) -> None:
+    """Before any compiler sees it; what is as long as it may be is built."""
+    most = len(build_module.printed(REFERENCE, target).code)
+    longer = dojoir.Trace(REFERENCE).then("split(0, 4)").then("unroll(0.0)").kernel
+    assert len(build_module.printed(longer, target).code) > most
+    with dojoir.Evaluator(REFERENCE, target, SIZES, code_limit=most) as own:
+        found, allowed = own.evaluate([longer, REFERENCE])
+    assert (found.status, found.cases, found.digest) == ("build-failed", 0, "") and allowed.ok, allowed
+    assert f"a candidate may have {most}" in found.reason and found.stages["build"] > 0
+    assert dojoir.Evaluator.CODE_LIMIT == build_module.CODE_LIMIT
 
 
 def test_several_sizes_are_one_evaluation() -> None:
@@ -187,7 +205,7 @@ def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path, monkeypa
 def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:
     with pytest.raises(dojoir.ArgumentError, match=r"different (arguments|sizes)"):
         list(evaluator.evaluate([dojoir.kernels.load("softmax")]))
-    for wrong in ({"workers": 0}, {"time_limit": 0.0}, {"cut": 1.0}):
+    for wrong in ({"workers": 0}, {"time_limit": 0.0}, {"cut": 1.0}, {"code_limit": 0}):
         with pytest.raises(dojoir.ArgumentError):
             dojoir.Evaluator(REFERENCE, "llvm", SIZES, **wrong)
     with pytest.raises(dojoir.ArgumentError):
@@ -313,6 +331,27 @@ def test_a_clock_that_is_wrong_is_not_believed(
     monkeypatch.setattr(race, "CLOCK", clock)
     found = Bench(pool, 1).evaluate(job(pool))
     assert found.status == "lost" and found.seconds is None and found.ratio is None
+
+
+def test_the_same_source_is_not_built_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two texts, one code: the second costs no compiler, and is not run."""
+    halves = "N\n| t = x[{0}] * 2\n| y[{0}] = t + 1\n"
+    one, other = (changed(halves, f"tmp t: f32{storage}\n") for storage in ("", " reg"))
+    assert one.hash != other.hash
+    for target in ("llvm", "c"):
+        sources = [build_module.printed(kernel, target) for kernel in (one, other)]
+        assert sources[0].text != sources[1].text and sources[0].digest == sources[1].digest
+    bench, built, make = Bench(pool, 1), [], build_module.build
+
+    def counted(kernel: dojoir.Kernel, *arguments: Any, **more: Any) -> Built:
+        built.append(kernel.hash)
+        return make(kernel, *arguments, **more)
+
+    monkeypatch.setattr(bench_module, "build", counted)
+    first, again = (bench.evaluate(replace(job(pool), kernel=kernel)) for kernel in (one, other))
+    assert built == [one.hash] and first.ok and again.ok
+    assert (again.hash, again.digest, again.seconds) == (other.hash, first.digest, first.seconds)
+    assert again.cases == 0 and again.ratio is None
 
 
 def test_what_is_within_its_bounds_is_what_compare_accepts(pool: Pool) -> None:

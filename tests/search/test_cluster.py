@@ -25,6 +25,7 @@ SIZES = {"N": 64, "M": 96}
 ORDER: dict[str, Any] = {
     "version": dojoir.__version__, "reference": dojoir.to_text(SOFTMAX), "start": dojoir.to_text(SOFTMAX),
     "target": "llvm", "sizes": [SIZES], "threads": 1, "seed": 0, "timer": "static", "best": None,
+    "code_limit": 64_000,
 }  # fmt: skip
 
 

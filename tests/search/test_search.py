@@ -17,6 +17,7 @@ from dojoir.search import STRATEGIES, Play
 from dojoir.search.actions import ACTIONS, drawn
 from dojoir.search.beam import family_of
 from dojoir.search.model import Trees, _ranks
+from dojoir.search.tuning import code_limit
 from dojoir.search.variation import crossed, mutated, prefix, replayed
 
 SIZES = {"N": 64, "M": 96}
@@ -54,12 +55,46 @@ def test_a_strategy_is_short() -> None:
         assert len(source.splitlines()) <= 300, home
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_start_is_evaluated_before_anything_is_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text, then `default_schedule`, or what is given: a search never ends below them, however short it is."""
+    default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for("llvm")).on(SOFTMAX)
+    given = [dojoir.Trace(SOFTMAX).then(f"split(0, {number})") for number in (2, 4, 8)]
+    for starts in (None, given):
+        wanted = [one.kernel.hash for one in ([dojoir.Trace(SOFTMAX), default] if starts is None else given)]
+        seen: list[str] = []
+
+        def drew(*arguments: Any, seen: list[str] = seen, wanted: list[str] = wanted, **more: Any) -> Any:
+            assert seen == wanted, "a draw before all starts were evaluated"
+            return []
+
+        with monkeypatch.context() as patch:
+            patch.setattr(dojoir, "draw", drew)
+            patch.setattr("dojoir.search.play.drawn", drew)
+            patch.setattr("dojoir.search.play.mutated", lambda *arguments: drew() or None)
+            tuned = static(
+                strategy=name, start=starts, budget=dojoir.Budget(states=len(wanted)),
+                progress=lambda evaluation, trace, best, seen=seen: seen.append(evaluation.hash),
+            )  # fmt: skip
+        assert [one.hash for one in tuned.states] == wanted
+        best = min(dojoir.estimate(t.kernel, SIZES, threads=1) for t in (starts or [default]))
+        assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) <= best
+
+
+@pytest.mark.parametrize(("name", "limit"), [("beam", 0), ("beam", 1), *((name, 9) for name in STRATEGIES)])
 @pytest.mark.parametrize("unit", ["moves", "states", "builds", "measurements"])
-@pytest.mark.parametrize("limit", [0, 1, 9])
-def test_a_budget_binds_where_it_says(unit: str, limit: int) -> None:
-    tuned = static(budget=dojoir.Budget(**{unit: limit}))
+def test_a_budget_binds_where_it_says(unit: str, limit: int, name: str) -> None:
+    tuned = static(strategy=name, budget=dojoir.Budget(**{unit: limit}))
     assert tuned.spent[unit] == limit
     assert f"{unit} ({limit})" in tuned.stopped
+
+
+def test_code_may_be_as_long_as_a_start_needs() -> None:
+    assert code_limit([SOFTMAX], "llvm") == dojoir.Evaluator.CODE_LIMIT
+    trace = dojoir.PASSES["default_schedule"].on(dojoir.kernels.load("conv2d"))
+    long = len(dojoir.emit(trace.kernel, "llvm"))
+    wanted = max(dojoir.Evaluator.CODE_LIMIT, long * 5 // 4)
+    assert code_limit([SOFTMAX, trace.kernel], "llvm") == wanted
 
 
 def test_seconds_bind() -> None:
@@ -188,7 +223,9 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
         assert len(database.results("r")) == 25
 
 
-def test_what_was_measured_is_the_answer(tmp_path: Path) -> None:
+def test_what_was_measured_is_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dojoir.search.closing.BUDGET", 0.1)
+    monkeypatch.setattr("dojoir.search.closing.SECONDS", 2.0)
     tuned = dojoir.tune(
         SOFTMAX, sizes={"N": 256, "M": 256}, budget=dojoir.Budget(states=6), store=str(tmp_path), seed=2
     )

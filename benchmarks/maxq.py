@@ -1,0 +1,131 @@
+"""Max-Q trained on some kernels and played on others, beside random play: a table that goes on where it stopped.
+
+    python benchmarks/maxq.py FOLDER [--steps 400] [--timer measure] [--operators max sum] [--encoder hash]
+                                     [--train relu bias_relu …] [--play softmax …] [--states 50] [--seeds 1]
+
+An agent is trained for each operator, from the plain texts, and kept in FOLDER (as by `dojoir learn agent`);
+it goes on where it was stopped. It plays the kernels that it has not seen, as `tune` with `maxq:FILE`, beside
+`random`, both from the plain text, for `--states` states. A line of FOLDER/rows.jsonl is one such search. The table
+has how many times as fast as the text the best of each was, and the ratio of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import dojoir
+from dojoir.game import MaxQ, encoder, library
+from dojoir.game.arena import KernelArena
+from dojoir.game.scoring import Scorer
+
+TRAIN = ("add", "bias_relu", "dot", "gelu", "gemv", "reduce_mean_1", "rmsnorm", "transpose")
+PLAY = ("layernorm", "matmul", "mul", "reduce_max", "relu", "silu", "softmax")
+PART = 100
+"""After how many steps an agent is written."""
+
+
+def trained(path: Path, operator: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Trains the agent of a file up to a number of steps; gives the curve of this call."""
+    scorer = Scorer(timer=given.timer, seed=given.seed)
+    arena = KernelArena(library(given.train, (given.statements,)), scorer, encoding=encoder(given.encoder))
+    if path.exists():
+        agent = MaxQ.load(str(path))
+    else:
+        fall = max(1, given.steps // 2)
+        sizes = (arena.state_size, arena.action_size)
+        agent = MaxQ(*sizes, operator=operator, seed=given.seed, encoder=given.encoder, fall=fall)
+    curve: list[float] = []
+    begin = time.perf_counter(), time.process_time()
+    try:
+        while agent.steps < given.steps:
+            curve += agent.learn(arena, min(PART, given.steps - agent.steps))
+            agent.save(str(path))
+    finally:
+        scorer.close()
+    spent = [time.perf_counter() - begin[0], time.process_time() - begin[1]]
+    return {"trained": operator, "steps": agent.steps, "seconds": spent, "curve": curve}
+
+
+def played(name: str, strategy: str, seed: int, given: argparse.Namespace) -> float:
+    """How many times as fast as the text the best state of a search is."""
+    kernel, sizes = next(iter(library([name], (given.statements,))))
+    bests = [1.0]
+    dojoir.tune(
+        kernel, sizes=sizes, strategy=strategy, seed=seed, timer=given.timer, start=dojoir.Trace(kernel),
+        budget=dojoir.Budget(states=given.states), progress=lambda evaluation, trace, best: bests.append(best),
+    )  # fmt: skip
+    return bests[-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--statements", type=int, default=1 << 20)
+    parser.add_argument("--timer", choices=("measure", "static"), default="measure")
+    parser.add_argument("--operators", nargs="+", default=["max", "sum"], choices=("max", "sum"))
+    parser.add_argument("--encoder", default="hash")
+    parser.add_argument("--train", nargs="+", default=[*TRAIN])
+    parser.add_argument("--play", nargs="+", default=[*PLAY])
+    parser.add_argument("--states", type=int, default=50)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    file = given.folder / "rows.jsonl"
+    done = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def add(row: dict[str, Any]) -> None:
+        done.append(row)
+        with file.open("a") as lines:
+            lines.write(json.dumps(row) + "\n")
+
+    strategies = ["random"]
+    for operator in given.operators:
+        path = given.folder / f"{operator}-{given.encoder.partition(':')[0]}-{given.timer}.safetensors"
+        about = trained(path, operator, given)
+        if about["curve"]:
+            add(about)
+        strategies.append(f"maxq:{path}")
+    wanted = [(k, s, seed) for k in given.play for seed in range(given.seeds) for s in strategies]
+    keys = ("kernel", "strategy", "seed", "states")
+    found = {tuple(row[key] for key in keys): row["best"] for row in done if "best" in row}
+    for kernel, strategy, seed in wanted:
+        if (kernel, strategy, seed, given.states) not in found:
+            best = played(kernel, strategy, seed, given)
+            found[kernel, strategy, seed, given.states] = best
+            add(dict(zip(keys, (kernel, strategy, seed, given.states), strict=True)) | {"best": best})
+    show(found, given, strategies)
+    for row in done:
+        if row.get("curve"):
+            half = len(row["curve"]) // 2 or 1
+            first, last = (statistics.fmean(part) for part in (row["curve"][:half], row["curve"][-half:]))
+            print(f"{row['trained']}: {row['steps']} steps, {row['seconds'][0]:.0f} s, best of an episode as a "
+                  f"logarithm {first:.2f} in the first half, {last:.2f} in the second")  # fmt: skip
+
+
+def show(found: dict[tuple[Any, ...], float], given: argparse.Namespace, strategies: list[str]) -> None:
+    """A line a kernel."""
+    print(f"times as fast as the text after {given.states} states, timer {given.timer}, {given.seeds} seeds")
+    ratios: dict[str, list[float]] = {}
+    for kernel in given.play:
+        bests = {
+            strategy: statistics.geometric_mean(
+                found[kernel, strategy, seed, given.states] for seed in range(given.seeds)
+            )
+            for strategy in strategies
+        }
+        for strategy in strategies[1:]:
+            ratios.setdefault(strategy, []).append(bests[strategy] / bests["random"])
+        print(f"{kernel:16}", *(f"{Path(strategy).name}: {best:.2f}" for strategy, best in bests.items()))
+    for strategy, each in ratios.items():
+        print(f"{Path(strategy).name}: {statistics.median(each):.2f} of random in the median")
+
+
+if __name__ == "__main__":
+    main()
