@@ -92,6 +92,11 @@ def _tune(verbs: Any) -> None:
         help="a strategy by name, MODULE:CLASS, or maxq:FILE for an agent that learned (beam)",
     )  # fmt: skip
     add("--load", metavar="FILE", help="take the strategy from a Python file, by the name of its class")
+    add(
+        "--cost-model",
+        choices=("trees",),
+        help="draw more than is tried, and choose by a model of what was measured",
+    )
     add("--seconds", type=_seconds, metavar="S", help="stop after this time (60 if nothing else is set)")
     for name in ("moves", "states", "builds", "measurements"):
         add(f"--{name}", type=_positive, metavar="INT", help=f"stop after so many {name}")

@@ -32,6 +32,7 @@ def tune(options: argparse.Namespace) -> int:
         workers=options.workers,
         cluster=options.cluster,
         timer=options.timer,
+        cost_model=options.cost_model,
         db=database,
         run=options.resume,
         store=options.store,

@@ -1,11 +1,13 @@
 """Many states through the evaluator, none of which may be `wrong`: a script that goes on where it was stopped.
 
-    python tests/helpers/evaluated.py FILE [--states 30000] [--seconds S] [--generated 0.3]
+    python tests/helpers/evaluated.py FILE [--states 30000] [--seconds S] [--generated 0.3] [--longest 1e-3]
 
 A round is a kernel, of the library or (`--generated` of the rounds) a random one that is well-formed by
 construction, and states of random walks from its text and from its default schedule, raced as a search races them.
-What a round found is a line of FILE; the next run begins with the round after the last. At the end the sums are
-printed; status 1 where a state was wrong, with its text in the line.
+What a round found is a line of FILE; the next run begins with the round after the last. States whose code was that
+of another state of the round, and so not run again, are counted apart, and not among `--states`. `--longest` is how
+many seconds a text is estimated to take at most. At the end the sums are printed; status 1 where a state was wrong,
+with its text in the line.
 """
 
 from __future__ import annotations
@@ -22,22 +24,24 @@ from runnable import runnable_kernel, small_sizes
 
 import dojoir
 
-PER_ROUND = 30
-LONGEST, SMALLEST = 1e-3, 6
-"""Sizes are halved until the text takes about so many seconds, or all of them are so small."""
+PER_ROUND = 60
+SMALLEST = 6
+"""Sizes are halved until the text takes as long as it may, or all of them are so small."""
+
+SAME = "same code"
 
 LIMIT = 6
 """How many moves a walk goes from its start."""
 
 
-def chosen(random: Random, generated: float) -> tuple[dojoir.Kernel, dict[str, int]]:
+def chosen(random: Random, generated: float, longest: float) -> tuple[dojoir.Kernel, dict[str, int]]:
     """A kernel and the sizes that it is timed at."""
     if random.random() < generated:
         kernel = runnable_kernel(random, small=True)
         return kernel, {name: int(size) for name, size in small_sizes(kernel, random).items()}
     kernel = dojoir.kernels.load(random.choice(dojoir.kernels.names()))
     sizes = {name: random.choice((32, 48, 64, 100, 128)) for name in kernel.runtime_sizes}
-    while dojoir.estimate(kernel, sizes, "llvm", 1) > LONGEST and max(sizes.values()) > SMALLEST:
+    while dojoir.estimate(kernel, sizes, "llvm", 1) > longest and max(sizes.values()) > SMALLEST:
         sizes = {name: max(SMALLEST, size // 2) for name, size in sizes.items()}
     return kernel, sizes
 
@@ -61,10 +65,10 @@ def walked(kernel: dojoir.Kernel, random: Random) -> list[dojoir.Kernel]:
     return [*{trace.kernel.hash: trace.kernel for trace in walks}.values()]
 
 
-def one_round(number: int, generated: float) -> dict[str, object]:
+def one_round(number: int, generated: float, longest: float) -> dict[str, object]:
     """What became of the states of a round."""
     random = Random(f"evaluated {number}")
-    kernel, sizes = chosen(random, generated)
+    kernel, sizes = chosen(random, generated, longest)
     counts: Counter[str] = Counter()
     wrong: list[dict[str, str]] = []
     try:
@@ -72,7 +76,7 @@ def one_round(number: int, generated: float) -> dict[str, object]:
         best = kernels[1] if len(kernels) > 1 else None
         with dojoir.Evaluator(kernel, "llvm", sizes, seed=number, time_limit=20.0) as evaluator:
             for found in evaluator.evaluate(kernels, best):
-                counts[found.status] += 1
+                counts[SAME if found.ok and not found.cases else found.status] += 1
                 if found.status == "wrong":
                     text = next(dojoir.to_text(one) for one in kernels if one.hash == found.hash)
                     wrong.append({"reason": found.reason, "text": text})
@@ -87,6 +91,7 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=30_000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--generated", type=float, default=0.3)
+    parser.add_argument("--longest", type=float, default=1e-3)
     given = parser.parse_args()
     rows = [json.loads(line) for line in given.file.read_text().splitlines()] if given.file.exists() else []
     end = time.monotonic() + given.seconds
@@ -94,12 +99,16 @@ def main() -> None:
     def states() -> Counter[str]:
         return sum((Counter(row["counts"]) for row in rows), Counter())
 
-    while sum(states().values()) < given.states and time.monotonic() < end:
-        rows.append(one_round(len(rows), given.generated))
+    def evaluated() -> int:
+        return sum(count for status, count in states().items() if status != SAME)
+
+    while evaluated() < given.states and time.monotonic() < end:
+        rows.append(one_round(len(rows), given.generated, given.longest))
         with given.file.open("a") as lines:
             lines.write(json.dumps(rows[-1]) + "\n")
     wrong = [one for row in rows for one in row["wrong"]]
-    print(f"{len(rows)} rounds on {len({row['kernel'] for row in rows})} kernels: {dict(states())}")
+    kernels = {row["kernel"] for row in rows}
+    print(f"{evaluated()} states, {len(rows)} rounds on {len(kernels)} kernels: {dict(states())}")
     for one in wrong:
         print(f"WRONG: {one['reason']}\n{one['text']}")
     sys.exit(bool(wrong))

@@ -43,6 +43,13 @@ def test_tune_answers_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert all("progress" in json.loads(line) for line in err.splitlines())
 
 
+def test_tune_takes_a_cost_model(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn", reason="needs the extra agents")
+    status, out, _ = run(capsys, "tune", *RELU, "--strategy", "random", "--states", "5", "--cost-model", "trees")
+    assert status == 0 and "# " in out and "cost model: too few states" in out
+    assert run(capsys, "tune", *RELU, "--cost-model", "oracle")[0] == 2
+
+
 def test_tune_takes_a_strategy_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
