@@ -73,8 +73,19 @@ def test_what_is_known_of_a_processor_is_what_llvm_makes_for_it(name: str) -> No
     assert ("vcvtph2ps" in text or "vcvtsh2ss" in text) == ("f16c" in machine.features)
 
 
-@pytest.mark.parametrize("name", [*PRODUCTS, *OTHERS])
-@pytest.mark.parametrize("cpu", PROCESSORS)
+UNLIKE = ("haswell", "znver4", "skylake-avx512", "neoverse-n1")
+"""Processors that differ in their vectors, or in what LLVM likes of them: what is no product is held on these, and
+so is the product that has the tile of another."""
+
+HELD = [
+    (cpu, name)
+    for cpu in PROCESSORS
+    for name in (*PRODUCTS, *OTHERS)
+    if cpu in UNLIKE or (name in PRODUCTS and name != "grouped_conv2d")
+]
+
+
+@pytest.mark.parametrize(("cpu", "name"), HELD)
 def test_a_schedule_has_the_vectors_of_its_machine(cpu: str, name: str) -> None:
     """And in products and convolutions nothing is stored to the stack while a whole tile is summed up."""
     kernel = dojoir.kernels.load(name)

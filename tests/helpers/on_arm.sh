@@ -46,6 +46,8 @@ shutil.rmtree(site, ignore_errors=True)
 for source, target in (("dojoir", site), *((part, site / part) for part in ("grammar", "passes", "codegen", "runtime"))):
     shutil.copytree(here / source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
 PYTHON
+# Compiled here in seconds, and for the same Python, or each process would do so, emulated.
+"$python" -m compileall -q -j 0 "$work/site" "$work/root/usr/lib/python3.11" >/dev/null || true
 cd "$here"
 PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 DOJOIR_CACHE="$work/kept" OMP_NUM_THREADS=1 \
     "$work/python" tests/helpers/on_arm.py

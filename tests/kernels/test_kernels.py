@@ -171,10 +171,25 @@ def test_compiled_code_is_the_formula(cases: list[Case], target: str) -> None:
         compare(compiled.run(given, **case.sizes), expected(case, given))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+def first_variants() -> list[list[Case]]:
+    """Those of `variants` with the first fixed sizes of each kernel."""
+    return list({cases[0].kernel: cases for cases in reversed(variants())}.values())
+
+
 @pytest.mark.parametrize("cases", variants(), ids=variant_name)
-def test_compiled_code_is_the_meaning(cases: list[Case], target: str) -> None:
+def test_compiled_code_is_the_meaning(cases: list[Case]) -> None:
     """Against the interpreter, with guard pages and poisoned outputs, within what rounding explains."""
+    verify(cases, "llvm")
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler")
+@pytest.mark.parametrize("cases", first_variants(), ids=variant_name)
+def test_compiled_c_is_the_meaning(cases: list[Case]) -> None:
+    """At other fixed sizes it has the bits of LLVM, as `test_the_targets_agree_to_the_bit` shows."""
+    verify(cases, "c")
+
+
+def verify(cases: list[Case], target: str) -> None:
     report = dojoir.verify(cases[0].load(), target=target, sizes=[case.sizes for case in cases], seeds=1)
     assert report.ok, str(report)
     assert {tuple(case.sizes.items()) for case in report.cases} >= {tuple(c.sizes.items()) for c in cases}

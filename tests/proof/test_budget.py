@@ -259,10 +259,10 @@ def test_random_moves_come_to_a_plateau() -> None:
     bound = 1 << 20
     with fresh_tables(), bounded_to(bound):
         walk = random_moves(Random(5))
-        held = [next(walk) for _ in range(12)]
+        held = [next(walk) for _ in range(10)]
         assert max(held) <= bound and max(held) > bound // 2  # it is full, and stays so
         before = resident()
-        held = [next(walk) for _ in range(16)]
+        held = [next(walk) for _ in range(10)]
         assert max(held) <= bound
         assert resident() - before < 40 << 20
     assert memo.tables().meter is None

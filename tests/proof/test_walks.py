@@ -17,7 +17,7 @@ from dojoir.proof.core.scatters import without_scatters
 from dojoir.sets.limits import StepLimitReached, limited
 
 
-@pytest.mark.parametrize("block", range(25))
+@pytest.mark.parametrize("block", range(16))
 def test_walks_keep_the_meaning(block: int) -> None:
     made = 0
     for number in range(20):
