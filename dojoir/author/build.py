@@ -449,7 +449,7 @@ class Builder:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))
         if not isinstance(place.expr, Access):
-            raise ArgumentError(f"only an element can be written, not {place!r}", "not-a-target")
+            raise ArgumentError(f"only an element can be written, not {repr_of(place)}", "not-a-target")
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
@@ -464,7 +464,7 @@ class Builder:
     def _usable(self, value: Value) -> Value:
         """The value, if it has a meaning here: inside the scopes of its iterators, from buffers of this kernel."""
         if not value.scopes <= {around.token for around in self._scopes}:
-            message = f"{value!r} uses the iterator of a scope that is not around here"
+            message = f"{repr_of(value)} uses the iterator of a scope that is not around here"
             raise ArgumentError(message, "unknown-iterator")
         for access in expr_accesses(value.expr):
             buffer = self._buffers.get(access.buffer)
@@ -474,7 +474,9 @@ class Builder:
 
     def _conditions(self, condition: Value | bool) -> tuple[Condition, ...]:
         if not isinstance(condition, Value):
-            message = f"a condition compares sizes and iterators, and to Python this is {condition!r} already"
+            message = (
+                f"a condition compares sizes and iterators, and to Python this is {repr_of(condition)} already"
+            )
             raise ArgumentError(message, "not-a-condition")
         return conditions_of(self._usable(condition))
 

@@ -267,7 +267,7 @@ def affine_of(value: Value, role: str) -> Affine:
         case Const(int() as number):
             return Affine.constant(number)
     rule = "a sum of sizes and iterators, each times an integer, with // and % by positive integers"
-    raise ArgumentError(f"{role} is quasi-affine, {rule}; not {value!r}", "not-affine")
+    raise ArgumentError(f"{role} is quasi-affine, {rule}; not {repr_of(value)}", "not-affine")
 
 
 def index_of(value: Value, role: str) -> Affine | Access:
@@ -297,4 +297,4 @@ def conditions_of(value: Value) -> tuple[Condition, ...]:
             a, b = (affine_of(Value(side), "a side of a condition") for side in (left, right))
             return (Condition(a, _RELATIONS[name], b),)
     rule = "compares sizes and iterators by <, <=, >, >=, build.eq or build.ne, joined by &"
-    raise ArgumentError(f"a condition {rule}; not {value!r}", "not-a-condition")
+    raise ArgumentError(f"a condition {rule}; not {repr_of(value)}", "not-a-condition")

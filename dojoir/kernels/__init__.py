@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from importlib.resources import files
 
-from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel
 from dojoir.support.public import public
@@ -65,7 +65,7 @@ def load(name: str, **sizes: int) -> Kernel:
                 "unknown-size",
             )
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ArgumentError(f"size {size} must be an integer of at least 0, not {value!r}", "bad-size")
+            raise ArgumentError(f"size {size} must be an integer of at least 0, not {repr_of(value)}", "bad-size")
     fixed = {size.name: sizes[size.name] for size in default.sizes if size.value is not None and size.name in sizes}
     kernel = parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
     runtime = {size: value for size, value in sizes.items() if size not in fixed}

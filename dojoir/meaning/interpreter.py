@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, RunError, did_you_mean
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, RunError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_access
@@ -72,7 +72,7 @@ def interpret(
     index read from data or a shift that is out of range, and where memory is exhausted.
     """
     if precision not in ("declared", "f64"):
-        raise ArgumentError(f"precision is 'declared' or 'f64', not {precision!r}", "bad-precision")
+        raise ArgumentError(f"precision is 'declared' or 'f64', not {repr_of(precision)}", "bad-precision")
     given_kernel(kernel)
     given_inputs(inputs)
     typed = check(kernel)

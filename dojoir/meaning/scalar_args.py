@@ -8,7 +8,7 @@ from typing import SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, repr_of
 from dojoir.ir.nodes import Buffer
 from dojoir.types.rounding import FORMATS, nearest
 
@@ -37,7 +37,7 @@ def scalar_value(buffer: Buffer, value: object) -> int | float:
     wanted = "a bool" if dtype.kind == "b" else "a number" if dtype.is_float else "an integer"
     raise ArgumentError(
         f"argument {buffer.name} is declared {dtype} without dimensions and takes {wanted}, "
-        f"not {type(value).__name__} {value!r}",
+        f"not {type(value).__name__} {repr_of(value)}",
         "bad-scalar",
     )
 

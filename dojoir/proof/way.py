@@ -25,7 +25,7 @@ def uses_core() -> bool:
     chosen = _chosen.get()
     way = os.environ.get(VARIABLE, "") if chosen is None else chosen
     if way not in {"", "core"}:
-        raise ArgumentError(f"{VARIABLE} is `core` or not set, and here it is {way!r}", "bad-arguments")
+        raise ArgumentError(f"{VARIABLE} is `core` or not set, and here it is {repr_of(way)}", "bad-arguments")
     return way == "core"
 
 

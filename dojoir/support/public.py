@@ -73,7 +73,9 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
     rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
     others = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None)
     is_known: list[bool] = []
-    called = function.__qualname__.split(".")[-2] if function.__name__ == "__init__" else function.__name__
+    called = str(getattr(function, "__name__", type(function).__name__))
+    if called == "__init__":
+        called = function.__qualname__.split(".")[-2]
 
     def held(name: str, shown: str, value: object) -> Any:
         found = checks.get(name)

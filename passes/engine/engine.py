@@ -53,7 +53,7 @@ def candidates(kernel: Kernel, target: str | None = None, *, values: Sequence[in
     """
     given_kernel(kernel)
     if not all(type(value) is int for value in values):
-        raise ArgumentError(f"values are whole numbers, such as (6, 48), not {values!r}", "bad-arguments")
+        raise ArgumentError(f"values are whole numbers, such as (6, 48), not {repr_of(values)}", "bad-arguments")
     found: dict[Move, None] = {}
     for kind in MOVES:
         if target is None or kind.targets is None or target in kind.targets:
@@ -116,7 +116,7 @@ def asked(
     """Each candidate with whether it is legal, asked when it comes up; None for the first that there is no time
     left for, and the end."""
     if seconds is not None and not (isinstance(seconds, int | float) and seconds >= 0):
-        raise ArgumentError(f"seconds must be a number from 0, not {seconds!r}", "bad-arguments")
+        raise ArgumentError(f"seconds must be a number from 0, not {repr_of(seconds)}", "bad-arguments")
     end = None if seconds is None else monotonic() + seconds
     is_found_legal = _is_legal_in_full if uses_core() else _is_legal
     for move in candidates(kernel, target, values=values):

@@ -54,7 +54,7 @@ def available_threads() -> int:
     if chosen:
         if not chosen.isdecimal() or not 1 <= int(chosen) <= MAX_THREADS:
             raise ArgumentError(
-                f"DOJOIR_THREADS must be a number from 1 to {MAX_THREADS}, not {chosen!r}", "bad-threads"
+                f"DOJOIR_THREADS must be a number from 1 to {MAX_THREADS}, not {repr_of(chosen)}", "bad-threads"
             )
         return int(chosen)
     try:

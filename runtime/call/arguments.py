@@ -124,7 +124,7 @@ class Signature:
             if span and view.address % align:
                 raise ArgumentError(
                     f"argument {buffer.name} starts at an address that is not a multiple of {align} bytes; "
-                    f"the kernel declares '{format_buffer(buffer)}': use compiled.empty({buffer.name!r}, …)",
+                    f"the kernel declares '{format_buffer(buffer)}': use compiled.empty('{buffer.name}', …)",
                     "bad-alignment",
                 )
         for i, (buffer, view, span) in enumerate(zip(self.arrays, views, spans, strict=True)):
@@ -187,7 +187,7 @@ def _check_strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> None
                 f"{buffer.name}.contiguous()" if of_torch(view.owner) else f"np.ascontiguousarray({buffer.name})"
             )
             cure = (
-                f"pass {plain}" if layout == "C-contiguous" else f"copy it into compiled.empty({buffer.name!r}, …)"
+                f"pass {plain}" if layout == "C-contiguous" else f"copy it into compiled.empty('{buffer.name}', …)"
             )
             raise ArgumentError(
                 f"argument {buffer.name} has strides {list(view.strides)} in bytes, and must be {layout}: "

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Mapping
 from typing import Protocol, TypeGuard
 
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, repr_of
 from dojoir.support.frozen import dataclass
 
 CPU_DEVICES = {1: "CPU", 3: "CUDA host", 11: "ROCm host"}
@@ -156,7 +156,9 @@ def _versioned(name: str, capsule: object) -> _Versioned:
     try:
         versioned = _Versioned.from_address(_pointer(capsule, b"dltensor_versioned"))
     except ValueError:
-        raise ArgumentError(f"argument {name} gave no DLPack capsule, but {capsule!r}", "no-dlpack") from None
+        raise ArgumentError(
+            f"argument {name} gave no DLPack capsule, but {repr_of(capsule)}", "no-dlpack"
+        ) from None
     if versioned.major != 1:
         raise ArgumentError(
             f"argument {name} comes with DLPack version {versioned.major}, which is not known here", "no-dlpack"

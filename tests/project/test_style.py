@@ -72,6 +72,22 @@ def test_a_number_of_isl_is_read_in_one_place() -> None:
     assert found == [], "write: dojoir.sets.limits.integer(value)"
 
 
+def test_an_error_shows_a_value_that_may_be_anything_by_one_function() -> None:
+    """A value of a caller may raise where it is to be shown, or be a megabyte long."""
+    found = [
+        f"{path.relative_to(ROOT)}:{part.lineno}"
+        for folder in ("dojoir", "grammar", "passes", "codegen", "runtime")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not str(path.relative_to(ROOT)).startswith(ON_TOP)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("Error")
+        if node.func.id != "AttributeError"
+        for part in ast.walk(node)
+        if isinstance(part, ast.FormattedValue) and part.conversion == ord("r")
+    ]
+    assert found == [], "write: {repr_of(value)}, of dojoir.errors"
+
+
 def test_nothing_takes_the_dataclass_of_the_standard_library() -> None:
     """What everybody imports is not to compile methods; what knows only the public names has few classes."""
     found = [

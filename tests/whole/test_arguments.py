@@ -10,7 +10,7 @@ from random import Random
 
 import hostile
 import pytest
-from hostile_values import JUNK, PAIR
+from hostile_values import JUNK, PAIR, Raises
 
 import dojoir
 from dojoir.support.cache import Cache, content_key
@@ -187,3 +187,26 @@ def test_a_cache_entry_without_an_end_is_none(tmp_path: Path) -> None:
     entry.unlink()
     entry.symlink_to("/dev/zero")
     assert cache.get(key) is None
+
+
+def test_what_cannot_be_shown_is_told_by_its_type() -> None:
+    relu, wrong = dojoir.kernels.load("relu"), Raises()
+    for call in (
+        lambda: dojoir.kernels.load("relu", N=wrong),
+        lambda: dojoir.moves(relu, values=wrong),
+        lambda: dojoir.moves(relu, seconds=wrong),
+        lambda: dojoir.interpret(relu, {}, precision=wrong),
+    ):
+        with pytest.raises(dojoir.ArgumentError, match="<Raises>"):
+            call()
+
+
+def test_what_is_called_but_has_no_name_is_held_to_its_annotations() -> None:
+    class Doubled:
+        def __call__(self, x: int) -> int:
+            return 2 * x
+
+    doubled = dojoir.public(Doubled())
+    assert doubled(21) == 42
+    with pytest.raises(dojoir.ArgumentError, match="Doubled: x is an integer"):
+        doubled("a")  # type: ignore[arg-type]
