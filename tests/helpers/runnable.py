@@ -695,7 +695,10 @@ def _random_array(
         if special:
             odd = numbers.choice([np.inf, -np.inf, np.nan, -0.0, 1e-40, 3e38, 1e-310, 70000.0, 449.0], shape)
             values = np.where(numbers.random(shape) < 0.15, odd, values)
-        return from_floats(np.asarray(values), dtype)
+        stored = from_floats(np.asarray(values), dtype)
+        if shape == () and dtype.bits == 4:  # a number, then, and 6 is the largest
+            return np.minimum(stored, 6)
+        return stored
     if dtype == BOOL:
         return np.asarray(numbers.random(shape) < 0.5)
     if limit is not None:
