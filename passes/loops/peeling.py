@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.affine import Affine, FloorDiv, Iter, SizeVar
 from dojoir.ir.nodes import (
     Condition,
     Extent,
@@ -19,6 +19,7 @@ from dojoir.ir.nodes import (
     substitute_iterators,
 )
 from dojoir.ir.places import numbers_inside
+from dojoir.ir.rewrite import map_indices
 from dojoir.ir.text import format_extent
 from dojoir.passes.base.move import (
     Move,
@@ -136,6 +137,16 @@ def _moved(kernel: Kernel, site: int, new: Replace) -> Origin:
     return Origin(site, tuple(new(Iter(d)) for d in range(len(kernel.sites[site].scopes))))
 
 
+def _gathered(affine: Affine) -> Affine:
+    """The same value with `(… - 1) // 2 + 1` written as `(… + 1) // 2`: what a first iteration was taken out of is
+    mostly a quotient that is rounded up."""
+    for atom, coefficient in affine.terms:
+        if isinstance(atom, FloorDiv) and atom.numerator.offset < 0 < coefficient <= affine.offset:
+            rest = affine - Affine.atom(atom) * coefficient - coefficient
+            affine = rest + ((atom.numerator + atom.divisor) // atom.divisor) * coefficient
+    return affine
+
+
 @dataclass(frozen=True)
 class Unpeel(Undoing):
     """Makes what stands before a scope its first iteration again. The inverse of `peel`.
@@ -170,11 +181,16 @@ class Unpeel(Undoing):
         before = siblings[path[-1] - count : path[-1]]
         if _targets(before) != _targets(scope.body):
             raise Refusal("not-peeled", f"what stands before {self.scope} is no iteration of it", path)
-        earlier = substitute_iterators({depth: Affine.iterator(depth) - 1})
+        back = substitute_iterators({depth: Affine.iterator(depth) - 1})
+
+        def earlier(affine: Affine) -> Affine:
+            before = affine.substitute(back)
+            return _gathered(before) if depth in affine.divided else before
+
         whole = replace(
             scope,
             extent=Extent(tuple(bound + 1 for bound in scope.extent.bounds)),
-            body=tuple(substitute(node, earlier) for node in scope.body),
+            body=tuple(map_indices(node, earlier) for node in scope.body),
         )
         kernel = kernel.replace_node(path, whole)
         first = (*path[:-1], path[-1] - count)

@@ -22,6 +22,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
+from dojoir.passes.schedule.parting import is_contraction
 from dojoir.passes.schedule.register_tile import products, tile_rows
 from dojoir.passes.schedule.simplify import join_all
 from dojoir.passes.schedule.spots import act, spot
@@ -31,19 +32,6 @@ from dojoir.passes.schedule.strides import depends
 def take_units_away(trace: Trace) -> None:
     """Removes the scopes of extent 1 that have no mark: a row or a column that stands alone."""
     repeat(first(moves_named("remove_scope")))(trace)
-
-
-def is_contraction(site: Site) -> bool:
-    """Whether a statement adds up products of which no factor goes along all that the result goes along: then an
-    element that is read serves several that are written."""
-    target, *reads = site.statement.accesses
-    kept = {d for d in range(len(site.scopes)) if depends(target, d)}
-    summed = set(range(len(site.scopes))) - kept
-    if site.statement.accumulation != "+=" or len(kept) < 2 or not summed:
-        return False
-    used = [{d for d in range(len(site.scopes)) if depends(a, d)} for a in reads if a.buffer != target.buffer]
-    factors = [depths for depths in used if depths & summed]
-    return len(factors) == 2 and all(kept - depths and kept & depths for depths in factors)
 
 
 # -- sums inside of what they sum up for ------------------------------------------------------------------------
@@ -119,8 +107,8 @@ def _join_inside(trace: Trace, path: Path) -> None:
 
 
 def _tiled(kernel: Kernel) -> int:
-    """How many statements are such that a register tile fits the nest around them."""
-    return len({product.site.path for product in products(kernel)} | {c.site.path for c in convolutions(kernel)})
+    """How many nests a register tile fits: two products in one share it, and one of them has none."""
+    return len({product.site.path[:-2] for product in products(kernel)} | {c.columns for c in convolutions(kernel)})
 
 
 # -- triangles --------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from dojoir.passes.schedule.contractions import (
 )
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
+from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.register_tile import products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
@@ -58,11 +59,11 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
 
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
        but none that would take a product its register tile;
-    2. bring what a product sums over inside of its rows and columns, and cut triangles into blocks of rows; give
-       products of matrices, convolutions and windows a register tile, with the shared panel or the filters packed,
-       and let sums of rows go through the rows as they lie in memory; the lanes of a convolution are channels,
-       unless these are known to be few; before that, a nest with a condition on a rest becomes one for each
-       residue;
+    2. bring what a product sums over inside of its rows and columns, give each product a nest of its own, and cut
+       triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
+       shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory; the lanes
+       of a convolution are channels, unless these are known to be few; before that, a nest with a condition on a
+       rest becomes one for each residue;
     3. collapse what needs no storage, put small temporaries into registers, and give sums into one element parts;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
@@ -117,6 +118,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         every(_guards)(trace)
     take_units_away(trace)
     sink_sums(trace)
+    part_products(trace)
     join_around_products(trace)
     block_triangles(trace, machine)
     for product in reversed(list(products(trace.kernel))):

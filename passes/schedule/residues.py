@@ -14,7 +14,7 @@ from functools import partial
 from math import gcd, prod
 
 from dojoir.ir.affine import Affine, Iter, Mod
-from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Statement, holds
+from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path, Scope, Site, Statement, holds
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.trace import Trace
@@ -107,16 +107,32 @@ def _split(trace: Trace, rest: Rest) -> None:
         path = path_of(trace.kernel.sites[number], depth + outer)
         while _is_alone(trace.kernel, path) and tried(trace, SwapScopes(place_of(path[:-1]))):
             path = path[:-1]
-    while fixed := _fixed(trace.kernel, number):
-        _fix(trace, *fixed)
+    while fixed := _first_fixed(trace.kernel):
+        site, path, value = fixed
+        rest = _residue_in(site, value)
+        if rest is None:
+            _fix(trace, path, value)
+        else:
+            _write_out(trace, rest)
     while (residues := _to_write_out(trace.kernel)) is not None:
         _write_out(trace, residues)
 
 
-def _fixed(kernel: Kernel, number: int) -> tuple[Path, Affine] | None:
+def _first_fixed(kernel: Kernel) -> tuple[Site, Path, Affine] | None:
+    """The first statement for which something is fixed, with what."""
+    return next(((site, *fixed) for site in kernel.sites if (fixed := _fixed(site))), None)
+
+
+def _residue_in(site: Site, value: Affine) -> Path | None:
+    """The innermost scope over residues that a rest or a quotient in `value` is of: only numbers for it tell which
+    conditions hold."""
+    depths = [depth for depth in value.divided if site.scopes[depth].extent.constant in range(2, MOST_RESIDUES + 1)]
+    return path_of(site, max(depths)) if depths else None
+
+
+def _fixed(site: Site) -> tuple[Path, Affine] | None:
     """The innermost scope around a statement that it sums over and of which a condition on a rest lets one
     iteration through, with that iteration."""
-    site = kernel.sites[number]
     conditions = [c for node in site.ancestors if isinstance(node, Guard) for c in node.conditions]
     for depth in reversed(range(len(site.scopes))):
         count = site.scopes[depth].extent.constant

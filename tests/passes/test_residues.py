@@ -29,6 +29,19 @@ out y: f32[2*N + 1]
 | | | | y[{i}] += x[{c}, ({i} - {k}) // 2] * f[{c}, {k}]
 """
 
+PADDED = """kernel padded(N, C)
+in  x: f32[C, N]
+in  f: f32[C, 4]
+out y: f32[2*N]
+
+2*N @i
+| y[{i}] = 0
+| C @c
+| | 4 @k
+| | | if ({i} + 1 - {k}) % 2 == 0 and {i} + 1 >= {k} and {i} + 1 - {k} < 2*N
+| | | | y[{i}] += x[{c}, ({i} + 1 - {k}) // 2] * f[{c}, {k}]
+"""
+
 EVERY_THIRD = """kernel every_third(N)
 in  x: f32[N]
 out y: f32[N]
@@ -65,6 +78,16 @@ def test_the_inverses_are_moves() -> None:
     for move in ("split_cyclic(@i, 3)", "unsplit_cyclic(0, N)"):
         trace.apply(move)
     assert trace.kernel == trace.start
+    assert dojoir.certify(trace)
+
+
+def test_a_quotient_that_is_rounded_up_is_peeled_and_put_back() -> None:
+    kernel = dojoir.parse("kernel f()\nin  x: f32[3]\nout y: f32[4]\n\n4 @i\n| y[{i}] = x[({i} + 1) // 2]\n")
+    trace = dojoir.Trace(kernel)
+    trace.apply("peel(@i)")
+    assert "x[{0} // 2 + 1]" in str(trace.kernel)
+    trace.apply("unpeel(1)")
+    assert trace.kernel == kernel
     assert dojoir.certify(trace)
 
 
@@ -162,6 +185,16 @@ def test_each_residue_of_a_result_is_a_convolution_of_its_own(machine: str) -> N
     assert "2 @i_of" in str(trace.kernel)
     assert dojoir.certify(trace)
     assert dojoir.verify(trace.kernel, against=dojoir.parse(UPSAMPLED), seeds=1).ok
+
+
+def test_what_follows_from_a_rest_of_the_result_is_written_out() -> None:
+    """`{k}` is odd where `{i}` is even: only a number for the residue of `{i}` tells which `{k}` count."""
+    trace = by_rule(PADDED)
+    written = str(trace.kernel)
+    assert "%" not in written.partition("\n\n")[2] and "_of" not in written
+    assert "f[{1}, 2*{2} + 1]" in written and "f[{1}, 2*{2}]" in written, written
+    assert dojoir.certify(trace)
+    assert dojoir.verify(trace.kernel, against=dojoir.parse(PADDED), seeds=1).ok
 
 
 def test_a_condition_on_the_result_alone_is_written_out() -> None:

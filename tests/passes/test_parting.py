@@ -1,0 +1,93 @@
+"""Nests that products share, by the rule that gives each product a nest of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.passes.schedule.parting import part_products
+
+SHARED = """kernel shared(N, M, K)
+in  x: f32[N, K]
+in  a: f32[K, M]
+in  b: f32[K, M]
+out y: f32[N, M]
+out z: f32[N, M]
+
+N @i
+| M @j
+| | y[{i}, {j}] = 0
+| | z[{i}, {j}] = 1
+| | K @k
+| | | y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+| | y[{i}, {j}] = max(y[{i}, {j}], 0)
+| | K @l
+| | | z[{i}, {j}] += x[{i}, {l}] * b[{l}, {j}]
+"""
+
+PARTED = """N @i
+| M @j
+| | y[{0}, {1}] = 0
+| | K @k
+| | | y[{0}, {1}] += x[{0}, {2}] * a[{2}, {1}]
+| | y[{0}, {1}] = max(y[{0}, {1}], 0)
+N
+| M
+| | z[{0}, {1}] = 1
+| | K @l
+| | | z[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]
+"""
+
+
+def parted(text: str) -> dojoir.Trace:
+    trace = dojoir.Trace(dojoir.parse(text))
+    part_products(trace)
+    return trace
+
+
+def test_each_product_has_its_first_values_and_what_follows_it() -> None:
+    trace = parted(SHARED)
+    assert str(trace.kernel).endswith(PARTED)
+    assert dojoir.certify(trace)
+
+
+def test_each_product_has_a_tile() -> None:
+    trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(SHARED))
+    written = str(trace.kernel)
+    assert "y_tile: f32[6, 16] reg" in written and "z_tile: f32[6, 16] reg" in written
+    assert dojoir.verify(trace.kernel, against=dojoir.parse(SHARED), seeds=1).ok
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SHARED.replace("z[{i}, {j}] = 1", "z[{i}, {j}] = y[{i}, {j}]"),  # needs y as it was before
+        SHARED.replace("x[{i}, {l}] * b[{l}, {j}]", "y[{i}, {j}] * y[{i}, {j}]"),  # no product: one factor
+        SHARED.replace("x[{i}, {l}] * b[{l}, {j}]", "b[{l}, {j}]"),
+    ],
+)
+def test_what_cannot_be_or_is_no_product_stays(text: str) -> None:
+    assert parted(text).moves == ()
+
+
+def test_rows_that_two_products_share_are_parted() -> None:
+    text = """kernel rows(N, M, K)
+in  x: f32[N, K]
+in  a: f32[K, M]
+in  b: f32[M, K]
+out y: f32[N, K]
+tmp t: f32[N, M]
+
+N @i
+| M @j
+| | t[{i}, {j}] = 0
+| | K @k
+| | | t[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+| K @l
+| | y[{i}, {l}] = 0
+| | M @m
+| | | y[{i}, {l}] += t[{i}, {m}] * b[{m}, {l}]
+"""
+    assert [str(move) for move in parted(text).moves] == ["split_scopes(0, 1)"]
+    whole = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(text))
+    assert str(whole.kernel).count("_tile: f32[6, 16] reg") == 2, "and fusing leaves them so"
