@@ -11,7 +11,7 @@ from dojoir.codegen.lower.layout import Layout
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir import where as locate
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Kernel, Path, Scope, Site
+from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.support.frozen import dataclass
 
 STACK_BYTES = 256 * 1024
@@ -30,7 +30,8 @@ class Use:
 @dataclass(frozen=True)
 class Home:
     """The place of a temporary. `owner` is the path of the innermost scope that encloses all uses (empty: the
-    kernel), `around` that scope and those around it, by depth."""
+    kernel), for a variable that keeps its value over iterations of that one further out, `around` that scope and
+    those around it, by depth."""
 
     layout: Layout
     uses: tuple[Use, ...]
@@ -114,7 +115,7 @@ def homes_of(kernel: Kernel, uses: Mapping[str, list[Use]]) -> dict[str, Home]:
     total = 0
     for buffer in kernel.buffers:
         if buffer.role == "tmp" and uses[buffer.name]:
-            home = _home(Layout(buffer), tuple(uses[buffer.name]))
+            home = _lasting(kernel, _home(Layout(buffer), tuple(uses[buffer.name])))
             if buffer.storage in ("stack", "reg") and not home.is_variable:
                 size = _stack_bytes(kernel, home)
                 home = replace(home, on_stack=total + size <= STACK_BYTES)
@@ -129,6 +130,19 @@ def _home(layout: Layout, uses: tuple[Use, ...]) -> Home:
     enclosing = [n for n in range(common) if isinstance(first.ancestors[n], Scope)]
     around = tuple(scope for n in enclosing if isinstance(scope := first.ancestors[n], Scope))
     return Home(layout, uses, first.path[: enclosing[-1] + 1] if enclosing else (), around)
+
+
+def _lasting(kernel: Kernel, home: Home) -> Home:
+    """The home further out, where it is a variable that an iteration may read as the one before it left it: outside
+    of all scopes around that run in order."""
+    if not home.is_variable or not home.around or begins_with_assignment(home.buffer.name, home.around[-1].body):
+        return home
+    orderly = 0
+    while orderly < len(home.around) and set(home.around[-1 - orderly].marks) <= {"u"}:
+        orderly += 1
+    around = home.around[: len(home.around) - orderly]
+    scopes = [n for n in range(1, len(home.owner) + 1) if isinstance(kernel.at(home.owner[:n]), Scope)]
+    return replace(home, owner=home.owner[: scopes[len(around) - 1]] if around else (), around=around)
 
 
 def _agreement(left: Path, right: Path) -> int:
@@ -158,3 +172,22 @@ def _refusal(kernel: Kernel, buffer: Buffer, why: str) -> KernelError:
     )
     source, span = locate.place(kernel, (), buffer)
     return KernelError(Diagnostic("stack-size", message, span, source))
+
+
+def begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
+    """Whether the first use of a buffer among `nodes` is to assign it, whatever happens."""
+    for node in nodes:
+        if _mentions(name, node):
+            return (
+                isinstance(node, Statement)
+                and node.op == "="
+                and node.target.buffer == name
+                and not any(access.buffer == name for access in node.reads)
+            )
+    return False
+
+
+def _mentions(name: str, node: Node) -> bool:
+    if isinstance(node, Statement):
+        return node.target.buffer == name or any(a.buffer == name for a in node.reads)
+    return any(_mentions(name, child) for child in node.body)

@@ -24,7 +24,7 @@ from dojoir.codegen.lower.expr import combination, evaluate, operate
 from dojoir.codegen.lower.fetch import fetch_ahead
 from dojoir.codegen.lower.full_tiles import edge, inside
 from dojoir.codegen.lower.instruction import instruct, instruction_of
-from dojoir.codegen.lower.placement import STACK_BYTES, Home, is_uniform
+from dojoir.codegen.lower.placement import STACK_BYTES, Home, begins_with_assignment, is_uniform
 from dojoir.codegen.lower.reductions import finish, identity, keep
 from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.unrolling import copies, rolled
@@ -135,7 +135,7 @@ class Scopes:
     def _variable(self, home: Home, lanes: int, nodes: tuple[Node, ...], block: Block) -> Variable:
         dtype = as_stored(home.buffer.dtype, self.unit.target)
         var = Var(Type(dtype, lanes), self.unit.names.fresh(home.buffer.name))
-        if _begins_with_assignment(home.buffer.name, nodes):
+        if begins_with_assignment(home.buffer.name, nodes):
             block.pending.add(var.name)
         else:
             block.emit(lir.Declare(var, spread(number(dtype, 0), lanes)))
@@ -364,22 +364,3 @@ def at_least(extent: Extent, bound: int) -> bool:
     """Whether the extent is `bound` or more at all sizes and iterations."""
     lows = [least(affine) for affine in extent.bounds]
     return all(low is not None and low >= bound for low in lows)
-
-
-def _begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
-    """Whether the first use of a buffer among `nodes` is to assign it, whatever happens."""
-    for node in nodes:
-        if _mentions(name, node):
-            return (
-                isinstance(node, Statement)
-                and node.op == "="
-                and node.target.buffer == name
-                and not any(access.buffer == name for access in node.reads)
-            )
-    return False
-
-
-def _mentions(name: str, node: Node) -> bool:
-    if isinstance(node, Statement):
-        return node.target.buffer == name or any(a.buffer == name for a in node.reads)
-    return any(_mentions(name, child) for child in node.body)

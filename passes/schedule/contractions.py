@@ -23,7 +23,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.parting import is_contraction
-from dojoir.passes.schedule.register_tile import products, tile_rows
+from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_rows
 from dojoir.passes.schedule.simplify import join_all
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends
@@ -108,7 +108,8 @@ def _join_inside(trace: Trace, path: Path) -> None:
 
 def _tiled(kernel: Kernel) -> int:
     """How many nests a register tile fits: two products in one share it, and one of them has none."""
-    return len({product.site.path[:-2] for product in products(kernel)} | {c.columns for c in convolutions(kernel)})
+    found = {product.columns for product in products(kernel, MOST_SUMS)}
+    return len(found | {convolution.columns for convolution in convolutions(kernel)})
 
 
 # -- triangles --------------------------------------------------------------------------------------------------

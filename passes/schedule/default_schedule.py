@@ -27,7 +27,7 @@ from dojoir.passes.schedule.contractions import (
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.parting import part_products
-from dojoir.passes.schedule.register_tile import products, tile_registers
+from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.simplify import delete_dead, join_all
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
@@ -121,7 +121,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     part_products(trace)
     join_around_products(trace)
     block_triangles(trace, machine)
-    for product in reversed(list(products(trace.kernel))):
+    for product in reversed(list(products(trace.kernel, MOST_SUMS))):
         tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
     for convolution in reversed(list(convolutions(trace.kernel))):
         tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))

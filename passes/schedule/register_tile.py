@@ -15,18 +15,21 @@ from types import MappingProxyType
 from dojoir.backends.host import machine_named
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
+from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
-from dojoir.passes.schedule.strides import depends, step_of
+from dojoir.passes.schedule.strides import depends, sites_in, step_of
 from dojoir.passes.schedule.transposes import transpose_squares
+from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
@@ -37,44 +40,66 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Product:
     """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
-    that does not depend on the row (`b`), with the dimension of it that goes with the columns."""
+    that does not depend on the row (`b`), with the dimension of it that goes with the columns. It may sum over
+    several scopes inside each other, as over the heads of an attention and what each has."""
 
     rows: Path
     site: Site
     panel: str
     column_dim: int
+    sums: int
+
+    @property
+    def columns(self) -> Path:
+        """The path of its scope over columns."""
+        return (*self.rows, 0)
+
+    @property
+    def column_scope(self) -> Scope:
+        return self.site.scopes[-1 - self.sums]
 
 
-def products(kernel: Kernel) -> Iterator[Product]:
-    """The nests that multiply matrices, in the order of the text."""
+MOST_SUMS = 3
+"""Over how many scopes a product sums at most, to have a register tile."""
+
+
+def products(kernel: Kernel, most_sums: int = 1) -> Iterator[Product]:
+    """The nests that multiply matrices and sum over so many scopes at most, in the order of the text."""
     for site in kernel.sites:
         found = _product(kernel, site)
-        if found is not None:
+        if found is not None and found.sums <= most_sums:
             yield found
 
 
 def _product(kernel: Kernel, site: Site) -> Product | None:
-    depth = len(site.scopes)
-    inner_three = site.ancestors[-3:]
-    if depth < 3 or not all(isinstance(node, Scope) for node in inner_three) or site.statement.accumulation != "+=":
-        return None
-    row, column, inner = depth - 3, depth - 2, depth - 1
-    i, j, k = site.scopes[row:]
     target, *reads = site.statement.accesses
-    plain = len(i.body) == 1 and sum(isinstance(node, Scope) for node in j.body) == 1 and len(k.body) == 1
-    square = not any(d >= row for scope in (i, j, k) for bound in scope.extent.bounds for d in bound.iterators)
+    kept = [d for d in range(len(site.scopes)) if depends(target, d)]
+    sums = len(site.scopes) - kept[-1] - 1 if kept else 0
+    if site.statement.accumulation != "+=" or sums < 1 or len(kept) < 2 or kept[-2] != kept[-1] - 1:
+        return None
+    row, column = kept[-2:]
+    inner = range(column + 1, len(site.scopes))
+    nest = site.ancestors[-2 - sums :]
+    i, j, *summed = site.scopes[row:]
+    plain = all(isinstance(node, Scope) for node in nest) and all(len(s.body) == 1 for s in (i, *summed))
+    single = sum(isinstance(node, Scope) for node in j.body) == 1
+    bounds = (bound for scope in (i, j, *summed) for bound in scope.extent.bounds)
+    square = not any(d >= row for bound in bounds for d in bound.iterators)
     unmarked = not any(scope.marks for scope in site.scopes)
-    if not (plain and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
+    if not (plain and single and square and unmarked and all(isinstance(n, Scope | Statement) for n in j.body)):
         return None
-    if depends(target, inner) or not depends(target, row) or step_of(kernel, target, column) != 1:
+    if step_of(kernel, target, column) != 1:
         return None
-    panels = [a for a in reads if depends(a, column) and depends(a, inner) and not depends(a, row)]
-    others = [a for a in reads if depends(a, row) and depends(a, inner) and not depends(a, column)]
+    factors = [a for a in reads if any(depends(a, d) for d in inner)]
+    panels = [a for a in factors if depends(a, column) and not depends(a, row)]
+    others = [a for a in factors if depends(a, row) and not depends(a, column)]
     if len(panels) != 1 or not others:
         return None
     dims = [d for d, index in enumerate(panels[0].indices)
             if isinstance(index, Access) or column in index.iterators]  # fmt: skip
-    return Product(site.path[:-3], site, panels[0].buffer, dims[0]) if len(dims) == 1 else None
+    if len(dims) != 1 or (sums > 1 and panels[0].indices[dims[0]] != Affine.iterator(column)):
+        return None
+    return Product(site.path[: -2 - sums], site, panels[0].buffer, dims[0], sums)
 
 
 MOST_COLUMNS = 64
@@ -117,7 +142,7 @@ def tile_registers(
     count = count_of(scope.extent, sizes) or rows
     if count == 1 and not shape:
         raise ArgumentError("one row shares nothing with another", "bad-arguments")
-    if not shape and is_short(product.site.scopes[-2].extent, sizes, _columns(trace, product, machine, 1)):
+    if not shape and is_short(product.column_scope.extent, sizes, _columns(trace, product, machine, 1)):
         _sum_in_lanes(trace, product)
         return
     single = count < rows and not shape
@@ -129,21 +154,27 @@ def tile_registers(
     row = block.child(0, 0)
     act(trace, SwapScopes, block)
     if not (single and product.column_dim == len(trace.kernel.buffer(product.panel).dims) - 1):
-        tried(trace, lambda t: _pack(t, block, product, machine))
+        tried(trace, lambda t: _pack(t, block, product, machine, columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
     if not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
         act(trace, Stage, row, target, tile, "inout")
     act(trace, PlaceBuffer, tile, "reg")
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
-    act(trace, SwapScopes, nest.child(0))
-    act(trace, SwapScopes, nest)
+    if product.sums == 1:
+        act(trace, SwapScopes, nest.child(0))
+        act(trace, SwapScopes, nest)
+    else:
+        act(trace, SinkScope, nest.child(0), product.sums)
+        act(trace, SinkScope, nest, product.sums)
     _mark(trace, block, rows)
 
 
 def _sum_in_lanes(trace: Trace, product: Product) -> None:
     """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
     over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
+    if product.sums > 1:
+        raise ArgumentError("more than one scope is summed over", "bad-arguments")
     kernel, rows, summed = trace.kernel, spot(trace, product.rows), spot(trace, product.site.path[:-1])
     inner = kernel.depth_of(summed.path)
     reads = [access for access in product.site.statement.reads if depends(access, inner)]
@@ -202,15 +233,36 @@ def _mark(trace: Trace, block: Spot, rows: int) -> None:
                 act(trace, Unroll, spot(trace, path))
 
 
-def _pack(trace: Trace, block: Spot, product: Product, machine: Machine) -> None:
+def _pack(trace: Trace, block: Spot, product: Product, machine: Machine, columns: int) -> None:
     """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
-    lie so."""
+    lie so; and once for all that runs around the product, where that works on one panel."""
     name = fresh_name(trace.kernel, f"{product.panel}_panel")
-    act(trace, Stage, block, product.panel, name, "in")
-    last = len(trace.kernel.buffer(name).dims) - 1
-    if product.column_dim != last:
-        order = [d for d in range(last + 1) if d != product.column_dim] + [product.column_dim]
+    around = _around_panel(trace.kernel, block, product)
+    act(trace, Stage, around or block, product.panel, name, "in")
+    last, column = len(trace.kernel.buffer(name).dims) - 1, product.column_dim
+    if around is not None:
+        act(trace, SplitDim, name, column, columns)
+        order = [column, *(d for d in range(last + 2) if d not in (column, column + 1)), column + 1]
         act(trace, ReorderDims, name, order)
-        if product.column_dim == last - 1:
-            outer = block.beside(-1).child(*(0,) * product.column_dim)
+    elif column != last:
+        act(trace, ReorderDims, name, [d for d in range(last + 1) if d != column] + [column])
+        if column == last - 1:
+            outer = block.beside(-1).child(*(0,) * column)
             tried(trace, lambda t: transpose_squares(t, outer.path, machine))
+
+
+def _around_panel(kernel: Kernel, block: Spot, product: Product) -> Spot | None:
+    """The outermost of the scopes around a product, from the innermost on, on which its panel does not depend; None
+    where that is another for each iteration of the innermost. `block` is that of its rows, in that of its
+    columns."""
+    outermost = None
+    for length in range(len(block.path) - 2, 0, -1):
+        path = block.path[:length]
+        around = kernel.at(path)
+        sites = sites_in(kernel, path)
+        found = [a for site in sites for a in site.statement.accesses if a.buffer == product.panel]
+        plain = isinstance(around, Scope) and not around.marks and len(found) == 1
+        if not plain or depends(found[0], kernel.depth_of(path)):
+            break
+        outermost = spot(block.trace, path)
+    return outermost
