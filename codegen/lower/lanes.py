@@ -15,6 +15,7 @@ from dojoir.codegen.lower.contiguous import Nest
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.expr import combination
 from dojoir.codegen.lower.fetch import Span, fetch_ahead
+from dojoir.codegen.lower.padded import may_run_whole
 from dojoir.codegen.lower.plan import Plan, fixed_lanes
 from dojoir.codegen.lower.reductions import finish, keep
 from dojoir.codegen.lower.scopes import Scopes, at_least
@@ -24,6 +25,7 @@ from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
 from dojoir.ir.paths import is_inside
+from dojoir.sets.kernel_sets import sets_of
 
 U8 = DTYPES["u8"]
 
@@ -59,7 +61,20 @@ class _Runner:
         self.extent = fixed_lanes(scope) or 0
 
     def below(self, stop: Value, runs: bool, block: Block) -> None:
-        """The iterations below `stop`; `runs` says that there is one at all sizes."""
+        """The iterations below `stop`; `runs` says that there is one at all sizes. At an edge, lanes beyond it run
+        too where nobody minds."""
+        if self._may_run_whole():
+            count = integer(self.extent)
+            self.state = replace(self.state, cut=self.state.cut - {self.path})
+            bounds = self.scope.extent.bounds
+            some = [Condition(bound, ">=", Affine.constant(1)) for bound in bounds]
+            if runs or sets_of(self.unit.kernel).holds_around(self.path, some):
+                self.run(count, block)
+            else:
+                inner = Block()
+                self.run(count, inner)
+                block.emit(lir.If(compare("gt", stop, integer(0)), inner.body))
+            return
         if runs:
             self.run(stop, block)
             return
@@ -68,6 +83,11 @@ class _Runner:
         self.run(count, inner)
         block.emit(lir.Let(count, stop))
         block.emit(lir.If(compare("gt", count, integer(0)), inner.body))
+
+    def _may_run_whole(self) -> bool:
+        """Whether a cut tile may run all lanes, on a target that would run what is left one by one."""
+        one_by_one = self.unit.target.tail == "scalar" and self.state.device is None
+        return one_by_one and self.path in self.state.cut and may_run_whole(self.unit, self.path)
 
     def run(self, stop: Value, block: Block) -> None:
         """The iterations below `stop`, of which there is at least one."""

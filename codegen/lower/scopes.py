@@ -59,7 +59,7 @@ class Scopes:
 
     def fill(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """The same, into a block that has begun."""
-        state = self._settle(path, nodes, state, block)
+        state = self._settle(path, nodes, state, block, versions=True)
         self._fetch(path, state, block)
         self._tiles(path, nodes, state, block)
 
@@ -95,7 +95,7 @@ class Scopes:
         if state.device is None and state.lanes is None and copies(nodes) <= MOST_VERSIONED:
             found = inside(path, nodes, len(state.iterators), self.unit.plans, state.full, state.asked)
         if found is None:
-            self.nodes(path, nodes, state, block)
+            self.nodes(path, nodes, self._settle(path, nodes, state, block), block)
             return
         holds: Value | None = None
         for affine in found.least:
@@ -120,11 +120,16 @@ class Scopes:
                     self._scope(here, node, state, block)
 
     # -- temporaries -----------------------------------------------------------------------------------------
-    def _settle(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> State:
-        """Gives the temporaries of the scope at `path` their places."""
+    def _settle(
+        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
+    ) -> State:
+        """Gives the temporaries of the scope at `path` their places. Where there may be several `versions` of what
+        is inside, all but arrays on the stack, of which each has its own: a compiler that finds one in two of them
+        keeps what it holds over both, and then not in registers."""
         places: dict[str, Place] = {}
         for name, home in self.unit.homes.items():
-            if home.owner == path and name not in state.places:
+            later = versions and state.device is None and not home.is_variable and home.lives == "stack"
+            if home.owner == path and name not in state.places and not later:
                 inside = state.lanes is not None and state.lanes.depth < len(home.around)
                 if home.is_variable:
                     places[name] = self._variable(home, state.lane_count if inside else 1, nodes, block)

@@ -256,19 +256,31 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 
 
 # -- cores -------------------------------------------------------------------------------------------------
-def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> None:
+def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
     """Rule 7, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
     unless it is all there is; one that is known to run so seldom that some cores would wait leaves the work to
-    those inside, if there is enough in each."""
+    those inside, if there is enough in each of them. Returns whether a scope is shared out."""
     node = trace.kernel.at(path)
-    if not isinstance(node, Scope | Guard) or "v" in getattr(node, "marks", ()):
-        return
+    if not isinstance(node, Scope | Guard) or {"u", "v"}.intersection(getattr(node, "marks", ())):
+        return False
     large = isinstance(node, Scope) and (len(path) == 1 or not _is_leaf(node))
     few = isinstance(node, Scope) and not _is_leaf(node) and _is_uneven(node, cores, sizes)
-    few = few and any(not is_little(trace.kernel, inner, sizes) for inner in _inside(node, path))
-    if few or not (large and tried(trace, Parallelize(place_of(path)))):
-        for inner in _inside(node, path):
-            _cores(trace, inner, cores, sizes)
+    if few and _cores_inside(trace, path, cores, sizes):
+        return True
+    if large and tried(trace, Parallelize(place_of(path))):
+        return True
+    return not few and _cores_inside(trace, path, cores, sizes)
+
+
+def _cores_inside(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
+    """The same for what is inside of a node, where there is enough in it each time."""
+    node = trace.kernel.at(path)
+    assert isinstance(node, Scope | Guard)
+    shared = False
+    for inner in _inside(node, path):
+        if not is_little(trace.kernel, inner, sizes):
+            shared |= _cores(trace, inner, cores, sizes)
+    return shared
 
 
 def _is_uneven(scope: Scope, cores: int, sizes: Sizes) -> bool:
