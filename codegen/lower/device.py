@@ -219,9 +219,11 @@ class DeviceScopes(Scopes):
         return tuple(iterators), within
 
     # -- temporaries -----------------------------------------------------------------------------------------
-    def _settle(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> State:
+    def _settle(
+        self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
+    ) -> State:
         """Gives the temporaries of the scope at `path` their places: those of the host are arrays of the device,
-        and have theirs."""
+        and have theirs. All at once: an array in registers is one for the whole of a launch."""
         if state.device is None:
             return state
         launched = state.device.launched

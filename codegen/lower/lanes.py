@@ -64,15 +64,15 @@ class _Runner:
         """The iterations below `stop`; `runs` says that there is one at all sizes. At an edge, lanes beyond it run
         too where nobody minds."""
         if self._may_run_whole():
-            count = integer(self.extent)
+            lanes = integer(self.extent)
             self.state = replace(self.state, cut=self.state.cut - {self.path})
             bounds = self.scope.extent.bounds
             some = [Condition(bound, ">=", Affine.constant(1)) for bound in bounds]
             if runs or sets_of(self.unit.kernel).holds_around(self.path, some):
-                self.run(count, block)
+                self.run(lanes, block)
             else:
                 inner = Block()
-                self.run(count, inner)
+                self.run(lanes, inner)
                 block.emit(lir.If(compare("gt", stop, integer(0)), inner.body))
             return
         if runs:

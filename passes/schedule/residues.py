@@ -109,13 +109,13 @@ def _split(trace: Trace, rest: Rest) -> None:
             path = path[:-1]
     while fixed := _first_fixed(trace.kernel):
         site, path, value = fixed
-        rest = _residue_in(site, value)
-        if rest is None:
+        residues = _residue_in(site, value)
+        if residues is None:
             _fix(trace, path, value)
         else:
-            _write_out(trace, rest)
-    while (residues := _to_write_out(trace.kernel)) is not None:
-        _write_out(trace, residues)
+            _write_out(trace, residues)
+    while (left := _to_write_out(trace.kernel)) is not None:
+        _write_out(trace, left)
 
 
 def _first_fixed(kernel: Kernel) -> tuple[Site, Path, Affine] | None:
