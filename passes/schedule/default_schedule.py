@@ -29,6 +29,7 @@ from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
+from dojoir.passes.schedule.scans import block_scans
 from dojoir.passes.schedule.simplify import delete_dead, join_all
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
@@ -64,7 +65,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory; the lanes
        of a convolution are channels, unless these are known to be few; before that, a nest with a condition on a
        rest becomes one for each residue;
-    3. collapse what needs no storage, put small temporaries into registers, and give sums into one element parts;
+    3. collapse what needs no storage, put small temporaries into registers, give sums into one element parts, and
+       make running sums into one element sums of blocks, where there are cores to share them;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -131,6 +133,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     every(_collapsible)(trace)
     every(_scalars)(trace)
     sums_in_parts(trace)
+    if machine.cores != 1:
+        block_scans(trace, sizes)
     for i in range(len(trace.kernel.body)):
         _order(trace, (i,), machine, sizes)
     for i in range(len(trace.kernel.body)):
