@@ -25,10 +25,11 @@ STEPS = 64
 
 @dataclass(frozen=True)
 class Flow:
-    """Where each value that is read comes from.
+    """Where each value that a kernel reads comes from.
 
-    `sources` relates each write to the reads that get a value from it, `initial` each read to the elements whose
-    value at the start of a call it may get. What a call returns counts as read at its end, by `out_x[element]`.
+    `sources` maps each write to the reads that get a value from it. `initial` maps each read to the elements of
+    which it may see the value at the start of the call. What a call returns is read at its end, by
+    `out_x[element]`.
     """
 
     sources: isl.UnionMap
@@ -54,7 +55,7 @@ def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
 
 
 def whole_flow(sets: KernelSets, strict: bool, without: Collection[str] = ()) -> Flow:
-    """The flow of a kernel through all its buffers but those `without`."""
+    """The flow of a kernel through all of its buffers, except those `without`."""
     flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers if buffer.name not in without]
     nothing = sets.map()
     return Flow(
@@ -69,8 +70,8 @@ def users_of(sets: KernelSets, buffer: str) -> tuple[int, ...]:
 
 
 def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -> bool:
-    """Whether it is seen from the text that the flows of two kernels through a buffer are the same, but for the
-    numbers of the statements that touch it."""
+    """Whether the texts show that two kernels have the same flow through a buffer, apart from the numbers of the
+    statements that touch it. A quick yes: no means only that the texts do not show it."""
     if one.sizes != other.sizes:
         return False
     if _same_sites(one.kernel, other.kernel, buffer):
@@ -79,8 +80,8 @@ def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -
 
 
 def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
-    """Whether two kernels declare a buffer alike, and the same statements touch it, in the same places of the same
-    nodes: all that the texts of its flow are made from."""
+    """Whether two kernels declare a buffer alike and touch it by the same statements in the same places of the
+    same nodes. All texts that a flow is computed from are made from these."""
     were, are = one.users.get(buffer, ()), other.users.get(buffer, ())
     alike = one.fp == other.fp and one.buffer(buffer) == other.buffer(buffer) and len(were) == len(are)
     return alike and all(one.sites[k] == other.sites[n] for k, n in zip(were, are, strict=True))
@@ -88,9 +89,9 @@ def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
 
 @dataclass(frozen=True)
 class _Given:
-    """All that the flow through a buffer is computed from, so that it is computed once for all kernels that have
-    the same: the texts of the maps of sure writes, of other writes, of reads, and of when each runs. Statements
-    have the numbers in them that `users` gives."""
+    """The input of the flow through one buffer: the texts of its sure writes, its other writes, its reads, and
+    when each of them runs. Statements are numbered as `users` does, so that two kernels with equal input share
+    the result."""
 
     users: Users
     must: tuple[str, ...]
@@ -156,9 +157,11 @@ _pairs: Memo[_Texts, isl.UnionMap] = Memo(2048)
 
 @dataclass(frozen=True)
 class Users:
-    """Names for the statements that touch a buffer that do not depend on the rest of the kernel, so that what was
-    worked out of them is found again after a change elsewhere: those with `numbers` are numbered from 0, and so are
-    the children of nodes that hold them."""
+    """The statements that touch a buffer, numbered from 0, in a copy of the tree that holds nothing else.
+
+    The texts made with these numbers do not change when another part of the kernel does, so what was computed
+    from them is found again. `numbers` are the statements in the kernel; `paths` their places in the copy.
+    """
 
     sets: KernelSets
     numbers: tuple[int, ...]
@@ -189,7 +192,8 @@ class Users:
         return max((len(self.sets.kernel.sites[k].ancestors) * 2 + 1 for k in self.numbers), default=0) + 1
 
     def named(self, text: str) -> str:
-        """The text of a map with the number of its statement, which comes first, made one of these."""
+        """The text of a map of one of these statements, with its number among them in place of that in the
+        kernel."""
         name, _, rest = text.partition("[")
         number, part, read = name[1:].partition("r")
         return f"{name[0]}{self.numbers.index(int(number))}{part}{read}[{rest}"
@@ -199,7 +203,7 @@ class Users:
         return self.timed(number, self.sets.schedule_text(number, read, name))
 
     def timed(self, number: int, schedule: str) -> str:
-        """A text that says when a statement, or one of its reads, runs in the kernel, among these."""
+        """The text of when a statement, or one of its reads, runs: as in the kernel, with its place among these."""
         text = self.named(schedule).partition(" -> ")[0]
         site = self.sets.kernel.sites[number]
         path = self.paths[self.numbers.index(number)]
@@ -212,7 +216,7 @@ class Users:
         return f"{text} -> [{', '.join([str(last)] + ['0'] * (self._dims - 1))}]"
 
     def back(self, found: isl.UnionMap) -> isl.UnionMap:
-        """A map between such statements and reads as one between those of the kernel."""
+        """A map between instances that are numbered as here, with the numbers of the kernel."""
         if self.numbers == tuple(range(len(self.numbers))):
             return found
         pieces: list[isl.Map] = []
@@ -229,10 +233,13 @@ class Users:
 
 
 def dependences(sets: KernelSets, among: range | None = None) -> isl.UnionMap:
-    """All pairs of statement instances, the first before the second, that touch one element of storage, one of
-    them writing it; accumulations that may change places are no pair. Any order that keeps every pair keeps the
-    flow. In the strict sense where the kernel is `fp strict`. Both are instances of the statements `among`, by
-    default of any: what others do between them makes no difference to whether two make a pair."""
+    """The pairs of statement instances whose order matters: the first runs before the second, both touch one
+    element of storage, and one of them writes it. Two accumulations that may be swapped are no pair. Any order of
+    the instances that keeps every pair in order keeps the flow.
+
+    Both instances are of the statements `among` (by default all): whether two make a pair does not depend on
+    what others do between them. The order of float accumulations counts where the kernel is `fp strict`.
+    """
     numbers = sets.numbers if among is None else among
     known = sets.orders.get(numbers)
     if known is not None:
@@ -266,8 +273,9 @@ def _buffer_dependences(sets: KernelSets, buffer: str, among: range) -> isl.Unio
 
 
 def _weight(depth: int) -> int:
-    """What the order of statements in so many scopes costs besides isl's operations, of which each takes the longer
-    the more dimensions its sets have: in 63 scopes a few thousand took half a minute. Nothing up to 20 scopes."""
+    """The steps charged for ordering statements in so many scopes, besides those that isl counts. isl's
+    operations take longer the more dimensions their sets have: in 63 scopes a few thousand of them took half a
+    minute. Up to 20 scopes nothing is charged."""
     return int(max(0, depth - 20) ** 3 * 50)
 
 

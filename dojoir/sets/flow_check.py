@@ -30,8 +30,8 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Accesses:
-    """What a flow is computed from: instances to the elements they surely write, may write (adding to what is
-    there) and read, and the time at which each runs."""
+    """The input of a computation of flow: which elements each instance surely writes (`must`), adds to (`may`)
+    and reads, and when it runs (`schedule`)."""
 
     must: isl.UnionMap
     may: isl.UnionMap
@@ -40,10 +40,12 @@ class Accesses:
 
 
 def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, isl.UnionMap]:
-    """The writes that each read gets a value from (the last sure one and all others since), and the reads that may
-    see what was there at the start, with the element. `users` are the statements that make the accesses.
+    """The flow of some accesses, as two maps: from each write to the reads that get a value from it (the last sure
+    write of the element, and every `may` write since), and from each read that no sure write precedes to its
+    element.
 
-    Raises StepLimitReached where isl finds none, or what it finds does not hold.
+    `users` are the statements that make the accesses: what divisions they have decides which method is safe.
+    Raises StepLimitReached where no flow is found, or the one found fails the check against the definition.
     """
     sites = list(users)
     given = replace(given, schedule=without_equal_dims(given.schedule))
@@ -61,8 +63,8 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
 
 
 def without_equal_dims(schedule: isl.UnionMap) -> isl.UnionMap:
-    """The schedule without the dimensions in which all runs have one number, as most child numbers are: the order
-    is the same, and isl takes as little as half the time."""
+    """The schedule without the dimensions that are one and the same number for every run, as most numbers of
+    children are. They decide no order, and isl takes up to twice the time with them."""
     maps: list[isl.Map] = []
     schedule.foreach_map(maps.append)
     numbers = [
@@ -82,7 +84,7 @@ def _by_isl(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
 
 
 def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
-    """Of the writes before a read, those that no sure write comes after."""
+    """The flow by its definition: the writes before a read, less those that a later sure write hides."""
     order = _order(given)
     sure, other = (_same(writes, given.reads).intersect(order) for writes in (given.must, given.may))
     last = sure.subtract(_same(given.must, given.must).intersect(order).apply_range(sure))
@@ -91,15 +93,15 @@ def _from_definition(given: Accesses) -> tuple[isl.UnionMap, isl.UnionMap]:
 
 
 def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bool:
-    """Whether `sources` has the last sure write before each read and all others since, and nothing else, and
-    `initial` the reads with no sure write before."""
+    """Whether `sources` maps exactly the last sure write before each read, and every other write since, to that
+    read, and `initial` has exactly the reads that no sure write precedes."""
     order = _order(given)
     sure, other = (order.intersect(_same(writes, given.reads)) for writes in (given.must, given.may))
     last = sources.intersect_domain(given.must.domain()).reverse()
     added = sources.intersect_domain(given.may.domain()).reverse()
 
     def from_last(writes: isl.UnionMap, relation: isl.UnionMap) -> isl.UnionMap:
-        """Each read to the writes of its element that are so related to its last one."""
+        """From each read, the writes of its element that stand in this relation to the read's last sure write."""
         return last.apply_range(_same(given.must, writes).intersect(relation))
 
     since = from_last(given.may, order).union(other.reverse().intersect_domain(initial.domain()))
@@ -117,8 +119,9 @@ def is_flow(given: Accesses, sources: isl.UnionMap, initial: isl.UnionMap) -> bo
 
 
 def _domain(last: isl.UnionMap) -> isl.UnionSet:
-    """Where a function is defined. Its values are asked for as formulas first: without them isl may take minutes to
-    find out that an iteration has one. What it answers is a hint, and counts if it is part of the function."""
+    """The domain of a function that is given as a relation. isl is first asked for its values as formulas,
+    without which it may take minutes to see where there is a value. The formulas are a hint: they count only if
+    they are part of the relation."""
     try:
         formulas = isl.UnionMap.from_union_pw_multi_aff(isl.UnionPwMultiAff.from_union_map(last))
     except isl.Error:  # it has two values somewhere, or the limit is reached, of which the next line hears
@@ -127,9 +130,8 @@ def _domain(last: isl.UnionMap) -> isl.UnionSet:
 
 
 def _order(given: Accesses) -> isl.UnionMap:
-    """Each write to all that runs after it, whether its iterators are in range or not: only to be intersected with
-    accesses. (Nothing is said of sizes that a call may not have: the facts about them would take most of the time.)
-    """
+    """Pairs of instances, the first a write and before the second. Bounds of iterators and facts about sizes are
+    left out, which would take most of the time: intersect it with accesses, which have them."""
     schedule = given.schedule.gist_params(given.schedule.params())
     writes = given.must.union(given.may).domain().universe()
     return schedule.intersect_domain(writes).lex_lt_union_map(schedule)
@@ -160,8 +162,9 @@ def _divides(affine: Affine, of_sizes: bool) -> bool:
 
 
 def _needs_no_quotients(site: Site) -> bool:
-    """Whether each index is an iterator or has none, and each condition is one on the difference of two iterators,
-    or on one: iterators are then found from elements, and from each other, without a division."""
+    """Whether isl computes the flow of a statement without dividing, and so without its fault. That is so if
+    each index is one iterator or a constant, and each condition compares one iterator, or the difference of two,
+    with what does not vary."""
     if any(_divides(affine, of_sizes=True) for affine in _affines(site)):
         return False
     for node in site.ancestors:

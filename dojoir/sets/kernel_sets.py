@@ -61,8 +61,8 @@ class Workspace:
         return _maps.put((sizes, pieces), found)
 
     def _parsed(self, piece: str) -> isl.UnionMap:
-        """A map given as text. What bounds the iterators is the same for all accesses of a statement, and most of
-        the text: it is parsed once."""
+        """The map that a text gives. Most of such a text is what bounds the iterators, which all accesses of a
+        statement share: that part is parsed once, and the rest intersected with it."""
         before, _, where = piece.partition(" : ")
         found = _DOMAIN.match(before)
         if found is None or not where or ";" in piece or not _named(where) <= _named(found[3]) | _WORDS:
@@ -104,7 +104,7 @@ _WORDS = {"and", "or", "not", "mod", "floor", "true"}
 
 
 def _named(condition: str) -> set[str]:
-    """The words of a condition that are no sizes."""
+    """The names in a condition, apart from sizes."""
     return set(re.findall(r"\b(?!n_)[A-Za-z_]\w*", condition))
 
 
@@ -155,8 +155,8 @@ def isl_extent(extent: Extent, depth: int) -> str:
 
 
 def _below(depth: int, bound: Affine) -> str:
-    """That an iterator is less than a bound. Of integers, i < n // d + r is d * (i + 1 - r) <= n, for d > 0: isl
-    reads, and works with, what has no quotients much faster."""
+    """The text of: iterator `depth` is less than `bound`. A quotient is multiplied out, since isl is much faster
+    without: over the integers i < n // d + r is d * (i + 1 - r) <= n, for d > 0."""
     quotients = [atom for atom, _ in bound.terms if isinstance(atom, FloorDiv | Mod)]
     match quotients:
         case [FloorDiv(numerator, divisor) as quotient] if bound.coefficient(quotient) == 1:
@@ -305,7 +305,8 @@ class KernelSets:
         )
 
     def element(self, access: Access, gathered: Mapping[int, str], storage: bool) -> str:
-        """The element that is accessed, in isl's notation; its place in storage if `storage` is true."""
+        """The element that an access touches, in isl's notation; with `storage`, its place in storage, where
+        collapsed dimensions are 0. `gathered` names the variable for each index that comes from data."""
         buffer = self.kernel.buffer(access.buffer)
         indices = []
         for d, index in enumerate(access.indices):
@@ -325,7 +326,8 @@ class KernelSets:
         return f"{read.name}[{domain}] -> {element} : {' and '.join(conditions)}"
 
     def read_by_statement(self, read: Read) -> str:
-        """The access of a read, as one of its statement: gathered indices may be anything."""
+        """The text of a read as an access of its statement: an index from data is any that a valid gather may
+        take."""
         site, dims = self.kernel.sites[read.site], self.kernel.buffer(read.access.buffer).dims
         element = self.element(read.access, {d: f"g{d}" for d in read.gathers}, True)
         where = [self.constraints(site.ancestors), *self.gather_bounds(read, [not dim.collapsed for dim in dims])]
@@ -358,8 +360,8 @@ class KernelSets:
         return max((len(s.path) + len(s.scopes) for s in self.kernel.sites), default=0) + 1
 
     def time(self, site: Site, path: Path | None = None, dims: int | None = None) -> list[str]:
-        """When an instance runs: child indices and iterators from the outside in, padded with zeros. Another path
-        than its own stands for other child indices."""
+        """When an instance runs, as a list of texts: the numbers of children and the iterators from the outside
+        in, then zeros up to `dims`. `path` gives other numbers of children than the statement's own."""
         result: list[str] = []
         depth = 0
         for child, node in zip(path or site.path, (*site.ancestors, None), strict=True):
@@ -392,7 +394,8 @@ class KernelSets:
     # -- accumulation ------------------------------------------------------------------------------------
     @cached_property
     def mixed(self) -> frozenset[str]:
-        """The buffers into which several operators accumulate: their accumulations are ordinary updates."""
+        """The buffers into which more than one operator accumulates. There the order counts, and an accumulation
+        is treated as a read and a write."""
         operators: dict[str, set[str]] = {}
         for site in self.kernel.sites:
             if site.statement.accumulation is not None:

@@ -41,12 +41,12 @@ class StepLimitReached(Exception):
 
 
 class _AskAlone(Exception):
-    """The first try of a question is not enough to know its answer."""
+    """Raised where the first try of a question ends without an answer: it is then asked again by itself."""
 
 
 def integer(value: isl.Val) -> int:
-    """The number that a value of isl is. Raises isl.Error where isl has none, as when its steps are spent: what it
-    gives then is a value, or the text of one, that is not there, and islpy's own conversion is a TypeError."""
+    """The value of an isl number. Raises isl.Error where it has none, as when the steps are spent: isl then
+    returns an object without a value, and islpy's own conversion would raise a TypeError."""
     text = value.to_str() if value.is_int() else None
     if text is None:
         raise isl.Error("isl gave no integer: its steps may be spent")
@@ -73,7 +73,8 @@ class Budget:
         return self.measure(question, key)[0]
 
     def measure(self, question: Callable[[], T], key: Hashable = None) -> tuple[T, int]:
-        """The same with about the steps that it took: all of them where the first try did not do."""
+        """As `ask`, with about the number of steps that the answer took; the whole budget where the first try
+        was not enough."""
         if tables().meter is not None:
             start = spent()
             found_here = question()
@@ -117,7 +118,8 @@ def limited(steps: int) -> Iterator[None]:
 
 @contextmanager
 def limited_in_part(steps: int) -> Iterator[None]:
-    """The same for a part of a question that may stay open: past it, there is the rest of what is around it."""
+    """Runs its block under a limit of its own, for a part of a question that may stay open. Past that limit
+    StepLimitReached is raised, and the question goes on with the rest of its budget."""
     meter = tables().meter
     if not isinstance(meter, _IslMeter):
         with limited(steps):
@@ -163,10 +165,10 @@ def _metered(steps: int, first: bool) -> Iterator[_IslMeter]:
 
 
 class _IslMeter:
-    """Counts the operations of an isl context and what is charged besides, up to a limit.
+    """Counts the operations of an isl context, and what is charged besides, up to a limit.
 
-    isl fails at its limit and says nothing of its count: whether that has come to a number is asked by setting the
-    limit there and making an operation.
+    isl fails at its limit but does not tell its count. To learn whether the count has reached a number, the
+    limit is set to that number and one operation is made.
     """
 
     def __init__(self, context: isl.Context, limit: int, first: bool) -> None:

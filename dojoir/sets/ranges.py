@@ -60,7 +60,8 @@ def without_divisions(affine: Affine, scopes: Sequence[Scope]) -> Affine:
 
 
 def _rest(numerator: Affine, divisor: int, scopes: Sequence[Scope]) -> Affine:
-    """A part of a numerator that is less than a number of which the divisor and the other part are multiples."""
+    """The part of a numerator that a division ignores: it is less than g, where g divides both the divisor and
+    the rest of the numerator."""
     for common in sorted({divisor, *(gcd(divisor, c) for _, c in numerator.terms)}, reverse=True):
         terms = tuple(term for term in numerator.terms if term[1] % common)
         rest = Affine(terms, numerator.offset % common)
@@ -70,8 +71,8 @@ def _rest(numerator: Affine, divisor: int, scopes: Sequence[Scope]) -> Affine:
 
 
 def _turn(term: tuple[Atom, int]) -> tuple[int, int]:
-    """Iterators first, the innermost before the others: an extent is made of outer iterators and sizes. What it
-    brings in may cancel a division, so these come next, and sizes last."""
+    """The order in which atoms are replaced by their extremes. Iterators come first, inner before outer, since
+    an extent mentions outer iterators and sizes; then divisions, which what came in may cancel; then sizes."""
     match term[0]:
         case Iter(depth):
             return (3, depth)

@@ -36,7 +36,8 @@ def runs_backwards(before: Kernel, after: Kernel, instances: InstanceMap, change
 
 
 def _says_so(instances: InstanceMap, before: Kernel, change: Change, back: Replace) -> bool:
-    """Whether each statement of the scope stands for itself, in the iteration counted from the other end."""
+    """Whether the certificate maps each statement of the scope to itself, at the iteration counted from the
+    other end."""
     expected = (
         Origin(k, tuple(back(Iter(depth)) for depth in range(len(before.sites[k].scopes)))) for k in change.were
     )
@@ -59,7 +60,8 @@ def _are_apart(kernel: Kernel, change: Change) -> bool:
 
 
 def _is_own(kernel: Kernel, name: str, change: Change) -> bool:
-    """Whether a buffer is a temporary of which no value leaves the iteration of the scope that wrote it."""
+    """Whether a buffer is a temporary of the scope, each value of which is read only in the iteration that wrote
+    it."""
     buffer = kernel.buffer(name)
     inside = all(k in change.were for k in kernel.users[name])
     return buffer.role == "tmp" and inside and comes_and_goes(kernel, buffer)

@@ -50,7 +50,8 @@ def is_extracted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 
 
 def _as_extracted(before: Kernel, step: Substitution) -> InstanceMap:
-    """The map of a rewrite that puts a new statement before the one that `step` names, in its own iteration."""
+    """The certificate of a rewrite that inserts an assignment just before the statement that `step` names, and
+    changes nothing else."""
     number, origins = step.definition, identity(before).origins
     depth = len(before.sites[number].scopes)
     expected = Substitution(number + 1, step.ordinal, number, tuple(map(Affine.iterator, range(depth))))
@@ -58,8 +59,8 @@ def _as_extracted(before: Kernel, step: Substitution) -> InstanceMap:
 
 
 def _has_an_element_each(before: Kernel, new: Buffer, definition: Site) -> bool:
-    """Whether a buffer is a new temporary that has an element for each iteration of an assignment to it, at the
-    iterators of the scopes around, and whether each of its dimensions has one."""
+    """Whether a buffer is a new temporary with one element for each iteration of the scopes around its
+    assignment: indexed by exactly their iterators, and with dimensions that are long enough and never empty."""
     scopes = definition.scopes
     target, always = definition.statement.target, sets_of(before).always
     return (
@@ -75,6 +76,6 @@ def _has_an_element_each(before: Kernel, new: Buffer, definition: Site) -> bool:
 
 
 def _holds(extent: Affine, scope: Scope) -> bool:
-    """Whether a dimension is seen to be at least as long as a scope."""
+    """Whether a dimension is seen to be at least as long as a scope's extent."""
     over = (extent - bound for bound in scope.extent.bounds)
     return not extent.iterators and any(not rest.terms and rest.offset >= 0 for rest in over)

@@ -12,8 +12,8 @@ from dojoir.sets.kernel_sets import sets_of
 
 
 def seen_apart(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
-    """The buffers through which it is seen from the text that no two iterations of the scope at `path` conflict
-    under `mark`. Of the others nothing is said."""
+    """The buffers through which no two iterations of the scope at `path` conflict under `mark`, as far as the
+    text shows. Nothing is said of the other buffers."""
     sets, depth, private = sets_of(kernel), kernel.depth_of(path), private_buffers(kernel, path, mark)
     numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
 

@@ -22,8 +22,8 @@ from dojoir.proof.core.written import comes_and_goes
 
 
 def is_inlined(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether the new kernel surely differs only in reads of one temporary in one statement, which became the
-    expression that was assigned to what they read."""
+    """Whether the rewrite only replaces reads of one temporary, in one statement, by the expression that was
+    assigned to the elements read. True only where the text shows that this keeps the meaning."""
     steps = instances.inlined
     plain = InstanceMap(identity(before).origins, inlined=steps)
     if before.buffers != after.buffers or instances != plain or len({(s.site, s.definition) for s in steps}) != 1:
@@ -44,8 +44,8 @@ def is_inlined(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
 
 
 def _replaced(kernel: Kernel, reader: Site, definition: Site, steps: tuple[Substitution, ...]) -> Statement | None:
-    """The statement with the reads of all steps replaced, or None where one does not surely read what the instance
-    that it names gives."""
+    """The statement with the reads of all steps replaced; None where a read is not seen to get its value from
+    the instance that its step names."""
     statement = reader.statement
     if statement.fused:
         return None
@@ -73,8 +73,8 @@ def _replaced(kernel: Kernel, reader: Site, definition: Site, steps: tuple[Subst
 
 
 def _says_which(definition: Site, outer: int) -> bool:
-    """Whether each iterator of the scopes of an assignment that are not shared, those from `outer` on, is an index
-    of its own."""
+    """Whether the element that an assignment writes tells its iteration: each iterator of its scopes from
+    `outer` on is an index of its own."""
     indices = definition.statement.target.indices
     return all(Affine.iterator(depth) in indices for depth in range(outer, len(definition.scopes)))
 

@@ -58,8 +58,8 @@ def has_partial_results(before: Kernel, after: Kernel, instances: InstanceMap, c
 
 
 def _adds_alone(after: Kernel, change: Change, copy: str, target: Access, op: str) -> bool:
-    """Whether the scope does nothing with the partial results but to accumulate into them, in free order, and
-    nothing with the buffer of the element; and the element is in bounds."""
+    """Whether the scope uses the partial results only to accumulate into them, in an order that is free, and
+    does not use the buffer of the element at all; and whether the element is in bounds."""
     sets = sets_of(after)
     _, *inside, end = change.are
     for number in inside:

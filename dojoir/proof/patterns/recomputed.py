@@ -86,7 +86,8 @@ def computes_again(before: Kernel, after: Kernel, instances: InstanceMap) -> boo
 
 @dataclass(frozen=True)
 class _Again:
-    """A writer of the temporary, the new statement, and what that stands for."""
+    """A statement that writes the temporary, the new statement that repeats it for the copy, and its origin in
+    the certificate."""
 
     old: Site
     new: Site
@@ -114,15 +115,16 @@ def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
 
 
 def _shared(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
-    """How many scopes are around the node and all writers; None where another has more of them, or comes later."""
+    """How many scopes the node shares with each writer, the same number for all of them. None where they differ
+    in that, or where one stands behind the node."""
     node = (*change.place, before.sites[change.were.start].path[len(change.place)])
     shared = {one.old.shared_scopes(node) for one in again}
     return shared.pop() if len(shared) == 1 and all(one.old.path < node for one in again) else None
 
 
 def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
-    """The iterators, by depth, of a statement inside of the shared scopes that an element names: each is a part of
-    an index of its own. None where one is used in another way."""
+    """The depths of the iterators that an element determines, of a statement inside of the shared scopes: each
+    is a part of an index of its own. None where an iterator is used in another way."""
     own: list[int] = []
     for index in one.old.statement.target.indices:
         assert isinstance(index, Affine)
@@ -138,8 +140,8 @@ def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
 
 
 def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
-    """Whether a new statement does for `copy[l]`, for each l of a box, what the old one does for the element that
-    its chosen iterators name, in as many instances: the other scopes are inside of the box, as they were."""
+    """Whether a new statement does for `copy[l]` what the old one does for the element that l stands for, once
+    for each of its instances, for every l in a box: its other scopes stand inside of the box, unchanged."""
     old, new, iterators = one.old, one.new, one.origin.iterators
     chosen, inner = _chosen(one, shared), change.depth + len(copy.dims)
     if chosen is None or any(isinstance(node, Guard) for node in new.ancestors[len(change.around) :]):
@@ -161,8 +163,9 @@ def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
 
 
 def _in_order(change: Change, copy: Buffer, one: _Again, other: _Again, shared: int) -> bool:
-    """Whether of two new statements for one l, those instances run first that did: they share the scopes that they
-    shared, but for the chosen ones, in which they agree. In the text, one comes first before and after."""
+    """Whether two new statements run, for one l, in the order in which their old ones do. They must share the
+    scopes that those share, except for the chosen ones, in which they agree, and come in the same order in the
+    text."""
     both = range(shared, one.old.shared_scopes(other.old.path))
     chosen, same = _chosen(one, shared), _chosen(other, shared)
     if chosen is None or same is None or chosen.intersection(both) != same.intersection(both):
@@ -196,8 +199,8 @@ def _reads(change: Change, copy: Buffer, array: Buffer, again: Sequence[_Again])
 
 
 def _stays_constant(before: Kernel, change: Change, again: Sequence[_Again]) -> bool:
-    """Whether nothing writes what the writers read in the children of the kernel from the first that holds one to
-    that which holds the node."""
+    """Whether nothing in the children of the kernel from the first writer's to the node's writes what the
+    writers read."""
     first, last = again[0].old.path[0], before.sites[change.were.start].path[0]
     written = {site.statement.target.buffer for site in before.sites if first <= site.path[0] <= last}
     read = frozenset().union(*(one.old.statement.buffers_read for one in again))
@@ -206,7 +209,7 @@ def _stays_constant(before: Kernel, change: Change, again: Sequence[_Again]) -> 
 
 
 def _runs(after: Kernel, one: _Again) -> bool:
-    """Whether the old statement runs in the iteration that the new one stands for wherever that runs."""
+    """Whether the old statement runs, in the iteration that the certificate names, whenever the new one does."""
     sets, old = sets_of(after), one.old
     wanted: list[Condition] = []
     for own, node in zip(one.origin.iterators, old.ancestors, strict=False):

@@ -39,8 +39,8 @@ _found: Memo[tuple[str, tuple[str, ...], tuple[str, ...]], bool] = Memo(2048)
 
 
 def _reads(kernel: Kernel, numbers: range, depth: int, buffer: str) -> tuple[str, ...] | None:
-    """The elements of a buffer that some statements read or add to, in each iteration of the scopes around them, as
-    the ranges of maps; None where they gather."""
+    """The elements of a buffer that some statements read or add to in each iteration of the scopes around them,
+    as the ranges of maps. None where an index comes from data."""
     sets, found = sets_of(kernel), []
     for k in numbers:
         site = kernel.sites[k]

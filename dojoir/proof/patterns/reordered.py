@@ -73,8 +73,8 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
 
 
 def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]:
-    """The old scopes inside of the change, by depth, no value of a temporary crosses the iterations of which: all
-    its users share them, and each reads what was written in the same iteration."""
+    """The old scopes inside of the change, by depth, that keep the values of a temporary to themselves: all its
+    users stand in them, and each reads what the same iteration wrote."""
     users = [
         k for k, site in enumerate(kernel.sites) if any(access.buffer == name for access in site.statement.accesses)
     ]
@@ -89,8 +89,8 @@ def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]
 
 @dataclass(frozen=True)
 class _Moved:
-    """A statement before and after. `part_of` has for each scope of the new one inside of the change, by depth, the
-    old iterator that it is a part of; `iterators` gives the old iterators in terms of the new."""
+    """A statement before and after. `iterators` gives the old iterators in terms of the new ones; `part_of`
+    gives, for each new scope inside of the change, by depth, the old iterator that it makes up a part of."""
 
     old: Site
     new: Site
@@ -123,15 +123,15 @@ def _moved(before: Kernel, after: Kernel, change: Change, number: int, origin: O
 
 
 def _parts(value: Affine) -> list[int]:
-    """The depths of the iterators of which a value is the sum, that with the largest coefficient first. One below
-    the change that takes part in a division is missing."""
+    """The depths of the iterators that a value is a sum of, that with the largest coefficient first. What is
+    divided is left out."""
     terms = sorted(value.terms, key=lambda term: -term[1])
     return [atom.depth for atom, _ in terms if isinstance(atom, Iter)]
 
 
 def _nest(site: Site, change: Change, order: list[int], places: dict[int, Affine]) -> Node | None:
-    """A statement in its scopes inside of the change alone, these in another order and the guards inside of them;
-    None where an extent would depend on a scope inside."""
+    """A statement inside the scopes of the change alone, in another order of these, its guards innermost. None
+    where an extent would depend on a scope further in."""
     new = substitute_iterators(places)
     node = substitute(site.statement, new)
     for ancestor in reversed(site.ancestors[len(change.around) :]):
@@ -146,9 +146,9 @@ def _nest(site: Site, change: Change, order: list[int], places: dict[int, Affine
 
 
 def _in_order(one: _Moved, other: _Moved, agree: frozenset[int], private: frozenset[int], depth: int) -> bool:
-    """Whether of two instances that agree in the old iterators `agree` the same runs first, before and after, or
-    they differ in those in `private`, and iterations of these still run one after another. The change is at
-    `depth`."""
+    """Whether any two instances of two statements that agree in the old iterators `agree` run in the same order
+    before and after. Those that differ in one of `private` may change places, but the iterations of these scopes
+    must still run one after another. `depth` is that of the change."""
     shared = range(depth, one.old.shared_scopes(other.old.path))
     parts = range(depth, one.new.shared_scopes(other.new.path))
     if any(one.part_of[n] != other.part_of[n] for n in parts):
@@ -165,6 +165,6 @@ def _in_order(one: _Moved, other: _Moved, agree: frozenset[int], private: frozen
 
 
 def _within(value: Affine, depths: range) -> Affine:
-    """A value without the iterators inside of some scopes."""
+    """A value without the iterators further in than those at `depths`."""
     kept = tuple(term for term in value.terms if not isinstance(term[0], Iter) or term[0].depth < depths.stop)
     return Affine(kept, value.offset)
