@@ -58,7 +58,7 @@ def with_tvm(kernel: str, trials: int) -> Found:
 
 def with_tinygrad(kernel: str, beam: int) -> Found:
     """BEAM of a width; its candidates are counted where it times them."""
-    os.environ.update(BEAM=str(beam), CPU="1", CACHELEVEL="0", IGNORE_BEAM_CACHE="1", PARALLEL="0", THREADS="0")
+    os.environ.update(BEAM=str(beam), DEV="CPU", CACHELEVEL="0", IGNORE_BEAM_CACHE="1", PARALLEL="0", THREADS="0")
     tinygrad: Any = library("tinygrad")
     search: Any = library("tinygrad.codegen.opt.search")
     seconds: list[float] = []

@@ -12,7 +12,7 @@ import dojoir
 class Budget:
     """What a search may spend: `moves` that are drawn or made, `states` that are evaluated, `builds`,
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
-    when the first of them is spent, to within one unit."""
+    when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes."""
 
     moves: int | None = None
     states: int | None = None
@@ -45,10 +45,10 @@ class Ledger:
     def seconds(self) -> float:
         return time.monotonic() - self.start
 
-    def spent(self) -> str | None:
+    def spent(self, with_seconds: bool = True) -> str | None:
         """What is used up: `states (100)`; None while there is something of everything left."""
         for one in fields(Budget):
-            limit = getattr(self.budget, one.name)
+            limit = getattr(self.budget, one.name) if with_seconds or one.name != "seconds" else None
             if limit is not None and getattr(self, one.name) >= limit:
                 return f"{one.name} ({limit:g})"
         return None

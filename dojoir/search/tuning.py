@@ -187,7 +187,7 @@ class _Search:
         """Searches until something ends it, and says what."""
         play = self.play
         try:
-            self.evaluate(play.starts)
+            self.evaluate(play.starts, are_starts=True)
             if self.best is None and play.ledger.spent() is None:
                 reason = self.states[0].reason if self.states else "nothing was tried"
                 raise dojoir.RunError(f"the start of the search could not be timed: {reason}", "no-start")
@@ -218,8 +218,9 @@ class _Search:
             if idle == IDLE:
                 return "no state that is new was found any more"
 
-    def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
-        """What becomes of some traces, in order; fewer where the budget ends before them."""
+    def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[dojoir.Evaluation]:
+        """What becomes of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
+        leave out a start."""
         new: dict[str, dojoir.Trace] = {}
         for trace in traces:
             if trace.kernel.hash not in self.known:
@@ -230,7 +231,7 @@ class _Search:
         def kernels() -> Any:
             """Those that there is budget for when they are asked for."""
             for begun, trace in enumerate(coming):
-                if self.play.ledger.spent() is not None:
+                if self.play.ledger.spent(with_seconds=not are_starts) is not None:
                     return
                 if self.play.ledger.states_left(begun + 1 - self.done) + self.done <= begun:
                     return

@@ -102,6 +102,14 @@ def test_seconds_bind() -> None:
     assert 0.5 <= tuned.spent["seconds"] < 2.0 and "seconds" in tuned.stopped
 
 
+def test_seconds_leave_out_no_start() -> None:
+    """On a busy machine a short search had time for the text alone, and its answer was slower than the default."""
+    tuned = static(budget=dojoir.Budget(seconds=0))
+    assert len(tuned.states) == 2 and "seconds (0)" in tuned.stopped
+    default = dojoir.PASSES["default_schedule"].for_machine(dojoir.machine_for("llvm")).on(SOFTMAX)
+    assert tuned.states[1].hash == default.kernel.hash and tuned.trace.moves
+
+
 def test_an_interrupt_keeps_the_best() -> None:
     def interrupt(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
         seen.append(best)
