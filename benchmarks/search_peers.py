@@ -48,8 +48,8 @@ def with_tvm(kernel: str, trials: int) -> Found:
     with tempfile.TemporaryDirectory() as folder:
         database = ms.tune_tir(
             tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), target, folder, trials,
-            num_trials_per_iter=min(16, trials), database="memory", builder=ms.builder.LocalBuilder(max_workers=1), seed=1,
-            num_tuning_cores=1,
+            num_trials_per_iter=min(16, trials), database="memory",
+            builder=ms.builder.LocalBuilder(max_workers=1), seed=1, num_tuning_cores=1,
         )  # fmt: skip
         records = database.get_all_tuning_records()
         seconds = [min(map(float, record.run_secs)) for record in records if record.run_secs]
