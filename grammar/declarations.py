@@ -8,11 +8,11 @@ from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, factors, integer
 from dojoir.grammar.names import Names, short
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error
+from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream")
+_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided")
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -68,9 +68,9 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
             raise names.error("duplicate-attribute", message, attribute.span, Note("it is given here", seen[kind]))
         seen[kind] = attribute.span
         buffer = _with_attribute(buffer, attribute, names)
-    error = stream_error(buffer)
-    if error is not None:
-        raise names.error("bad-attribute", error, seen["stream"])
+    for word, error in (("stream", stream_error(buffer)), ("strided", strided_error(buffer))):
+        if error is not None:
+            raise names.error("bad-attribute", error, seen[word])
     return replace(names, buffers={**names.buffers, name: buffer})
 
 
@@ -96,6 +96,8 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             error = f"{word} takes no number"
         case "stream":
             buffer, error = replace(buffer, stream=True), None
+        case "strided":
+            buffer, error = replace(buffer, strided=True), None
         case _:
             buffer = replace(buffer, storage=word)
             error = storage_error(buffer)

@@ -167,7 +167,7 @@ def _body_error(body: Kernel) -> str | None:
     for buffer in body.buffers:
         if buffer.role == "tmp":
             return f"`{buffer.name}` is a tmp: an instruction has only operands"
-        if buffer.order or buffer.pad or buffer.stream:
+        if buffer.order or buffer.pad or buffer.stream or buffer.strided:
             return f"`{buffer.name}` is an operand, and lies in memory as it is written"
     return _node_error(body.body[0]) or _cover_error(body)
 

@@ -439,7 +439,8 @@ class Function:
 @dataclass(frozen=True)
 class Program:
     """A kernel, lowered. The compiled function takes `arguments` in order (a pointer each, or the value itself
-    for those named in `by_value`: narrow floats as u16 or u8), then `sizes` as i64, and returns an i32 status.
+    for those named in `by_value`: narrow floats as u16 or u8), then `sizes` as i64, behind those of the kernel the
+    strides of strided arguments in elements, and returns an i32 status.
     `text` is the kernel; `fast` says that it allows floating-point algebra (`fp fast`)."""
 
     name: str

@@ -112,7 +112,7 @@ class _Check:
         if not moving:
             return not is_written
         place = self.state.places.get(access.buffer)
-        if not isinstance(place, Memory):
+        if not isinstance(place, Memory) or place.layout.steps:
             return False
         stored = place.layout.stored[-len(self.depths) :]
         inner = zip(stored[1:], self.nest.extents[1:], strict=False)  # as many, or refused

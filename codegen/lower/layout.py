@@ -41,9 +41,13 @@ class Product:
 
 @dataclass(frozen=True)
 class Layout:
-    """The memory of a buffer: dimensions in the order given, each with its padding, collapsed ones left out."""
+    """The memory of a buffer: dimensions in the order given, each with its padding, collapsed ones left out.
+
+    The strides of a `strided` argument are the values of the variables called `steps`, one for each of
+    `buffer.steps`. A call gives such that no two elements share memory."""
 
     buffer: Buffer
+    steps: tuple[str, ...] = ()
 
     @cached_property
     def stored(self) -> tuple[tuple[int, Affine], ...]:
@@ -69,6 +73,10 @@ class Layout:
     def stride(self, dim: int) -> Product:
         """How far apart in memory neighbours along `dim`, a dimension with storage, are."""
         total = Product()
+        if dim in self.buffer.steps:
+            return total.times(Affine.size(self.steps[self.buffer.steps.index(dim)]))
+        if self.steps:
+            return total
         for d, extent in reversed(self.stored):
             if d == dim:
                 return total
@@ -79,6 +87,8 @@ class Layout:
         """Indices of the same offset, no longer within their dimensions, where divisions that cancel are gone:
         those of `[i // 300, i % 300]`, which a collapsed scope leaves of rows of 300, are `[0, i]`."""
         found = list(indices)
+        if self.steps:
+            return tuple(found)
         for (outer, _), (inner, extent) in zip(self.stored, self.stored[1:], strict=False):
             high, low = found[outer], found[inner]
             if isinstance(high, Affine) and isinstance(low, Affine) and extent.is_constant:
@@ -86,8 +96,13 @@ class Layout:
         return tuple(found)
 
     def offset(self, indices: Sequence[Value]) -> Value:
-        """The offset of the element at `indices`, one for each dimension of the buffer: `(i*M + j)*K + k`."""
+        """The offset of the element at `indices`, one for each dimension of the buffer: `(i*M + j)*K + k`, or
+        `i*x_stride + j` where a call gives strides."""
         total: Value = integer(0)
+        if self.steps:
+            for d, _ in self.stored:
+                total = add(total, mul(indices[d], self.stride(d).value))
+            return total
         for d, extent in self.stored:
             total = add(mul(total, affine_value(extent, ())), indices[d])
         return total

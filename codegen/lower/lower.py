@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
@@ -22,8 +24,10 @@ from dojoir.codegen.lower.spread import in_registers
 from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Threads
 from dojoir.codegen.target import Target
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import lines, to_text
+from dojoir.ir.where import place
 from dojoir.types.elaborate import elaborate
 
 
@@ -45,16 +49,19 @@ def lower(kernel: Kernel, target: Target) -> Program:
     unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, arrays=dict(arguments))
     scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
     block = Block()
-    places, by_value = _placed(unit, block)
+    strides = _strides(unit)
+    places, by_value = _placed(unit, block, strides)
     for name, home in homes.items():
         if home.lives == "heap" and not home.is_variable and not scopes.is_private_to_chunk(home):
             places[name] = scopes.allocate(home, scopes.lane_copies(home), block)
     scopes.fill((), kernel.body, State(places=places), block)
-    return _program(unit, by_value, fenced(block.body))
+    steps = tuple(step for found in strides.values() for step in found)
+    return _program(unit, by_value, fenced(block.body), steps)
 
 
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
+    _refuse_strides(kernel, target)
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)
     spread = in_registers(threads)
@@ -71,7 +78,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     scopes = DeviceScopes(unit, threads, barriers)
     scopes.refuse_crossing_launches()
     block = Block()
-    places, by_value = _placed(unit, block)
+    places, by_value = _placed(unit, block, {})
     for name, home in homes.items():
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
@@ -79,7 +86,27 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     return shortened(_program(unit, by_value, block.body), {})
 
 
-def _placed(unit: Unit, block: Block) -> tuple[dict[str, Place], tuple[Var, ...]]:
+def _strides(unit: Unit) -> dict[str, tuple[str, ...]]:
+    """The names of the strides that a call gives of each argument that is strided, from the outermost on."""
+    return {
+        buffer.name: tuple(unit.names.fresh(f"{buffer.name}_stride") for _ in buffer.steps)
+        for buffer in unit.kernel.arguments
+        if buffer.strided
+    }
+
+
+def _refuse_strides(kernel: Kernel, target: Target) -> None:
+    """Raises KernelError for an argument whose strides come from the call: a GPU takes dense arrays."""
+    for buffer in kernel.arguments:
+        if buffer.strided:
+            message = f"target {target.name} takes dense arrays, and {buffer.name} is strided: leave out 'strided'"
+            source, span = place(kernel, (), buffer)
+            raise KernelError(Diagnostic("strided-argument", message, span, source))
+
+
+def _placed(
+    unit: Unit, block: Block, strides: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Place], tuple[Var, ...]]:
     """Where the arguments are, and those that are passed by value."""
     by_value: list[Var] = []
     places: dict[str, Place] = {}
@@ -88,17 +115,19 @@ def _placed(unit: Unit, block: Block) -> tuple[dict[str, Place], tuple[Var, ...]
             by_value.append(Var(Type(as_passed(buffer.dtype)), buffer.name))
             places[buffer.name] = Variable(_unpacked(by_value[-1], buffer, unit, block))
         else:
-            places[buffer.name] = Memory(buffer.name, Layout(buffer))
+            places[buffer.name] = Memory(buffer.name, Layout(buffer, strides.get(buffer.name, ())))
     return places, tuple(by_value)
 
 
-def _program(unit: Unit, by_value: tuple[Var, ...], body: tuple[lir.Stmt, ...]) -> Program:
+def _program(
+    unit: Unit, by_value: tuple[Var, ...], body: tuple[lir.Stmt, ...], steps: tuple[str, ...] = ()
+) -> Program:
     kernel = unit.kernel
     return Program(
         kernel.name,
         tuple(unit.arrays[buffer.name] for buffer in kernel.arguments),
         by_value,
-        tuple(Var(INDEX, size) for size in kernel.runtime_sizes),
+        tuple(Var(INDEX, size) for size in (*kernel.runtime_sizes, *steps)),
         tuple(unit.functions.values()),
         body,
         tuple(unit.checks.values()),

@@ -92,7 +92,7 @@ from dojoir.author.expressions import (
 )
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error
+from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
 from dojoir.ir.names import is_label, is_name, name_error
@@ -185,12 +185,14 @@ class Array(Operand):
 
 class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, and whether stores bypass the caches."""
+    bytes that its start is a multiple of, whether stores bypass the caches, and whether a call gives the strides of
+    all dimensions but the innermost."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
     align: int
     stream: bool
+    strided: bool
 
 
 class Builder:
@@ -311,6 +313,7 @@ class Builder:
         pad: Sequence[int] | None = None,
         align: int = 0,
         stream: bool = False,
+        strided: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -327,6 +330,7 @@ class Builder:
             None if pad is None else tuple(pad),
             align,
             stream,
+            strided,
         )
         error = (
             storage_error(buffer)
@@ -334,6 +338,7 @@ class Builder:
             or pad_error(buffer)
             or align_error(buffer)
             or stream_error(buffer)
+            or strided_error(buffer)
         )
         if error is not None:
             raise ArgumentError(error, "bad-attribute")

@@ -183,7 +183,10 @@ class _Arguments:
                 self._origin[buffer.name] = (kernel, buffer)
                 continue
             self._check_alike(kernel, buffer)
-            self._declared[buffer.name] = replace(known, role=self._role(kernel, known.role, buffer))
+            strided = known.strided or buffer.strided
+            self._declared[buffer.name] = replace(
+                known, role=self._role(kernel, known.role, buffer), strided=strided
+            )
 
     def buffers(self, keep: Collection[str]) -> tuple[Buffer, ...]:
         """All buffers, those that only pass values on as temporaries. Raises ArgumentError for an unknown name."""
@@ -195,7 +198,9 @@ class _Arguments:
                 )
         inner = self._passed_on - set(keep)
         return tuple(
-            replace(buffer, role="tmp" if buffer.name in inner else buffer.role, loc=None)
+            replace(buffer, role="tmp", strided=False, loc=None)
+            if buffer.name in inner
+            else replace(buffer, loc=None)
             for buffer in self._declared.values()
         )
 

@@ -58,5 +58,20 @@ def stream_error(buffer: Buffer) -> str | None:
     return None
 
 
+def strided_error(buffer: Buffer) -> str | None:
+    """Why a call cannot give the strides of the buffer, or None."""
+    if not buffer.strided:
+        return None
+    if buffer.role == "tmp":
+        return f"strided is for arguments, and {buffer.name} is a tmp: leave it out"
+    if len(buffer.dims) < 2:
+        return (
+            f"strided is for rows that are apart, and {buffer.name} has none: its innermost dimension has no gaps"
+        )
+    if buffer.pad is not None:
+        return f"the strides of {buffer.name} come from the call or from pad(…): leave out one of them"
+    return None
+
+
 def _argument(buffer: Buffer) -> str:
     return f"{buffer.name} is an argument, and its storage is the caller's"

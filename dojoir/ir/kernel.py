@@ -51,7 +51,8 @@ class Dim:
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
     memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
-    `stream` says that stores to it bypass the caches.
+    `stream` says that stores to it bypass the caches; `strided` that neighbours of all dimensions but the innermost
+    are as far apart as the call says.
 
     An order that is the natural one, and a padding of nothing, are None."""
 
@@ -64,6 +65,7 @@ class Buffer:
     pad: tuple[int, ...] | None = None
     align: int = 0
     stream: bool = False
+    strided: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +77,13 @@ class Buffer:
     @cached_property
     def form(self) -> tuple[object, ...]:
         """All that is declared of it but its name."""
-        return self.role, self.dtype, self.dims, self.storage, self.order, self.pad, self.align, self.stream
+        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided
+        return self.role, self.dtype, self.dims, *layout
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The dimensions whose strides a call gives, from the outermost in memory on: none if it is not strided."""
+        return (self.order or tuple(range(len(self.dims))))[:-1] if self.strided else ()
 
 
 @hash_once

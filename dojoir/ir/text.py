@@ -123,6 +123,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += f" align {buffer.align}"
     if buffer.stream:
         text += " stream"
+    if buffer.strided:
+        text += " strided"
     return text
 
 

@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+import numpy as np
+
 from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.printer import declaration
 from dojoir.codegen.c.symbols import symbol
@@ -27,7 +29,7 @@ from dojoir.codegen.simd.table import Isa
 from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build.c_toolchain import Toolchain, build_program
-from dojoir.runtime.call.layout import storage_bytes
+from dojoir.runtime.call.layout import array_at, array_shape, passed_strides, span_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.support.frozen import dataclass
 
@@ -133,27 +135,30 @@ class Function:
     binary: bytes
 
     def __call__(self, *values: Number) -> int:
-        arguments = self.kernel.arguments
-        sizes = {
-            name: int(value)
-            for name, value in zip(self.kernel.runtime_sizes, values[len(arguments) :], strict=True)
-        }
+        arguments, names = self.kernel.arguments, self.kernel.runtime_sizes
+        numbers = [int(value) for value in values[len(arguments) :]]
+        sizes = dict(zip(names, numbers, strict=False))
         sizes |= {size.name: size.value for size in self.kernel.sizes if size.value is not None}
+        steps = iter(numbers[len(names) :])
+        arrays: dict[str, np.ndarray] = {}
         given = []
         for buffer, value in zip(arguments, values, strict=False):
             if takes_value(buffer):
                 given.append(scalar_bytes(buffer.dtype.stored, value))
             else:
-                given.append(ctypes.string_at(int(value), storage_bytes(buffer, sizes)))
-        given += [struct.pack("<q", sizes[name]) for name in self.kernel.runtime_sizes]
+                strides = passed_strides(buffer, sizes, steps)
+                arrays[buffer.name] = array_at(int(value), buffer, array_shape(buffer, sizes), strides)
+                given.append(ctypes.string_at(int(value), span_of(arrays[buffer.name])))
+        given += [struct.pack("<q", number) for number in numbers]
         with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
             program = Path(folder, "program")
             program.write_bytes(self.binary)
             program.chmod(0o700)
             (done,) = self.machine.run(program, [Call(0, tuple(given))])
-        for buffer, value, data in zip(arguments, values, done.arguments, strict=False):
-            if buffer.role != "in":
-                ctypes.memmove(int(value), data, len(data))
+        for buffer, data in zip(arguments, done.arguments, strict=False):
+            if buffer.role != "in":  # its elements alone: what is between them may be another's
+                array = arrays[buffer.name]
+                array[...] = np.ndarray(array.shape, array.dtype, data, 0, array.strides)
         return done.status
 
 

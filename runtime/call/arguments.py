@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
 from dojoir.errors import ArgumentError
+from dojoir.ir.buffer_rules import strided_error
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.bound import Bound, Fit
 from dojoir.runtime.call.fitting import Fitting, fitting
-from dojoir.runtime.call.layout import strides_of
+from dojoir.runtime.call.layout import steps_of, strides_of
+from dojoir.runtime.call.overlap import share_elements
 from dojoir.runtime.call.scalars import Number, scalar_argument, takes_value
 from dojoir.runtime.call.tensors import TORCH, of_torch
 from dojoir.runtime.call.views import View, view_of
@@ -95,6 +98,7 @@ class Signature:
         fit = self._fit(views, given)
         self._check_memory(views, fit.spans)
         values += map(fit.sizes.__getitem__, self.kernel.runtime_sizes)
+        values += fit.steps
         return Bound(tuple(values), fit, tuple(views), fit.layouts in known)
 
     # -- types, shapes, strides --------------------------------------------------------------------------
@@ -103,11 +107,12 @@ class Signature:
             check_type(buffer, view)
         shapes = {buffer.name: view.shape for buffer, view in zip(self.arrays, views, strict=True)}
         sizes = solve(self.kernel, shapes, given)
+        steps: list[int] = []
         for buffer, view in zip(self.arrays, views, strict=True):
-            _check_strides(buffer, view, sizes)
+            steps += _strides(buffer, view, sizes)
         spans = tuple(_span(view, buffer.dtype.itemsize) for buffer, view in zip(self.arrays, views, strict=True))
         layouts = (*((name, sizes[name]) for name in given), *(view[1:4] for view in views))
-        return Fit(layouts, sizes, spans)
+        return Fit(layouts, sizes, spans, tuple(steps))
 
     # -- memory ------------------------------------------------------------------------------------------
     def _check_memory(self, views: Sequence[View], spans: Sequence[int]) -> None:
@@ -133,6 +138,9 @@ class Signature:
             start, end = view.address, view.address + span
             for j, (other, its) in enumerate(zip(self.arrays, views, strict=True)):
                 if j != i and start < its.address + spans[j] and its.address < end:
+                    dense = not (buffer.strided or other.strided)
+                    if not (dense or share_elements(view, its, buffer.dtype.stored, other.dtype.stored)):
+                        continue
                     raise ArgumentError(
                         f"arguments {buffer.name} and {other.name} share memory, and the kernel writes "
                         f"{buffer.name}: pass a copy of one of them",
@@ -175,6 +183,28 @@ def wrong_rank(buffer: Buffer, shape: tuple[int, ...]) -> ArgumentError:
     )
 
 
+def _strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The strides that a call passes for an array. Raises ArgumentError for those that it may not have."""
+    if not buffer.strided:
+        _check_strides(buffer, view, sizes)
+        return ()
+    steps = steps_of(buffer, view.shape, view.strides)
+    if steps is None:
+        what = "dimensions" if buffer.order is None else f"dimensions in the order {list(buffer.order)}"
+        raise ArgumentError(
+            f"argument {buffer.name} has strides {list(view.strides)} in bytes; of what is declared strided, "
+            f"elements of the innermost dimension lie side by side, and {what} inside of one another without "
+            f"overlap: pass {_plain(buffer, view)}",
+            "bad-stride",
+        )
+    return steps
+
+
+def _plain(buffer: Buffer, view: View) -> str:
+    """What makes a dense copy of an array."""
+    return f"{buffer.name}.contiguous()" if of_torch(view.owner) else f"np.ascontiguousarray({buffer.name})"
+
+
 def _check_strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> None:
     if 0 in view.shape:
         return
@@ -183,12 +213,14 @@ def _check_strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> None
     for extent, has, must in zip(view.shape, view.strides, needed, strict=True):
         if extent > 1 and has != must:
             layout = "C-contiguous" if buffer.order is None and buffer.pad is None else format_buffer(buffer)
-            plain = (
-                f"{buffer.name}.contiguous()" if of_torch(view.owner) else f"np.ascontiguousarray({buffer.name})"
-            )
             cure = (
-                f"pass {plain}" if layout == "C-contiguous" else f"copy it into compiled.empty('{buffer.name}', …)"
+                f"pass {_plain(buffer, view)}"
+                if layout == "C-contiguous"
+                else f"copy it into compiled.empty('{buffer.name}', …)"
             )
+            apart = replace(buffer, strided=True, pad=None)
+            if not strided_error(apart) and steps_of(apart, view.shape, view.strides) is not None:
+                cure += f", or declare '{format_buffer(apart)}', whose rows may be apart"
             raise ArgumentError(
                 f"argument {buffer.name} has strides {list(view.strides)} in bytes, and must be {layout}: "
                 f"strides {list(needed)}; {cure}",

@@ -9,17 +9,19 @@ from dojoir.runtime.call.views import View
 
 
 class Fit(NamedTuple):
-    """What layouts (type, shape and strides of every array) and given sizes come to: the sizes of the call, and
-    the bytes that each array spans. Of two calls alike in these, the second needs no more checks of them."""
+    """What layouts (type, shape and strides of every array) and given sizes come to: the sizes of the call, the
+    bytes that each array spans, and the strides in elements that strided ones have, one array after the other. Of
+    two calls alike in these, the second needs no more checks of them."""
 
     layouts: tuple[object, ...]
     sizes: dict[str, int]
     spans: tuple[int, ...]
+    steps: tuple[int, ...] = ()
 
 
 class Bound(NamedTuple):
-    """Arguments that fit: the `values` that the compiled function takes (addresses, scalars, sizes), and the
-    `views` of the arrays, which own the memory behind them. `is_known` says that their layouts were known."""
+    """Arguments that fit: the `values` that the compiled function takes (addresses, scalars, sizes, strides), and
+    the `views` of the arrays, which own the memory behind them. `is_known` says that their layouts were known."""
 
     values: tuple[Number, ...]
     fit: Fit

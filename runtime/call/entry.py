@@ -8,6 +8,7 @@ others go through `arguments.Signature`, which says what is wrong.
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import sys
 import sysconfig
@@ -21,7 +22,8 @@ from dojoir.ir.nodes import Kernel
 from dojoir.runtime.call.bound import Fit
 from dojoir.runtime.call.dlpack import CODES
 from dojoir.runtime.call.entry_text import NUMPY, STATE, TENSOR, WORD, Form, entry_text
-from dojoir.runtime.call.scalars import Number
+from dojoir.runtime.call.overlap import rows_of
+from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import torch_now
 from dojoir.runtime.call.views import DIRECT, View, address_of
 
@@ -51,11 +53,12 @@ class Entry:
     failed, and False where the arguments fit no signature that is remembered: then nothing was done. Sizes by name
     follow the arguments, None for one that is not given, and `token` after them."""
 
-    __slots__ = ("_form", "_known", "_method", "_retired", "call", "names", "token")
+    __slots__ = ("_arrays", "_form", "_known", "_method", "_retired", "call", "names", "token")
 
     def __init__(self, kernel: Kernel, function: int, load: Load) -> None:
         self.names = kernel.runtime_sizes
         self._form = Form.of(kernel.arguments, len(self.names))
+        self._arrays = tuple(buffer for buffer in kernel.arguments if not takes_value(buffer))
         self.token = np.zeros(len(STATE) + 3 * len(self._form.cells), np.int64)
         for name, word in _words_of_python().items():
             self.token[WORD[name]] = word
@@ -96,6 +99,14 @@ class Entry:
                 owners.append(torch)
             else:
                 return
+        words += fit.steps
+        rows = [
+            rows_of(view.shape, view.strides, buffer.dtype.itemsize, buffer.steps)
+            for view, buffer in zip(views, self._arrays, strict=True)
+        ]
+        for a, b in filter(self._form.may_interleave, self._form.pairs):
+            # with no pitch, a row longer than it: then they are never beside each other
+            words += (rows[a].run, rows[b].run, math.gcd(rows[a].pitch, rows[b].pitch) or 1)
         for cell, i in enumerate(self._form.cells):
             self._remember_number(len(STATE) + 3 * cell, arguments[i], values[i])
         self._push(np.array(words, np.int64), owners)

@@ -62,15 +62,15 @@ def _helpers() -> str:
 class Form:
     """What the text of a quick call depends on: of each argument its role, type and rank; how many sizes."""
 
-    arguments: tuple[tuple[bool, DType, int, int, bool], ...]
-    """For each: passed by value; element type; rank; alignment; written."""
+    arguments: tuple[tuple[bool, DType, int, int, bool, int], ...]
+    """For each: passed by value; element type; rank; alignment; written; how many strides the call passes."""
     sizes: int
 
     @staticmethod
     def of(arguments: tuple[Buffer, ...], sizes: int) -> Form:
         return Form(
             tuple(
-                (takes_value(b), b.dtype, len(b.dims), b.align or b.dtype.itemsize, b.role != "in")
+                (takes_value(b), b.dtype, len(b.dims), b.align or b.dtype.itemsize, b.role != "in", len(b.steps))
                 for b in arguments
             ),
             sizes,
@@ -85,9 +85,21 @@ class Form:
         )
 
     @property
-    def words(self) -> int:
-        """How many words a known signature takes: its successor, the given and the actual sizes, the arrays."""
-        return 1 + 2 * self.sizes + sum(4 + 2 * rank for value, _, rank, _, _ in self.arguments if not value)
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Arrays, by their numbers, that must not share an element: one of each pair is written."""
+        written = [writes for value, _, _, _, writes, _ in self.arguments if not value]
+        every = range(len(written))
+        return tuple((a, b) for a in every for b in every[a + 1 :] if written[a] or written[b])
+
+    @property
+    def strided(self) -> tuple[bool, ...]:
+        """Of each array whether the call passes strides of it."""
+        return tuple(steps > 0 for value, *_, steps in self.arguments if not value)
+
+    def may_interleave(self, pair: tuple[int, int]) -> bool:
+        """Whether arrays may lie in one another's gaps: a known signature has three words for such a pair, how long
+        a row of each is and how far apart rows are, in bytes (`overlap.are_beside`)."""
+        return any(self.strided[n] for n in pair)
 
 
 class _Writer:
@@ -254,8 +266,8 @@ class _Writer:
             self.need(self.value(f"icmp eq i64 {given}, {self.word('%d', word)}"), "next")
             sizes.append(self.word("%d", word + 1))
             word += 2
-        memory: list[tuple[str, str, bool]] = []
-        for i, (by_value, _, rank, align, written) in enumerate(form.arguments):
+        memory: list[tuple[str, str]] = []
+        for i, (by_value, _, rank, align, written, _) in enumerate(form.arguments):
             if by_value:
                 continue
             want = self.value(f"getelementptr i64, ptr %d, i64 {word}")
@@ -265,16 +277,19 @@ class _Writer:
             )
             self.need(self.value(f"icmp ne i64 {address}, -1"), "next")
             passed[i] = f"ptr {self.value(f'inttoptr i64 {address} to ptr')}"
-            memory.append((address, self.word("%d", word + 3 + 2 * rank), written))
+            memory.append((address, self.word("%d", word + 3 + 2 * rank)))
             word += 4 + 2 * rank
-        for a, (start_a, bytes_a, written_a) in enumerate(memory):
-            for start_b, bytes_b, written_b in memory[a + 1 :]:
-                if written_a or written_b:
-                    both = self.value(
-                        f"call i1 @overlap(i64 {start_a}, i64 {bytes_a}, i64 {start_b}, i64 {bytes_b})"
-                    )
-                    apart = self.value(f"xor i1 {both}, true")
-                    self.need(apart, "miss")
+        for *_, steps in form.arguments:
+            sizes += [self.word("%d", word + step) for step in range(steps)]
+            word += steps
+        for pair in form.pairs:
+            (start_a, bytes_a), (start_b, bytes_b) = (memory[n] for n in pair)
+            both = self.value(f"call i1 @overlap(i64 {start_a}, i64 {bytes_a}, i64 {start_b}, i64 {bytes_b})")
+            apart = self.value(f"xor i1 {both}, true")
+            if form.may_interleave(pair):
+                apart = self.value(f"or i1 {apart}, {self.beside(start_a, start_b, word)}")
+                word += 3
+            self.need(apart, "miss")
         function, save = self.state("function"), self.state("PyEval_SaveThread")
         restore, new = self.state("PyEval_RestoreThread"), self.state("PyLong_FromLong")
         thread = self.value(f"call ptr {save}()")
@@ -305,6 +320,19 @@ class _Writer:
                 _source("entry_outside"),
             ]
         )
+
+    def beside(self, start_a: str, start_b: str, word: int) -> str:
+        """Whether the rows of two arrays are beside each other: `overlap.are_beside`, of what is known from a word
+        on."""
+        run_a, run_b, pitch = (self.word("%d", word + n) for n in range(3))
+        rest = self.value(f"srem i64 {self.value(f'sub i64 {start_b}, {start_a}')}, {pitch}")
+        negative = self.value(f"icmp slt i64 {rest}, 0")
+        up = self.value(f"add i64 {rest}, {pitch}")
+        apart = self.value(f"select i1 {negative}, i64 {up}, i64 {rest}")
+        behind = self.value(f"icmp sge i64 {apart}, {run_a}")
+        end = self.value(f"add i64 {apart}, {run_b}")
+        before = self.value(f"icmp sle i64 {end}, {pitch}")
+        return self.value(f"and i1 {behind}, {before}")
 
     def size(self, i: int, s: int) -> None:
         """Stores what is given for a size: -1 for None."""

@@ -18,6 +18,7 @@ from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bearable import bears
 from dojoir.runtime.call.bound import Bound, Fit
+from dojoir.runtime.call.overlap import are_beside, rows_of
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 from dojoir.runtime.call.views import DIRECT, POINTER, View, view_of
 
@@ -97,11 +98,14 @@ class _Writer:
         order += [name for name in self.number if name not in self.given]
         sizes = ", ".join(f"{name!r}: n{self.number[name]}" for name in order)
         values += [f"n{self.number[name]}" for name in self.kernel.runtime_sizes]
+        steps = [f"s{v}_{d}" for v, buffer in enumerate(self.arrays) for d in buffer.steps]
+        values += steps
         layouts = ["*given.items()"] if self.given else []
         self.lines += [
             f"layouts = {_tuple(layouts + [f'v{v}[1:4]' for v in arrays])}",
             "fit = known.get(layouts)",
-            f"found = fit or new(Fit, (layouts, {{{sizes}}}, {_tuple(f'span{v}' for v in arrays)}))",
+            f"found = fit or new(Fit, (layouts, {{{sizes}}}, {_tuple(f'span{v}' for v in arrays)}, "
+            f"{_tuple(steps)}))",
             f"return new(Bound, ({_tuple(values)}, found, {_tuple(f'v{v}' for v in arrays)}, fit is not None))",
         ]
         return "def fit(arguments, given, known):\n" + "".join(f"    {line}\n" for line in self.lines)
@@ -177,7 +181,9 @@ class _Writer:
         pad = buffer.pad or (0,) * len(buffer.dims)
         empty = " or ".join(f"d{v}_{d} == 0" for d in dims) or "False"
         step = str(buffer.dtype.itemsize)
-        for d in reversed(buffer.order or tuple(dims)):
+        if buffer.strided:
+            self.steps(v, buffer, empty)
+        for d in () if buffer.strided else reversed(buffer.order or tuple(dims)):
             self.need(f"strides{v}[{d}] == {step} or d{v}_{d} <= 1 or {empty}")
             extent = "1" if buffer.dims[d].collapsed else f"max(0, {self.affine(buffer.dims[d].extent)})"
             step += f" * ({extent} + {pad[d]})"
@@ -188,13 +194,33 @@ class _Writer:
         ]
         self.need(f"start{v} % {buffer.align or buffer.dtype.itemsize} == 0 or not span{v}")
 
+    def steps(self, v: int, buffer: Buffer, empty: str) -> None:
+        """Holds the strides of an array that are its own against what `layout.steps_of` asks, and names them."""
+        item = buffer.dtype.itemsize
+        (inner,) = set(range(len(buffer.dims))) - set(buffer.steps)
+        self.need(f"strides{v}[{inner}] == {item} or d{v}_{inner} <= 1 or {empty}")
+        self.lines.append(f"reach{v} = {item} * (d{v}_{inner} or 1)")
+        for d in reversed(buffer.steps):
+            self.lines.append(f"step = reach{v} if d{v}_{d} <= 1 or {empty} else strides{v}[{d}]")
+            self.need(f"step >= reach{v}" + (f" and step % {item} == 0" if item > 1 else ""))
+            self.lines += [f"s{v}_{d} = step // {item}", f"reach{v} = step * (d{v}_{d} or 1)"]
+
+    def _item(self, v: int) -> str:
+        """The bytes of an element of an array, and the dimensions that may have gaps."""
+        return f"{self.arrays[v].dtype.itemsize}, {self.arrays[v].steps}"
+
     def apart(self, names: dict[str, object]) -> None:
         """Holds arrays that are written apart from all others."""
         arrays = range(len(self.arrays))
         pairs = [(v, w) for v in arrays for w in range(v) if {self.arrays[v].role, self.arrays[w].role} != {"in"}]
         if len(pairs) <= MOST_PAIRS:
             for v, w in pairs:
-                self.need(f"start{v} >= end{w} or start{w} >= end{v}")
+                beside = ""
+                if self.arrays[v].strided or self.arrays[w].strided:
+                    names |= {"beside": are_beside, "rows": rows_of}
+                    rows = (f"start{x}, rows(shape{x}, strides{x}, {self._item(x)})" for x in (v, w))
+                    beside = f" or beside({', '.join(rows)})"
+                self.need(f"start{v} >= end{w} or start{w} >= end{v}{beside}")
             return
         names["apart"] = apart
         spans = _tuple(f"(start{v}, end{v}, {buffer.role != 'in'})" for v, buffer in enumerate(self.arrays))

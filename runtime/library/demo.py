@@ -13,7 +13,7 @@ from dojoir.codegen.c.prelude import C_TYPES
 from dojoir.codegen.c.symbols import symbol
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Buffer
-from dojoir.runtime.call.layout import ALIGNMENT, storage_shape, strides_of
+from dojoir.runtime.call.layout import ALIGNMENT, dense_steps, storage_shape, strides_of
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 from dojoir.runtime.library.text import Part
 from dojoir.runtime.verification.compare import Expected
@@ -23,6 +23,9 @@ from dojoir.runtime.verification.sample_sizes import count_instances, sample_siz
 from dojoir.runtime.verification.verify import slack_of
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
+
+GAP = 3
+"""How many elements lie between the rows of a strided array."""
 
 INSTANCES = 300
 """How many statements a kernel may run here."""
@@ -116,7 +119,7 @@ def _kernel(part: Part, device: Device | None) -> str:
             arguments.append(_literal(number, buffer.dtype))
             continue
         arguments.append(f"arg_{buffer.name}" if device is None else f"gpu_{buffer.name}")
-        count = max(1, math.prod(storage_shape(buffer, sizes)))
+        count = max(1, math.prod(storage_shape(buffer, sizes, GAP)))
         given = inputs.get(buffer.name)
         start = "" if given is None else f" = {_list(_flat(given, buffer, sizes, 0), buffer.dtype)}"
         arrays.append(
@@ -137,6 +140,7 @@ def _kernel(part: Part, device: Device | None) -> str:
             checks.append(f"for (int i = 0; i < {count}; i++)")
             checks.append(f"    wrong += is_off({got}, want_{buffer.name}[i], allowed_{buffer.name}[i]);")
     arguments += [str(sizes[name]) for name in kernel.runtime_sizes]
+    arguments += map(str, dense_steps(kernel.arguments, sizes, GAP))
     mine = symbol(kernel.name)
     at = ", ".join(f"{name} = {value}" for name, value in sizes.items())
     calls = [f"int wrong = {mine}({', '.join(arguments)}) != 0;"]
@@ -170,8 +174,8 @@ def _asked(expected: Expected, slack: float) -> tuple[np.ndarray, np.ndarray]:
 
 def _flat(values: np.ndarray, buffer: Buffer, sizes: Mapping[str, int], fill: float) -> np.ndarray:
     """The memory of a buffer that holds these values: its elements in the order in which they lie."""
-    memory = np.full(max(1, math.prod(storage_shape(buffer, sizes))), fill, values.dtype)
-    strides = tuple(step * values.itemsize for step in strides_of(buffer, sizes))
+    memory = np.full(max(1, math.prod(storage_shape(buffer, sizes, GAP))), fill, values.dtype)
+    strides = tuple(step * values.itemsize for step in strides_of(buffer, sizes, GAP))
     if values.size:
         as_strided(memory, values.shape, strides)[...] = values
     return memory

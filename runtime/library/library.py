@@ -259,6 +259,7 @@ def _entry(trace: Scheduled, part: Part, report: Report | None, measurement: Mea
                 "dtype": buffer.dtype.name,
                 "dims": [str(dim.extent) for dim in buffer.dims],
                 "by_value": takes_value(buffer),
+                **({"strided": list(buffer.steps)} if buffer.strided else {}),
             }
             for buffer in kernel.arguments
         ],

@@ -22,6 +22,11 @@ class Part:
     source: str
 
 
+_STRIDES = (
+    "// Of a strided array, the strides of all dimensions but the innermost follow the sizes, in elements: neighbours",
+    "// along one are that far apart, at least as far as what is inside reaches.",
+)
+
 DEVICE_STATUS = "Returns the error of the runtime, 0 when all launches are in the stream."
 
 
@@ -31,6 +36,7 @@ def header(name: str, parts: Sequence[Part], runtime: str = "") -> str:
     lines = [
         f"// The kernels of the library {name}. Arrays are dense, the last dimension innermost unless an order is",
         "// given; those of one call must not overlap. Floats of less than 32 bits are passed as their bits.",
+        *(_STRIDES if any(buffer.strided for part in parts for buffer in part.kernel.arguments) else ()),
         f"// {DEVICE_STATUS if runtime else STATUS}",
         f"#ifndef {guard}",
         f"#define {guard}",

@@ -24,6 +24,9 @@ from dojoir.runtime.process.subject import KernelSubject, subject_from_json
 from dojoir.runtime.process.worker import Report
 from dojoir.runtime.verification.guard import Guarded, guarded
 
+GAP = 3
+"""How many elements lie between the rows of an array that may have such: none is then where a dense one has it."""
+
 POISONS = (0xFF, 0xA5)
 """What every byte of an output holds before: NaN for each float type of 8 bits or more, then small numbers."""
 
@@ -75,15 +78,20 @@ def attempt(
         if takes_value(buffer):
             arguments[buffer.name] = inputs[buffer.name]
             continue
-        block = guarded(storage_bytes(buffer, sizes), _alignment(buffer), at_end)
+        block = guarded(storage_bytes(buffer, sizes, GAP), _alignment(buffer), at_end)
         block.memory[:] = poison
-        array = place(block.memory, buffer, sizes)
+        array = place(block.memory, buffer, sizes, GAP)
         if buffer.role != "out":
             array[...] = inputs[buffer.name]
         blocks[buffer.name] = block
         arguments[buffer.name] = array
     compiled(*arguments.values(), **sizes)
     faults = [f"wrote outside of {name}" for name, block in blocks.items() if not block.is_intact]
+    faults += [
+        f"wrote between the rows of {buffer.name}"
+        for buffer in compiled.kernel.arguments
+        if (buffer.pad or buffer.strided) and not _gaps_are(poison, blocks[buffer.name].memory, buffer, sizes)
+    ]
     outputs: dict[str, np.ndarray] = {}
     for buffer in compiled.kernel.arguments:
         array = arguments[buffer.name]
@@ -92,6 +100,14 @@ def attempt(
         elif not takes_value(buffer) and array.tobytes() != inputs[buffer.name].tobytes():
             faults.append(f"changed its input {buffer.name}")
     return outputs, faults
+
+
+def _gaps_are(poison: int, memory: np.ndarray, buffer: Buffer, sizes: Mapping[str, int]) -> bool:
+    """Whether all bytes that belong to no element are as they were."""
+    left = memory.copy()
+    item = np.full(buffer.dtype.itemsize, poison, np.uint8)
+    place(left, buffer, sizes, GAP)[...] = item.view(buffer.dtype.stored)[0]
+    return bool((left == poison).all())
 
 
 def _alignment(buffer: Buffer) -> int:

@@ -20,7 +20,7 @@ from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.build import emulation
-from dojoir.runtime.call.layout import allocate, array_shape, place, storage_bytes
+from dojoir.runtime.call.layout import allocate, array_shape, dense_steps, place, storage_bytes
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -119,6 +119,7 @@ def _packed(trial: Trial) -> tuple[bytes, ...]:
             )
         packed.append(memory.tobytes())
     packed += [np.int64(sizes[name]).tobytes() for name in trial.kernel.runtime_sizes]
+    packed += [np.int64(step).tobytes() for step in dense_steps(trial.kernel.arguments, sizes)]
     return tuple(packed)
 
 
