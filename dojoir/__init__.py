@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dojoir.grammar import load, parse, problems
     from dojoir.ir.comments import commented_text
     from dojoir.ir.nodes import Kernel
+    from dojoir.ir.size_condition import SizeCondition
     from dojoir.ir.text import canonical_text, to_text
     from dojoir.meaning.interpreter import interpret
     from dojoir.passes import (
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
         Pass,
         Trace,
         Verdict,
+        Version,
+        Versions,
         apply,
         candidates,
         certify,
@@ -84,7 +87,7 @@ if TYPE_CHECKING:
         verify,
         write_library,
     )
-    from dojoir.schedules import optimize
+    from dojoir.schedules import optimize, versions
     from dojoir.search import Budget, Tuned, tune
     from dojoir.support.files import write_file
     from dojoir.support.memo import clear_caches
@@ -139,6 +142,10 @@ _HOME = {
     "Move": "dojoir.passes",
     "Pass": "dojoir.passes",
     "Trace": "dojoir.passes",
+    "Version": "dojoir.passes",
+    "Versions": "dojoir.passes",
+    "versions": "dojoir.schedules",
+    "SizeCondition": "dojoir.ir.size_condition",
     "Verdict": "dojoir.passes",
     "apply": "dojoir.passes",
     "candidates": "dojoir.passes",
@@ -214,10 +221,13 @@ __all__ = [
     "Query",
     "QueryError",
     "RunError",
+    "SizeCondition",
     "ToolchainError",
     "Trace",
     "Tuned",
     "Verdict",
+    "Version",
+    "Versions",
     "apply",
     "build",
     "candidates",
@@ -269,6 +279,7 @@ __all__ = [
     "torch",
     "tune",
     "verify",
+    "versions",
     "write_file",
     "write_library",
 ]

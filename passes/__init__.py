@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dojoir.passes.engine.located import find, one
     from dojoir.passes.engine.suggestions import suggest
     from dojoir.passes.engine.trace import Step, Trace
+    from dojoir.passes.engine.versions import Version, Versions
     from dojoir.passes.schedule.combinators import (
         Pass,
         attempt,
@@ -41,6 +42,8 @@ _HOME = {
     "Step": "dojoir.passes.engine.trace",
     "Trace": "dojoir.passes.engine.trace",
     "Verdict": "dojoir.proof.verdict",
+    "Version": "dojoir.passes.engine.versions",
+    "Versions": "dojoir.passes.engine.versions",
     "apply": "dojoir.passes.engine.engine",
     "attempt": "dojoir.passes.schedule.combinators",
     "candidates": "dojoir.passes.engine.engine",
@@ -72,6 +75,8 @@ __all__ = [
     "Step",
     "Trace",
     "Verdict",
+    "Version",
+    "Versions",
     "apply",
     "attempt",
     "candidates",

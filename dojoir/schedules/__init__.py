@@ -8,5 +8,6 @@ file of one says is in `dojoir.schedules.file`.
 from dojoir.schedules.choice import Choice, choose, is_small, optimize
 from dojoir.schedules.file import VARIABLE, Schedule, schedules
 from dojoir.schedules.store import store
+from dojoir.schedules.versions import versions
 
-__all__ = ["VARIABLE", "Choice", "Schedule", "choose", "is_small", "optimize", "schedules", "store"]
+__all__ = ["VARIABLE", "Choice", "Schedule", "choose", "is_small", "optimize", "schedules", "store", "versions"]

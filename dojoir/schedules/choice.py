@@ -106,12 +106,9 @@ def choose(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         return Choice(given[0].on(kernel), machine, given[0])
-    default = dojoir.PASSES["default_schedule"].for_sizes(sizes or {}).for_machine(machine)
+    default = default_for(machine, sizes)
     if machine.kind == "cpu" and is_small(kernel, known):
-        trace = default.on(kernel)
-        while trace.moves and trace.moves[-1].name == "parallelize":  # the last moves that it makes
-            trace.undo()
-        return Choice(trace, machine, None)
+        return Choice(on_one_core(default.on(kernel)), machine, None)
     stored = own_schedules(kernel.name)
     if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
         stored = [one for one in stored if "gpu" in one.needs]
@@ -129,11 +126,28 @@ def _fitting(
     machine: dojoir.Machine,
 ) -> list[Schedule]:
     """Those that fit: first what was tuned on such a processor, last what was on others."""
+    return by_rank((one for one in found if one.fits(kernel, target, sizes, machine)), target, machine)
+
+
+def by_rank(found: Iterable[Schedule], target: str, machine: dojoir.Machine) -> list[Schedule]:
+    """First what was tuned on such a processor, last what was on others."""
 
     def rank(schedule: Schedule) -> int:
         return 0 if schedule.is_tuned(target, machine) else 2 if schedule.tuned else 1
 
-    return sorted((one for one in found if one.fits(kernel, target, sizes, machine)), key=rank)
+    return sorted(found, key=rank)
+
+
+def default_for(machine: dojoir.Machine, sizes: Mapping[str, int] | None = None) -> dojoir.Pass:
+    """The schedule by rule for a machine, for sizes as far as they are known."""
+    return dojoir.PASSES["default_schedule"].for_sizes(sizes or {}).for_machine(machine)
+
+
+def on_one_core(trace: dojoir.Trace) -> dojoir.Trace:
+    """The schedule by rule without its last moves, which share work out."""
+    while trace.moves and trace.moves[-1].name == "parallelize":
+        trace.undo()
+    return trace
 
 
 @dojoir.public

@@ -25,10 +25,9 @@ does not, in a file with `# targets:`, is for AVX-512, as it always was.)
 from __future__ import annotations
 
 import itertools
-import operator
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -40,11 +39,9 @@ VARIABLE = "DOJOIR_SCHEDULES"
 """Folders to search before those that come with dojoir, separated as in PATH."""
 
 _HEADER = re.compile(r"#\s*(kernel|targets|needs|tuned|when|fp):\s*(.*)")
-_CONDITION = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*0*([1-9]\d*))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
-_RELATIONS = {
-    "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+_IN_NAMES = {
+    "%": " mod ", "==": " eq ", "!=": " ne ", "<=": " le ", ">=": " ge ", "<": " lt ", ">": " gt ",
 }  # fmt: skip
-_IN_NAMES = {"%": " mod "} | {relation: f" {function.__name__} " for relation, function in _RELATIONS.items()}
 
 
 @dataclass(frozen=True)
@@ -67,12 +64,15 @@ class Schedule:
     ) -> bool:
         """Whether it is for this kernel on this target and machine (by default what the target is scheduled for).
         `sizes` has what is known, `threads` with it; a condition on what is not known is not met."""
-        machine = dojoir.machine_for(target) if machine is None else machine
+        if self.when and not any(all(holds(text, sizes) for text in line) for line in self.when):
+            return False
+        return self.is_for(kernel, target, dojoir.machine_for(target) if machine is None else machine)
+
+    def is_for(self, kernel: dojoir.Kernel, target: str, machine: dojoir.Machine) -> bool:
+        """Whether it is for this kernel on this target and machine, at some sizes."""
         if self.targets and target not in self.targets and not self.is_tuned(target, machine):
             return False
         if not self.suits(machine):
-            return False
-        if self.when and not any(all(holds(text, sizes) for text in line) for line in self.when):
             return False
         if self.kernel == kernel.hash:
             return True
@@ -81,6 +81,16 @@ class Schedule:
         fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
         library = dojoir.kernels.load(self.kernel, **fixed)
         return (library.with_fp(self.fp) if self.fp else library) == kernel
+
+    def lines(self, known: Mapping[str, int], open_sizes: Sequence[str]) -> tuple[str, ...] | None:
+        """The conditions by line on sizes that are open, where those on what is `known` hold: an empty line among
+        them means always, and is then the only one. None where it is never taken."""
+        found: list[str] = []
+        for line in self.when or ((),):
+            left = [condition for condition in line if not holds(condition, known)]
+            if all(dojoir.SizeCondition.parse(condition).name in open_sizes for condition in left):
+                found.append(", ".join(left))
+        return ("",) if "" in found else tuple(found) or None
 
     def suits(self, machine: dojoir.Machine) -> bool:
         """Whether a machine has what it needs."""
@@ -183,11 +193,10 @@ def _parts(line: str) -> list[str]:
 
 def check_condition(place: str, condition: str) -> None:
     """Raises ArgumentError where a text is no condition."""
-    if _CONDITION.fullmatch(condition.strip()) is None:
-        raise dojoir.ArgumentError(
-            f"{place}: '{condition}' is not a condition such as N >= 64, N % 16 == 0 or threads == 1",
-            "bad-schedule",
-        )
+    try:
+        dojoir.SizeCondition.parse(condition)
+    except dojoir.ArgumentError as error:
+        raise dojoir.ArgumentError(f"{place}: {error.diagnostic.message}", "bad-schedule") from None
 
 
 def condition_words(condition: str) -> str:
@@ -197,13 +206,20 @@ def condition_words(condition: str) -> str:
 
 def _check_need(path: str, need: str) -> None:
     """Raises ArgumentError where a text asks for no fact of a machine."""
-    match = _CONDITION.fullmatch(need)
     facts = dojoir.machine_for("avx512").facts
-    if (match[1] if match is not None else need) not in facts:
+    if _fact(need) not in facts:
         message = (
             f"{path}: '{need}' is not a need such as vector_bytes >= 64 or masks; the facts are {', '.join(facts)}"
         )
         raise dojoir.ArgumentError(message, "bad-schedule")
+
+
+def _fact(need: str) -> str:
+    """The fact of a machine that a need is about."""
+    try:
+        return dojoir.SizeCondition.parse(need).name
+    except dojoir.ArgumentError:
+        return need
 
 
 def _check_passes(path: str, text: str) -> None:
@@ -216,13 +232,7 @@ def _check_passes(path: str, text: str) -> None:
 
 def holds(condition: str, facts: Mapping[str, int]) -> bool:
     """Whether a condition is known to be met."""
-    match = _CONDITION.fullmatch(condition.strip())
-    assert match is not None, condition
-    name, divisor, relation, number = match.groups()
-    if name not in facts:
-        return False
-    value = facts[name] % int(divisor) if divisor else facts[name]
-    return bool(_RELATIONS[relation](value, int(number)))
+    return bool(dojoir.SizeCondition.parse(condition).holds(facts))
 
 
 def _is_met(need: str, machine: dojoir.Machine) -> bool:

@@ -40,7 +40,7 @@ _CURES = {
 }
 
 
-_IN_WORDS = {"Scheduled": "trace"}
+_IN_WORDS = {"Scheduled": "trace", "Versioned": "Versions"}
 """What people call a type that they need not know."""
 
 

@@ -18,15 +18,15 @@ __all__ = ["op"]
 
 
 def op(
-    kernel: dojoir.Kernel | dojoir.Trace,
+    kernel: dojoir.Kernel | dojoir.Trace | dojoir.Versions,
     name: str,
-    backward: dojoir.Kernel | dojoir.Trace | Callable[..., Any] | None = None,
+    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | None = None,
     *,
     threads: int | None = None,
     cuda: dojoir.Kernel | dojoir.Trace | None = None,
 ) -> Operator:
-    """A kernel, or what a trace made of one, as the operator `name` of PyTorch (`"namespace::name"`), which is
-    returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
+    """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name` of
+    PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
 
     It takes what the kernel takes (`in` and `inout`), in declared order or by name, and the sizes that no shape
     gives, by name; it returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is

@@ -13,7 +13,7 @@ GRID = frozenset({"gx", "gy", "gz"})
 """The marks of scopes whose iterations are blocks of a GPU."""
 
 
-Given: TypeAlias = dojoir.Kernel | dojoir.Trace
+Given: TypeAlias = dojoir.Kernel | dojoir.Trace | dojoir.Versions
 
 
 class OnDevice:
@@ -39,7 +39,7 @@ class OnDevice:
         kernel = last(self._given)
         if any(GRID & {*getattr(node, "marks", ())} for _, node in kernel.walk()):
             return kernel
-        text = self._given.start if isinstance(self._given, dojoir.Trace) else kernel
+        text = kernel if isinstance(self._given, dojoir.Kernel) else self._given.start
         return dojoir.optimize(text, target).kernel
 
     def __call__(self, *arguments: Any, **sizes: Any) -> None:
@@ -47,7 +47,12 @@ class OnDevice:
 
 
 def last(given: Given) -> dojoir.Kernel:
-    """The kernel, or the one that a trace leads to."""
+    """The kernel, or the one that a trace or the last version leads to."""
+    return given if isinstance(given, dojoir.Kernel) else given.kernel
+
+
+def to_compile(given: Given) -> dojoir.Kernel | dojoir.Versions:
+    """What runs on a processor: the kernel, the one that a trace leads to, or all versions."""
     return given.kernel if isinstance(given, dojoir.Trace) else given
 
 

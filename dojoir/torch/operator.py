@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.device import OnDevice, last
+from dojoir.torch.device import Given, OnDevice, to_compile
 from dojoir.torch.gradients import Gradients, gradients_of
 
 Operator = Any
@@ -39,30 +39,31 @@ def define(kernel: object, name: str, backward: object, threads: int | None, cud
         )
     given = _given(kernel, "op")
     own = None if cuda is None else _given(cuda, "cuda=")
-    form = Form(dojoir.compile(last(given), threads=threads), OnDevice(given, own))
+    form = Form(dojoir.compile(to_compile(given), threads=threads), OnDevice(given, own))
     gradients = None if backward is None else _gradients(form, name, backward, threads)
     return register(form, name, gradients)
 
 
 def _gradients(form: Form, name: str, backward: object, threads: int | None) -> Gradients:
     """What computes the gradients: a function of the user's, or an operator made of a kernel."""
-    if not isinstance(backward, dojoir.Kernel | dojoir.Trace):
+    if not isinstance(backward, dojoir.Kernel | dojoir.Trace | dojoir.Versions):
         if callable(backward):
             return gradients_of(form, name, backward)
         raise dojoir.ArgumentError(
             f"backward takes a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
         )
     given = _given(backward, "backward")
-    own = Form(dojoir.compile(last(given), threads=threads), OnDevice(given, None))
+    own = Form(dojoir.compile(to_compile(given), threads=threads), OnDevice(given, None))
     operator = register(own, f"{name}_backward", None)
     return gradients_of(form, name, operator, own)
 
 
-def _given(given: object, what: str) -> dojoir.Kernel | dojoir.Trace:
-    if isinstance(given, dojoir.Kernel | dojoir.Trace):
+def _given(given: object, what: str) -> Given:
+    if isinstance(given, dojoir.Kernel | dojoir.Trace | dojoir.Versions):
         return given
     raise dojoir.ArgumentError(
-        f"{what} takes a kernel or a trace, not {type(given).__name__}: dojoir.parse makes a kernel of a text",
+        f"{what} takes a kernel, a trace or versions of one, not {type(given).__name__}: dojoir.parse makes a "
+        f"kernel of a text",
         "not-a-kernel",
     )
 

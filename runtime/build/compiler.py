@@ -18,8 +18,9 @@ from dojoir.runtime.build.host import check_machine
 from dojoir.runtime.build.pool import parallel_for, thread_count
 from dojoir.runtime.build.printed import printed
 from dojoir.runtime.call.compiled import Compiled
+from dojoir.runtime.call.versioned import Versioned, VersionedCall
 from dojoir.support.cache import Cache
-from dojoir.support.public import public
+from dojoir.support.public import public_with
 
 if TYPE_CHECKING:
     from dojoir.codegen.lir.program import Program
@@ -28,9 +29,9 @@ TARGETS = RUNNABLE
 """What `compile` makes code for."""
 
 
-@public
+@public_with(kernel="not-a-kernel")
 def compile(
-    kernel: Kernel,
+    kernel: Kernel | Versioned,
     target: str = "llvm",
     *,
     threads: int | None = None,
@@ -45,12 +46,14 @@ def compile(
     `llvm@haswell` as a target says the same.
     `cuda` and `hip` need a GPU; with `emulated` their code runs on the CPU instead, slowly, on NumPy arrays, and
     what a GPU lets pass (a race, a barrier that not all threads reach, an access out of bounds) is a RunError.
+    Of `dojoir.Versions`, each call's sizes pick the one that runs.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
     fails, or where this machine cannot run the code, ArgumentError for a target or number of threads that there is
     not.
     """
-    check_kernel(kernel, "compile")
+    if not isinstance(kernel, Kernel):
+        return _versioned(kernel, target, threads, cpu)
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)
@@ -62,6 +65,18 @@ def compile(
     else:
         made = code(backend.compile)(kernel, name, count, chosen_cpu(cpu) if backend.machine is None else None)
     return made
+
+
+def _versioned(given: Versioned, target: str, threads: int | None, cpu: str | None) -> Compiled:
+    """All versions, behind one function that chooses."""
+    if backend_named(split_target(target, cpu)[0]).is_device:
+        message = (
+            f"on target {target} a kernel asks for its sizes itself: compile what dojoir.optimize makes of "
+            f"{given.start.name}, which has its versions inside"
+        )
+        raise ArgumentError(message, "bad-target")
+    made = [(compile(one.kernel, target, threads=threads, cpu=cpu), one.when) for one in given.versions]
+    return VersionedCall(given.start, made, llvm_engine.load_entry, llvm_engine.load_entry)
 
 
 def check_kernel(kernel: object, what: str) -> Kernel:

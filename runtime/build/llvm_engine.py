@@ -74,9 +74,10 @@ def build(
     return load_object(code, names, symbols)
 
 
-def load_entry(text: str) -> tuple[int, object]:
-    """The function `entry` of a module, and what keeps it in memory."""
-    library = build(text, ["entry"], {}, Cache.default())
+def load_entry(text: str, symbols: Mapping[str, int] | None = None) -> tuple[int, object]:
+    """The function `entry` of a module, and what keeps it in memory. `symbols` are the addresses of functions that
+    it calls by name."""
+    library = build(text, ["entry"], symbols or {}, Cache.default())
     return library.addresses["entry"], library
 
 

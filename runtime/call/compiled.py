@@ -55,8 +55,8 @@ class Compiled:
     `compiled(x, y)` takes every in, out and inout argument in declared order and writes in place;
     `compiled.run({"x": x})` allocates what the kernel returns. Arrays are NumPy's or anything with `__dlpack__`,
     on the CPU, in the layout that the kernel declares (C-contiguous by default; `strided` takes rows that are
-    apart, such as `x[:, :8]`), and are never copied; scalars are Python or NumPy numbers. Sizes come from the shapes; one
-    that no shape gives is passed by name.
+    apart, such as `x[:, :8]`), and are never copied; scalars are Python or NumPy numbers. Sizes come from the
+    shapes; one that no shape gives is passed by name.
 
     Both raise ArgumentError before anything runs where an argument does not fit, and RunError where the kernel
     had no memory for its temporaries or an index read from data was out of range.

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from dojoir.backends.host import machine_for
 from dojoir.codegen.c.printer import declaration
@@ -26,9 +26,11 @@ from dojoir.ir.text import to_text
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build import c_toolchain, host
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.call.versioned import Versioned, fitting_version
 from dojoir.runtime.library.demo import demo
 from dojoir.runtime.library.device import device_part, device_texts, shared_library_line
-from dojoir.runtime.library.text import Part, cmake, header, pkg_config
+from dojoir.runtime.library.text import Part, cmake, header, including, pkg_config
+from dojoir.runtime.library.versioned import version_names, versioned_part
 from dojoir.runtime.measurement.measure import Measurement, measure
 from dojoir.runtime.verification.report import Report
 from dojoir.runtime.verification.verify import verify
@@ -83,7 +85,8 @@ def write_library(
 ) -> Library:
     """Writes the library `name` into `folder`, whole or not at all; a library that was there before is replaced.
 
-    `kernels` are traces. `target` is one that gives C. With `check` each kernel is verified first against the
+    `kernels` are traces, or versions of one by size (`dojoir.versions`): then the function of the kernel calls the
+    first that fits. `target` is one that gives C. With `check` each kernel is verified first against the
     kernel that its trace starts from. A kernel for which `sizes` has an entry, by its name, is timed at those
     sizes. The folder gets `NAME.h`, one `.c` for each kernel, `libNAME.so`, `CMakeLists.txt`, `NAME.pc`,
     `manifest.json` and `demo.c`. For a GPU (`cuda`, `hip`) it gets `NAME.h`, a `.cu` or `.hip` for each kernel
@@ -103,7 +106,7 @@ def write_library(
             )
     if not kernels:
         raise ArgumentError("a library needs at least one kernel", "empty-library")
-    _check_symbols(trace.kernel for trace in kernels)
+    _check_symbols(name for trace in kernels for name in _names(trace))
     out = Path(path_of(folder))
     _check_replaceable(out)
     on_device = machine_for(target).kind == "gpu"
@@ -113,15 +116,16 @@ def write_library(
     parts: list[Part] = []
     for trace in kernels:
         kernel = trace.kernel
-        prove(kernel)
-        parts.append(device_part(kernel, target, name) if on_device else _c_part(kernel, target, name))
-        checked = verify(kernel, against=trace.start, target=target, emulated=emulated) if check else None
-        reports[kernel.name] = checked
-        report = reports[kernel.name]
-        if report is not None:
-            report.raise_if_failed()
+        for made in _kernels(trace):
+            prove(made)
+            checked = verify(made, against=trace.start, target=target, emulated=emulated) if check else None
+            reports[kernel.name] = checked
+            if checked is not None:
+                checked.raise_if_failed()
+        parts.append(_part(trace, target, name, on_device))
         at = (sizes or {}).get(kernel.name)
-        measurements[kernel.name] = None if at is None else measure(kernel, target=target, sizes=at)
+        fitting = kernel if at is None else _at(trace, at)
+        measurements[kernel.name] = None if at is None else measure(fitting, target=target, sizes=at)
     texts = device_texts(name, parts, target) if on_device else _c_texts(name, parts, target)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as temporary:
@@ -130,7 +134,7 @@ def write_library(
             for file, text in texts.items():
                 write_file(inside / file, text)
             if toolchain is not None:
-                sources = [inside / part.file for part in parts]
+                sources = [inside / file for part in parts for file in part.texts]
                 c_toolchain.link_shared(sources, inside / f"lib{name}.so", toolchain=toolchain)
             manifest = {
                 "format": FORMAT,
@@ -154,15 +158,42 @@ def write_library(
     return Library(out, files, reports, measurements, unsafe)
 
 
+def _versions(trace: Scheduled) -> Versioned | None:
+    """The versions that a kernel is made of, where there are several."""
+    return cast("Versioned", trace) if hasattr(trace, "versions") else None
+
+
+def _kernels(trace: Scheduled) -> list[Kernel]:
+    """All kernels that run as one of the library."""
+    versioned = _versions(trace)
+    return [trace.kernel] if versioned is None else [version.kernel for version in versioned.versions]
+
+
+def _at(trace: Scheduled, sizes: Mapping[str, int]) -> Kernel:
+    """The kernel that runs at some sizes."""
+    versioned = _versions(trace)
+    return trace.kernel if versioned is None else fitting_version(versioned, sizes).kernel
+
+
+def _part(trace: Scheduled, target: str, name: str, on_device: bool) -> Part:
+    versioned = _versions(trace)
+    if versioned is None:
+        return device_part(trace.kernel, target, name) if on_device else _c_part(trace.kernel, target, name)
+    if on_device:
+        message = f"a kernel for {target} asks for its sizes itself: give the one trace of dojoir.optimize"
+        raise ArgumentError(message, "bad-target")
+    return versioned_part(versioned, target, name)
+
+
 def _c_part(kernel: Kernel, target: str, name: str) -> Part:
-    source = _including(emit(kernel, target), f"{name}.h")
+    source = including(emit(kernel, target), f"{name}.h")
     return Part(kernel, declaration(lower(kernel, target)), f"{symbol(kernel.name)}.c", source)
 
 
 def _c_texts(name: str, parts: Sequence[Part], target: str) -> dict[str, str]:
     """The files of a library in C, by their names."""
     return {
-        **{part.file: part.source for part in parts},
+        **{file: text for part in parts for file, text in part.texts.items()},
         f"{name}.h": header(name, parts),
         "CMakeLists.txt": cmake(name, parts, ISAS[target].options if target in ISAS else ()),
         f"{name}.pc": pkg_config(name, parts),
@@ -191,16 +222,22 @@ def check_name(name: str) -> None:
         )
 
 
-def _check_symbols(kernels: Iterable[Kernel]) -> None:
+def _names(trace: Scheduled) -> list[str]:
+    """What the kernel is called, and its versions."""
+    versioned = _versions(trace)
+    return [trace.kernel.name, *([] if versioned is None else version_names(versioned))]
+
+
+def _check_symbols(names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
-    for kernel in kernels:
-        mine = symbol(kernel.name)
+    for name in names:
+        mine = symbol(name)
         if mine.lower() in seen:
             raise ArgumentError(
                 f"two kernels of the library would be called `{mine}` in C: rename one in its `kernel` line",
                 "name-taken",
             )
-        seen[mine.lower()] = kernel.name
+        seen[mine.lower()] = name
         if mine in {"demo", "main"}:
             raise ArgumentError(f"a kernel of a library cannot be called `{mine}`: rename it", "bad-name")
 
@@ -234,11 +271,6 @@ def _replace(new: Path, folder: Path, aside: Path) -> None:
             os.rename(aside, folder)
         raise
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _including(source: str, file: str) -> str:
-    """A C source that includes the header of its library first, so that the compiler compares the two."""
-    return source.replace("#include ", f'#include "{file}"\n#include ', 1)
 
 
 def _digest(file: Path) -> str:

@@ -14,17 +14,29 @@ STATUS = "Returns 0 when done, 1 when memory ran out, more when an index read fr
 
 @dataclass(frozen=True)
 class Part:
-    """A kernel of a library: its declaration in C, the file with its code, and that code."""
+    """A kernel of a library: its declaration in C, the file with its code, and that code; the files that this code
+    calls, with theirs, where it has versions."""
 
     kernel: Kernel
     declaration: str
     file: str
     source: str
+    more: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """All its code, by file."""
+        return {self.file: self.source, **dict(self.more)}
+
+
+def including(source: str, file: str) -> str:
+    """A C source that includes the header of its library first, so that the compiler compares the two."""
+    return source.replace("#include ", f'#include "{file}"\n#include ', 1)
 
 
 _STRIDES = (
-    "// Of a strided array, the strides of all dimensions but the innermost follow the sizes, in elements: neighbours",
-    "// along one are that far apart, at least as far as what is inside reaches.",
+    "// Of a strided array, the strides of all dimensions but the innermost follow the sizes, in elements:",
+    "// neighbours along one are that far apart, at least as far as what is inside reaches.",
 )
 
 DEVICE_STATUS = "Returns the error of the runtime, 0 when all launches are in the stream."
@@ -65,7 +77,7 @@ def _wrapped(declaration: str) -> list[str]:
 
 def cmake(name: str, parts: Sequence[Part], options: Sequence[str] = ()) -> str:
     """The CMakeLists.txt that builds, tests and installs the library from its sources."""
-    sources = "\n    ".join(part.file for part in parts)
+    sources = "\n    ".join(file for part in parts for file in part.texts)
     return f"""\
 cmake_minimum_required(VERSION 3.16)
 project({name} C)
