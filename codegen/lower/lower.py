@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
@@ -10,6 +11,7 @@ from dojoir.codegen.lir.program import INDEX, Program, Type, Var
 from dojoir.codegen.lower.barrier_proof import proved
 from dojoir.codegen.lower.barriers import barriers_of
 from dojoir.codegen.lower.capacity import refuse_misfits
+from dojoir.codegen.lower.carry import carried, with_room
 from dojoir.codegen.lower.conversions import as_passed, as_stored
 from dojoir.codegen.lower.crossing import refuse_crossing
 from dojoir.codegen.lower.device import DeviceScopes
@@ -38,15 +40,18 @@ def lower(kernel: Kernel, target: Target) -> Program:
     """
     if target.warp:
         return lower_for_device(kernel, target)
+    given, kernel = kernel, with_room(kernel)
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     typed = {site.path: elaborate(site.statement, buffers) for site in kernel.sites}
     uses = uses_of(kernel)
     homes = homes_of(kernel, uses)
-    plans = Analysis(kernel, target, buffers, uses, homes, typed).plans()
+    analysis = Analysis(kernel, target, buffers, uses, homes, typed)
+    plans = analysis.plans()
     text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
-    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, arrays=dict(arguments))
+    sums = carried(analysis, plans)
+    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, sums, arrays=dict(arguments))
     scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
     block = Block()
     strides = _strides(unit)
@@ -56,7 +61,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
             places[name] = scopes.allocate(home, scopes.lane_copies(home), block)
     scopes.fill((), kernel.body, State(places=places), block)
     steps = tuple(step for found in strides.values() for step in found)
-    return _program(unit, by_value, fenced(block.body), steps)
+    return replace(_program(unit, by_value, fenced(block.body), steps), text=to_text(given, names=True))
 
 
 def lower_for_device(kernel: Kernel, target: Target) -> Program:

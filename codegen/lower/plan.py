@@ -96,6 +96,10 @@ class Analysis:
                     plans[path] = Plan(self._lanes(path, node, accumulators), accumulators)
         return plans
 
+    def reductions(self, path: Path, scope: Scope) -> Iterator[Accumulator]:
+        """The reductions that a scope does into elements of which it does nothing else."""
+        yield from self._accumulators(path, scope, self.kernel.depth_of(path))
+
     # -- whether ---------------------------------------------------------------------------------------------
     def _allows_lanes(self, path: Path, scope: Scope, depth: int) -> bool:
         return (
@@ -139,12 +143,13 @@ class Analysis:
 
     def _order_is_free(self, statement: TypedStatement) -> bool:
         """Whether accumulating in another order, and rounding to the type of the element only at the end, gives
-        what the text says: not where each step rounds to a narrow float, but that changes no max or min (f4e2m1
-        has no NaN, so there it does)."""
+        what the text says: sums are carried, and no max or min of a narrow float is changed by rounding (f4e2m1
+        has no NaN, so there it is); a product in a narrow float rounds at each step."""
         dtype = statement.dtype
         if dtype.is_float and self.kernel.fp == "strict":
             return False
-        return dtype.compute == dtype or (statement.op in ("max", "min") and dtype.name != "f4e2m1")
+        carried = statement.op == "add" or (statement.op in ("max", "min") and dtype.name != "f4e2m1")
+        return dtype.compute == dtype or carried
 
     # -- how wide --------------------------------------------------------------------------------------------
     def _lanes(self, path: Path, scope: Scope, accumulators: tuple[Accumulator, ...]) -> int:

@@ -31,7 +31,7 @@ from dojoir.codegen.lower.unrolling import copies, rolled
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
-from dojoir.types.elaborate import Load, TypedStatement
+from dojoir.types.elaborate import Load, Typed, TypedStatement
 
 MOST_VERSIONED = 256
 """How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
@@ -231,10 +231,15 @@ class Scopes:
     def _accumulate(self, var: Var, statement: TypedStatement, accesses: Accesses) -> None:
         """Into the variable of a reduction; lanes that are masked keep theirs."""
         assert statement.op is not None
+        dtype, own = var.type.dtype, statement.value.dtype  # a sum may be carried in a wider type
+
+        def wide(value: Typed) -> Value:
+            return convert(self.unit, own, dtype, evaluate(value, accesses))
+
         if statement.fused:
-            combined = self._fused(statement, accesses, var)
+            combined = operate(self.unit, "fma", dtype, *map(wide, statement.factors), var)
         else:
-            combined = self._combine(statement.op, var.type.dtype, evaluate(statement.value, accesses), var)
+            combined = self._combine(statement.op, dtype, wide(statement.value), var)
         mask = accesses.state.mask
         if mask is not None and var.type.lanes > 1:
             combined = lir.Select(mask, combined, var)
@@ -312,9 +317,9 @@ class Scopes:
             self.in_lanes(self, path, scope, state, block)
         elif path in state.spelled:
             self._copies(path, scope, state, block)
-        elif path in self.unit.held and state.lanes is None:
-            inner, sums = state, []
-            for plan in self.unit.held[path]:
+        elif (path in self.unit.held or path in self.unit.carried) and state.lanes is None:
+            inner, sums = keep(self.unit, self.unit.carried.get(path, ()), 1, state, block)
+            for plan in self.unit.held.get(path, ()):
                 accumulators = [a for a in plan.accumulators if a.until == path]
                 inner, made = keep(self.unit, accumulators, plan.at_once(self.unit.target), inner, block)
                 sums += made

@@ -12,7 +12,7 @@ from dojoir.codegen.lir.outcome import FIRST_CHECK, Check
 from dojoir.codegen.lir.program import Value, Var
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.placement import Home, Use
-from dojoir.codegen.lower.plan import Plan
+from dojoir.codegen.lower.plan import Accumulator, Plan
 from dojoir.codegen.lower.threads import Launched, Phase
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path
@@ -168,6 +168,7 @@ class Unit:
     plans: Mapping[Path, Plan]
     lines: Mapping[Path, str]
     names: Names
+    carried: Mapping[Path, tuple[Accumulator, ...]] = field(default_factory=dict)
     functions: dict[str, lir.Function] = field(default_factory=dict)
     checks: dict[tuple[Path, Access | str], Check] = field(default_factory=dict)
     arrays: dict[str, lir.Array] = field(default_factory=dict)

@@ -190,6 +190,7 @@ class _Call:
         names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
         names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
         names["shifted"] = faults.shifted
+        names |= {f"w{position}": list(buffers[position]) for position in script.sums}
         exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
         entry = names["kernel"]
         assert callable(entry)

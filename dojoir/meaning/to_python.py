@@ -1,15 +1,17 @@
 """A kernel at given sizes written out as plain Python: its loops as `for`, each operation as one line.
 
 Nothing is reordered, hoisted or vectorised. A buffer is a list of Python numbers in row-major order, with None for
-an element that was never written. An operation of type f32 is done in f64 and rounded by a store into `f32`, an
-array of one f32: for + - * / and sqrt of f32 numbers that gives what rounding once would (S. A. Figueroa, "When is
-double rounding innocuous?", SIGNUM Newsletter 30(3), 1995).
+an element that was never written. What is accumulated into floats narrower than f32 in a free order is kept in f32
+beside them (`w0`, `w1`, …): the element is that sum, rounded once. An operation of type f32 is done in f64 and
+rounded by a store into `f32`, an array of one f32: for + - * / and sqrt of f32 numbers that gives what one rounding
+would (S. A. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 30(3), 1995).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
@@ -72,6 +74,8 @@ class Script:
 
     text: str
     accesses: tuple[tuple[int, Access], ...]
+    sums: tuple[int, ...] = ()
+    """The buffers, by number, whose sums are kept: the list `w3` begins as `b3`."""
 
 
 def transcribe(
@@ -83,7 +87,17 @@ def transcribe(
     """
     writer = _Writer(kernel, typed, sizes, exact_floats)
     writer.function("kernel", kernel.body, ())
-    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses))
+    sums = tuple(int(name[1:]) for name in writer.sums.values())
+    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums)
+
+
+def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, str]:
+    """The buffers of floats narrower than f32 that sums go into in a free order, with what the lists of these are
+    called."""
+    if kernel.fp == "strict":
+        return {}
+    summed = {one.target.buffer for one in typed if one.op == "add" and one.dtype.is_float and one.dtype.bits < 32}
+    return {b.name: f"w{position}" for position, b in enumerate(kernel.buffers) if b.name in summed}
 
 
 @dataclass
@@ -98,6 +112,11 @@ class _Writer:
     accesses: list[tuple[int, Access]] = field(default_factory=list)
     statements: int = 0
     functions: int = 0
+
+    @cached_property
+    def sums(self) -> dict[str, str]:
+        """The lists of what was accumulated into buffers before it was rounded to their elements."""
+        return {} if self.exact_floats else carried_sums(self.kernel, self.typed)
 
     def function(self, name: str, nodes: Sequence[Node], ranges: tuple[Interval, ...]) -> None:
         """A function of the iterators around `nodes`, which take the values in `ranges`."""
@@ -159,8 +178,25 @@ class _Line:
     names: int = 0
 
     def write(self, typed: TypedStatement) -> None:
-        value = self._value(typed.result)
-        self.lines.append(f"{self._list(typed.target)}[{self._place(typed.target)}] = {value}")
+        wide = self.writer.sums.get(typed.target.buffer)
+        sums = wide is not None and typed.op == "add"
+        value = self._total(typed, wide) if wide is not None and sums else self._value(typed.result)
+        place = self._place(typed.target)
+        self.lines.append(f"{self._list(typed.target)}[{place}] = {value}")
+        if wide is not None and not sums:
+            self.lines.append(f"{wide}[{place}] = {value}")
+
+    def _total(self, typed: TypedStatement, wide: str) -> str:
+        """The element after an accumulation, the sum before its rounding kept in the list `wide`."""
+        self._load(typed.target)  # it was written
+        place = self._place(typed.target)
+        if typed.fused:
+            text = TEMPLATES["fma_f32"].format(*map(self._value, typed.factors), f"{wide}[{place}]")
+        else:
+            text = TEMPLATES["add"].format(f"{wide}[{place}]", self._value(typed.value))
+        total = self._rounded(text, typed.value.dtype)
+        self.lines.append(f"{wide}[{place}] = {total}")
+        return self._rounded(total, typed.dtype)
 
     # -- elements ----------------------------------------------------------------------------------------
     def _buffer(self, access: Access) -> Buffer:

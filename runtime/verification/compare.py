@@ -49,13 +49,35 @@ class Worst:
 
 
 @dataclass(frozen=True)
+class Loose:
+    """An output of which rounding explains more than a user would expect: an error of `allowed`, where the largest
+    of its values is `largest`."""
+
+    argument: str
+    dtype: str
+    allowed: float
+    largest: float
+
+    @property
+    def share(self) -> float:
+        """The error as a share of the largest value."""
+        return self.allowed / self.largest
+
+    def __str__(self) -> str:
+        off, of = f"{self.allowed:.2g}", f"{self.largest:.2g}"
+        return f"rounding to {self.dtype} alone explains errors of {off} in {self.argument}, whose largest value is {of}"
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """How one output compares: the `worst` element of those that were compared (None if there is none), and how
-    many elements were `unchecked`, since rounding alone may change them to anything."""
+    """How one output compares: the `worst` element of those that were compared (None if there is none), how many
+    elements were `unchecked`, since rounding alone may change them to anything, and whether the bounds are `loose`:
+    more than half of the digits of the type."""
 
     worst: Worst | None
     unchecked: int
     elements: int
+    loose: Loose | None = None
 
     @property
     def ok(self) -> bool:
@@ -92,7 +114,16 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
         float(share.flat[at]),
         _ulps(float(values.flat[at]), float(wanted.flat[at]), dtype),
     )
-    return Comparison(worst, int(count - np.count_nonzero(asked)), count)
+    within = asked & finite & np.isfinite(allowed)
+    most, largest = (float(np.max(part, initial=0, where=within)) for part in (allowed, np.abs(wanted)))
+    known = dtype.is_float and largest > 0 and most > largest * expected_tolerance(dtype)
+    loose = Loose(name, dtype.name, most, largest) if known else None
+    return Comparison(worst, int(count - np.count_nonzero(asked)), count, loose)
+
+
+def expected_tolerance(dtype: DType) -> float:
+    """Half of the digits of a float type: the relative error that a user has in mind."""
+    return 2.0 ** -(FORMATS[dtype.name].precision / 2)
 
 
 def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np.bool_]:

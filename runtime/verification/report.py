@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dojoir.errors import RunError
-from dojoir.runtime.verification.compare import Worst
+from dojoir.runtime.verification.compare import Loose, Worst
+from dojoir.runtime.verification.inputs import NONFINITE
 from dojoir.support.frozen import dataclass
+
+UNEVEN = ("wide", "special", "integers", NONFINITE)
+"""Distributions whose numbers are so uneven that rounding explains much of some result."""
 
 MOST_UNCHECKED = 0.1
 """The largest share of the elements of a distribution that may go uncompared in a result that is `ok`."""
@@ -16,7 +20,8 @@ MOST_UNCHECKED = 0.1
 class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
     says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
-    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual."""
+    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual; `loose` is the output
+    of which rounding explains most, if that is more than a user would expect."""
 
     sizes: Mapping[str, int]
     seed: int
@@ -26,6 +31,7 @@ class Case:
     unchecked: int
     elements: int
     reach: float | None = None
+    loose: Loose | None = None
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -79,6 +85,12 @@ class Report:
         return max(found, key=lambda worst: worst.share, default=None)
 
     @property
+    def loose(self) -> Case | None:
+        """The case of an output of which rounding explains most, if that is more than half of its digits."""
+        found = [case for case in self.cases if case.loose is not None and case.distribution not in UNEVEN]
+        return max(found, key=lambda case: case.loose.share if case.loose is not None else 0, default=None)
+
+    @property
     def worst_ulps(self) -> float:
         """The error of that element in units in the last place."""
         return 0.0 if self.worst is None else self.worst.ulps
@@ -100,6 +112,11 @@ class Report:
         if self.worst is not None and self.reason is None:
             share = f"{self.worst.share:.0%} of what rounding explains"
             lines.append(f"  worst: {self.worst}, {share}")
+        if self.loose is not None and self.reason is None:
+            advice = (
+                "" if self.loose.loose is None or self.loose.loose.dtype == "f64" else ": a wider type is nearer"
+            )
+            lines.append(f"  {self.loose.loose}, at {self.loose}{advice}")
         shares = ", ".join(f"{_percent(share)} of {name}" for name, share in self.unchecked.items() if share)
         if shares and self.reason is None:
             lines.append(f"  not compared, since rounding alone may change them to anything: {shares}")

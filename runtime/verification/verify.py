@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ from dojoir.runtime.build.compiler import check_kernel, check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
-from dojoir.runtime.verification.compare import Comparison, Expected, Worst, comparable, compare
+from dojoir.runtime.verification.compare import Comparison, Expected, comparable, compare
 from dojoir.runtime.verification.given import GIVEN, given_arrays
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS, NONFINITE, WIDEST, make_inputs
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
@@ -155,8 +156,13 @@ class _Plan:
     def outputs(self, poison: int) -> str:
         return f"{self.files}-outputs-{poison}"
 
-    def case(self, problem: str | None, worst: Worst | None = None, unchecked: int = 0, elements: int = 0) -> Case:
-        return Case(self.sizes, self.seed, self.distribution, problem, worst, unchecked, elements, self.reach)
+    def case(self, problem: str | None, found: Sequence[Comparison] = ()) -> Case:
+        worst = max((c.worst for c in found if c.worst is not None), key=lambda w: w.share, default=None)
+        loose = max((c.loose for c in found if c.loose is not None), key=lambda one: one.share, default=None)
+        unchecked, elements = sum(c.unchecked for c in found), sum(c.elements for c in found)
+        return Case(
+            self.sizes, self.seed, self.distribution, problem, worst, unchecked, elements, self.reach, loose
+        )
 
 
 def _plans(
@@ -278,9 +284,10 @@ def _judge(plan: _Plan, problem: str | None, oracle: Oracle) -> Case:
             for buffer in oracle.kernel.arguments
             if buffer.role != "in"
         ]
-    worst = max((c.worst for c in found if c.worst is not None), key=lambda w: w.share, default=None)
-    wrong = None if all(comparison.ok for comparison in found) else f"wrong result: {worst}"
-    return plan.case(wrong, worst, sum(c.unchecked for c in found), sum(c.elements for c in found))
+    case = plan.case(None, found)
+    return (
+        case if all(comparison.ok for comparison in found) else replace(case, problem=f"wrong result: {case.worst}")
+    )
 
 
 # -- what is asked for -------------------------------------------------------------------------------------
