@@ -65,7 +65,8 @@ class Loose:
 
     def __str__(self) -> str:
         off, of = f"{self.allowed:.2g}", f"{self.largest:.2g}"
-        return f"rounding to {self.dtype} alone explains errors of {off} in {self.argument}, whose largest value is {of}"
+        known = f"errors of {off} in {self.argument}, whose largest value is {of}"
+        return f"rounding to {self.dtype} alone explains {known}"
 
 
 @dataclass(frozen=True)
