@@ -324,7 +324,7 @@ def test_a_reduction_in_order_is_a_loop() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "op", "is_vector"), [
-    ("f16", "+=", False), ("f16", "max=", True), ("f4e2m1", "min=", False), ("bf16", "*=", False),
+    ("f16", "+=", True), ("f16", "max=", True), ("f4e2m1", "min=", False), ("bf16", "*=", False),
 ])  # fmt: skip
 def test_rounding_at_each_step_keeps_the_order(dtype: str, op: str, is_vector: bool) -> None:
     assert (loops(program(total(dtype, op), WIDE)) != [("seq", 1)]) == is_vector

@@ -21,20 +21,23 @@ int32_t conv2d(const float *restrict x, const float *restrict f, float *restrict
             for (int64_t h = 0; h < H - KH + 1; h++) {  // H - KH + 1 @h
                 for (int64_t w = 0; w < W - KW + 1; w++) {  // W - KW + 1 @w
                     y[((n * O + o) * (H - KH + 1) + h) * (W - KW + 1) + w] = 0.0f;
+                    double y_sum = -0.0;
                     for (int64_t c = 0; c < C; c++) {  // C @c
                         for (int64_t p = 0; p < KH; p++) {  // KH @p
                             if (h + p >= 0 && h + p < H) {  // if {h} + {p} >= 0 and {h} + {p} < H
                                 for (int64_t q = 0; q < KW; q++) {  // KW @q
                                     // if {w} + {q} >= 0 and {w} + {q} < W
                                     if (w + q >= 0 && w + q < W) {
-                                        y[((n * O + o) * (H - KH + 1) + h) * (W - KW + 1) + w] +=
-                                                x[((n * C + c) * H + h + p) * W + w + q]
-                                                * f[((o * C + c) * KH + p) * KW + q];
+                                        y_sum += (double)(x[((n * C + c) * H + h + p) * W + w + q]
+                                                          * f[((o * C + c) * KH + p) * KW + q]);
                                     }
                                 }
                             }
                         }
                     }
+                    y[((n * O + o) * (H - KH + 1) + h) * (W - KW + 1) + w] =
+                            (float)((double)y[((n * O + o) * (H - KH + 1) + h) * (W - KW + 1) + w]
+                                    + y_sum);
                 }
             }
         }

@@ -106,10 +106,12 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
 
     for (int64_t r = 0; r < N; r++) {  // N @r
         s[r] = 0.0f;
+        double s_sum = -0.0;
         for (int64_t k = 0; k < M; k++) {  // M @k
             e[r * M + k] = exp_f32(x[r * M + k] - m[r]);
-            s[r] += e[r * M + k];
+            s_sum += (double)e[r * M + k];
         }
+        s[r] = (float)((double)s[r] + s_sum);
         for (int64_t l = 0; l < M; l++) {  // M @l
             y[r * M + l] = e[r * M + l] / s[r];
         }
