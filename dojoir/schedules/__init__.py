@@ -5,9 +5,9 @@ kernels and machines get: a schedule is stored where a rule for all texts does n
 file of one says is in `dojoir.schedules.file`.
 """
 
+from dojoir.schedules.by_size import versions
 from dojoir.schedules.choice import Choice, choose, is_small, optimize
 from dojoir.schedules.file import VARIABLE, Schedule, schedules
 from dojoir.schedules.store import store
-from dojoir.schedules.versions import versions
 
 __all__ = ["VARIABLE", "Choice", "Schedule", "choose", "is_small", "optimize", "schedules", "store", "versions"]

@@ -113,7 +113,7 @@ def _version(given: object) -> Version:
         case (Trace() as trace, str() as line):
             return Version(trace, (_line(line),))
         case (Trace() as trace, [*lines]) if all(isinstance(line, str) for line in lines):
-            return Version(trace, tuple(map(_line, lines)))
+            return Version(trace, tuple(_line(str(line)) for line in lines))
     message = f"a version is a trace, or a trace with its condition, not {repr_of(given)}"
     raise ArgumentError(message, "bad-versions")
 

@@ -92,15 +92,17 @@ def array_at(address: int, buffer: Buffer, shape: tuple[int, ...], strides: tupl
     dtype = np.dtype(buffer.dtype.stored)
     within = tuple(stride * dtype.itemsize for stride in strides)
     span = 0 if 0 in shape else dtype.itemsize + sum((n - 1) * step for n, step in zip(shape, within, strict=True))
-    memory = (ctypes.c_char * span).from_address(address) if span else b""
-    return np.ndarray(shape, dtype, memory, 0, within)
+    if not span:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_char * span).from_address(address)
+    return np.ndarray(shape, dtype, memoryview(memory).cast("B"), 0, within)
 
 
 def span_of(array: np.ndarray) -> int:
     """How many bytes an array without negative strides spans."""
     if not array.size:
         return 0
-    return array.itemsize + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True))
+    return int(array.itemsize + sum((n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)))
 
 
 def place(memory: np.ndarray, buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> np.ndarray:

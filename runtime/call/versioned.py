@@ -47,6 +47,9 @@ Link = Callable[[str, Mapping[str, int]], tuple[int, object]]
 """From the text of an LLVM module, and the addresses of functions that it calls by name, to the address of its
 function `entry`, and what keeps it there."""
 
+_SOME_FUNCTION = ctypes.CFUNCTYPE(None)
+"""A type of functions of C: all have one metaclass."""
+
 _RELATION = {"==": "eq", "!=": "ne", "<=": "sle", ">=": "sge", "<": "slt", ">": "sgt"}
 
 
@@ -110,9 +113,9 @@ class VersionedCall(Compiled):
 
 def _address(compiled: Compiled) -> int | None:
     """Where the function of a kernel is; None where it is one of Python."""
-    if not isinstance(compiled._function, ctypes._CFuncPtr):
+    if not isinstance(type(compiled._function), type(_SOME_FUNCTION)):
         return None
-    return ctypes.cast(compiled._function, ctypes.c_void_p).value
+    return ctypes.cast(cast("Any", compiled._function), ctypes.c_void_p).value
 
 
 def _chosen(

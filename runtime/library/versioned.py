@@ -36,7 +36,7 @@ def versioned_part(given: Versioned, target: str, name: str) -> Part:
 def _choice(start: Kernel, declared: str, kernels: Sequence[Kernel], whens: Sequence[When], target: str) -> str:
     program = lower(start, target)
     names = identifiers(program)
-    values = [names[one.name] for one in (*program.arguments, *program.sizes)]
+    values = [names[name] for name in (*(a.name for a in program.arguments), *(s.name for s in program.sizes))]
     lines = [f"// kernel {start.name}: the first version whose conditions the sizes meet.", ""]
     lines += ["#include <stdbool.h>", "#include <stdint.h>", ""]
     lines += [declaration(lower(kernel, target)) for kernel in kernels]
