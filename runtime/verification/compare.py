@@ -124,7 +124,7 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
 
 def expected_tolerance(dtype: DType) -> float:
     """Half of the digits of a float type: the relative error that a user has in mind."""
-    return 2.0 ** -(FORMATS[dtype.name].precision / 2)
+    return float(2.0 ** -(FORMATS[dtype.name].precision / 2))
 
 
 def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np.bool_]:
