@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from dojoir.query.conditions import Query
     from dojoir.query.search import Match
     from dojoir.runtime import (
+        Bottleneck,
         Ceilings,
         Compiled,
         Contestant,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         Library,
         Measurement,
         PythonCode,
+        bottleneck,
         ceilings,
         compile,
         doctor,
@@ -175,6 +177,8 @@ _HOME = {
     "Measurement": "dojoir.runtime",
     "Contestant": "dojoir.runtime",
     "ratio_of": "dojoir.runtime",
+    "Bottleneck": "dojoir.runtime",
+    "bottleneck": "dojoir.runtime",
     "format_seconds": "dojoir.runtime",
     "ceilings": "dojoir.runtime",
     "processor": "dojoir.runtime",
@@ -198,6 +202,7 @@ __all__ = [
     "TARGETS",
     "ArgumentError",
     "Backend",
+    "Bottleneck",
     "Budget",
     "Ceilings",
     "Compiled",
@@ -229,6 +234,7 @@ __all__ = [
     "Version",
     "Versions",
     "apply",
+    "bottleneck",
     "build",
     "candidates",
     "canonical_text",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.evaluation.evaluation import Evaluation
     from dojoir.runtime.evaluation.evaluator import Evaluator
     from dojoir.runtime.library.library import Library, write_library
+    from dojoir.runtime.measurement.bottleneck import Bottleneck, bottleneck
     from dojoir.runtime.measurement.measure import (
         Contestant,
         Measurement,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.verification.verify import verify
 
 _HOME = {
+    "Bottleneck": "measurement.bottleneck",
     "Case": "verification.report",
     "Ceilings": "measurement.roofline",
     "Compiled": "call.compiled",
@@ -45,6 +47,7 @@ _HOME = {
     "Ratio": "measurement.measure",
     "Report": "verification.report",
     "Together": "measurement.measure",
+    "bottleneck": "measurement.bottleneck",
     "ceilings": "measurement.roofline",
     "compile": "build.compiler",
     "doctor": "diagnosis",
@@ -61,6 +64,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Bottleneck",
     "Case",
     "Ceilings",
     "Compiled",
@@ -74,6 +78,7 @@ __all__ = [
     "Ratio",
     "Report",
     "Together",
+    "bottleneck",
     "ceilings",
     "compile",
     "doctor",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import dojoir
+from dojoir.cli.bounds import bound_facts, bound_lines, legal_moves
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.running import read_inputs
@@ -68,11 +69,14 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         sizes=sizes,
     )
     rows = list(zip(names, together.measurements, strict=True))
+    found = dojoir.bottleneck(trace.kernel, together.measurements[0])
+    moves = [] if found is None else legal_moves(trace.kernel, found, options.target)
     if options.json:
-        return json.dumps(
-            {"time": {name: _facts(row, together.measurements[0]) for name, row in rows}}
-        ) + "\n", FINE
-    return _table(trace.kernel.name, sizes, rows), FINE
+        times: dict[str, object] = {name: _facts(row, together.measurements[0]) for name, row in rows}
+        bound = {} if found is None else {"bound": bound_facts(found, moves)}
+        return json.dumps({"time": times, **bound}) + "\n", FINE
+    table = _table(trace.kernel.name, sizes, rows)
+    return table if found is None else table + bound_lines(found, moves), FINE
 
 
 def _moves(count: int) -> str:
