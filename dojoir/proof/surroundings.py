@@ -5,9 +5,10 @@ Two kernels that agree in this may differ anywhere else. Equal ones may have oth
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from operator import attrgetter
 
-from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Size, Statement
+from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Size
 from dojoir.ir.places import ancestors, siblings
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass, hash_once
@@ -29,14 +30,12 @@ class Surroundings:
 
 def surroundings(kernel: Kernel, path: Path) -> Surroundings:
     """What is at a path, and around it."""
-    node = siblings(kernel, path)[path[-1]]
-    inside, everywhere = _uses((node,)), _uses(kernel.body)
     mixed = sets_of(kernel).mixed
     made = Surroundings(
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
-        node,
-        tuple((kernel.buffer(b), everywhere[b] > inside[b], b in mixed) for b in sorted(inside)),
+        siblings(kernel, path)[path[-1]],
+        tuple((kernel.buffer(name), others, name in mixed) for name, others in _used(kernel, path)),
     )
     known = _known.get(made)
     return known if known is not None else _known.put(made, made)
@@ -46,18 +45,15 @@ _known: Memo[Surroundings, Surroundings] = Memo(4096)
 """One object for all that are equal, so that they are compared once."""
 
 
-_counted: Memo[tuple[Node, ...], Counter[str]] = Memo(4096)
-
-
-def _uses(nodes: tuple[Node, ...]) -> Counter[str]:
-    """How many statements use each buffer."""
-    found = _counted.get(nodes)
-    if found is None:
-        found = Counter()
-        for node in nodes:
-            if isinstance(node, Statement):
-                found.update({access.buffer for access in node.accesses})
-            else:
-                found.update(_uses(node.body))
-        _counted.put(nodes, found)
-    return found
+def _used(kernel: Kernel, path: Path) -> list[tuple[str, bool]]:
+    """The buffers that a node uses, by name, and whether statements outside of it use them. (The statements of a
+    node have numbers that follow each other, as sites come in the order of their paths.)"""
+    first, end = (
+        bisect_left(kernel.sites, place, key=attrgetter("path")) for place in (path, (*path[:-1], path[-1] + 1))
+    )
+    found: list[tuple[str, bool]] = []
+    for name, users in kernel.users.items():
+        inside = bisect_left(users, end) - bisect_left(users, first)
+        if inside:
+            found.append((name, len(users) > inside))
+    return sorted(found)

@@ -1,0 +1,23 @@
+"""What is around a node, as answers about its iterations are kept by it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from runnable import runnable_kernel
+from tangled import tangled_kernel
+
+from dojoir.ir.paths import is_inside
+from dojoir.proof.surroundings import surroundings
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_they_tell_who_else_uses_a_buffer(seed: int) -> None:
+    kernel = (runnable_kernel if seed % 2 else tangled_kernel)(Random(seed))
+    for path, _ in kernel.walk():
+        used = {True: set[str](), False: set[str]()}
+        for site in kernel.sites:
+            used[is_inside(site.path, path)] |= {access.buffer for access in site.statement.accesses}
+        found = [(buffer.name, others) for buffer, others, _ in surroundings(kernel, path).buffers]
+        assert found == [(name, name in used[False]) for name in sorted(used[True])]
