@@ -18,12 +18,17 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.convolution import is_box, levels_outside, mark_tile, path_of, take_trivial_away
 from dojoir.passes.schedule.register_tile import fuse
-from dojoir.passes.schedule.sizes import Sizes, is_short
+from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.spots import act, first_nest, spot, stand_alone
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
+
+
+WIDE = 64
+"""How many neighbours are worth going through row by row, each time for what is around them: some lines of memory,
+of which the processor fetches the next ones by itself."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     path = path_of(site, column)
     inner = len(site.scopes) - column - 1
     once = all(is_short(scope.extent, sizes, 2) for scope in site.scopes[:column])
-    rows = inner == 1 and len(path) == column + 1 and once
+    wide = (count_of(site.scopes[column].extent, sizes) or 0) >= WIDE
+    rows = inner == 1 and len(path) == column + 1 and (once or wide)
     if not (inner > 1 or rows) or not is_box(site, column) or step_of(kernel, target, column) != 1:
         return None
     near = all(step_of(kernel, access, column, NEAR) is not None for access in reads)
