@@ -3,12 +3,14 @@
 Where a scope in lanes is the only child of a scope that does nothing else, and each element that they visit is next
 to the one before, from the end of a row to the beginning of the next as well, the lowering makes one loop of the
 nest: lanes are then full but for the last few of all, not of each row. The extent of that loop is a product of
-sizes, which the text of a kernel cannot say; so this is no move.
+sizes, which the text of a kernel cannot say; so this is no move. What lanes add up in one element, in any order,
+is added up over all rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from dojoir.codegen.lir.arith import affine_value, along, integer, least, mul
 from dojoir.codegen.lir.program import Value
@@ -79,6 +81,13 @@ class _Check:
     nest: Nest
     depths: range
 
+    @cached_property
+    def sums(self) -> frozenset[Access]:
+        """The elements that the lanes add up in, in any order: a longer loop does so too."""
+        kernel, plan = self.unit.kernel, self.unit.plans[self.nest.paths[-1]]
+        found = (kernel.at(path) for accumulator in plan.accumulators for path in accumulator.paths)
+        return frozenset(node.target for node in found if isinstance(node, Statement))
+
     def allows(self, body: tuple[Node, ...]) -> bool:
         statements = [node for node in body if isinstance(node, Statement)]
         accesses = list(accesses_in(body))
@@ -110,7 +119,7 @@ class _Check:
             return False
         moving = [d for d, index in enumerate(indices) if self._uses(index)]
         if not moving:
-            return not is_written
+            return not is_written or access in self.sums
         place = self.state.places.get(access.buffer)
         if not isinstance(place, Memory) or place.layout.steps:
             return False

@@ -317,6 +317,8 @@ class Scopes:
             self.in_lanes(self, path, scope, state, block)
         elif path in state.spelled:
             self._copies(path, scope, state, block)
+        elif path not in self.unit.carried and (nest := self._one_loop(path, scope, state)):
+            self.as_one(self, nest, state, block)
         elif (path in self.unit.held or path in self.unit.carried) and state.lanes is None:
             inner, sums = keep(self.unit, self.unit.carried.get(path, ()), 1, state, block)
             for plan in self.unit.held.get(path, ()):
@@ -325,10 +327,12 @@ class Scopes:
                 sums += made
             self._loop(path, scope, inner, block)
             finish(self.unit, sums, state, block)
-        elif state.lanes is None and (nest := contiguous_nest(self.unit, path, scope, state)):
-            self.as_one(self, nest, state, block)
         else:
             self._loop(path, scope, state, block)
+
+    def _one_loop(self, path: Path, scope: Scope, state: State) -> Nest | None:
+        """The nest that is one loop in lanes, outside of others."""
+        return contiguous_nest(self.unit, path, scope, state) if state.lanes is None else None
 
     def loop_var(self, scope: Scope, state: State) -> Var:
         """A variable named like the scope."""

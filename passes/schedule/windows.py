@@ -25,7 +25,6 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
-
 WIDE = 64
 """How many neighbours are worth going through row by row, each time for what is around them: some lines of memory,
 of which the processor fetches the next ones by itself."""

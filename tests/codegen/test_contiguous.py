@@ -40,6 +40,7 @@ ONE = {
         nest("y[{0}, {1}, {2}] += x[{0}, {1}, {2}]", buffers="in x: f32[N, H, W]\ninout y: f32[N, H, W]"),
         3,
     ),
+    "sums of planes": (nest("y[{0}] += x[{0}, {1}, {2}]", buffers="in x: i32[N, H, W]\ninout y: i32[N]"), 2),
     "two of three, for what belongs to the first": (
         nest("y[{0}, {1}, {2}] = x[{0}, {1}, {2}] + s[{0}]",
              buffers="in x: f32[N, H, W]\nin s: f32[N]\nout y: f32[N, H, W]"),
@@ -135,8 +136,10 @@ APART = {
         "y[{0}, {1}, {2}] = x[{0}, {1}, k[{2}]]",
         buffers="in x: f32[N, H, W]\nin k: i32[W]\nout y: f32[N, H, W]",
     ),
+    "sums of planes, a part of each row": nest(
+        "y[{0}] += x[{0}, {1}, {2}]", extents="N H W", buffers="in x: i32[N, H, W + 5]\ninout y: i32[N]"
+    ),
     "sums of rows": nest("y[{0}, {1}] += x[{0}, {1}, {2}]", buffers="in x: i32[N, H, W]\ninout y: i32[N, H]"),
-    "sums of planes": nest("y[{0}] += x[{0}, {1}, {2}]", buffers="in x: i32[N, H, W]\ninout y: i32[N]"),
     "vectors of a fixed length": nest(
         "y[{0}, {1}, {2}] = x[{0}, {1}, {2}]",
         extents="N H 8", buffers="in x: f32[N, H, 8]\nout y: f32[N, H, 8]",

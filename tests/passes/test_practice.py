@@ -190,6 +190,17 @@ def test_products_of_few_columns_sum_in_lanes() -> None:
         assert "c_tile: f32[2, 32] reg" in sized(kernel, **{str(*rows): 2})
 
 
+def test_sums_of_wide_rows_go_through_the_rows_as_they_lie() -> None:
+    written = sized(text("sum_axis0"), A=128, B=64, C=256)
+    assert "| | A @i\n| | | min(4096, C - 4096*{1}) : v\n" in written
+    assert "A @i\n| | | | s" in sized(text("sum_axis0"), A=128, B=64, C=20), "few neighbours stay in registers"
+
+
+def test_tiles_are_not_shared_out() -> None:
+    written = sized(text("product"), N=42, M=48, K=512)
+    assert "| (N + 5) // 6 : p @i" in written and written.count(" : p") == 1
+
+
 def test_a_few_rows_are_not_turned_in_squares() -> None:
     kernel = dojoir.kernels.load("transpose")
     assert "_tile" in sized(kernel, N=100, M=100)
