@@ -16,7 +16,10 @@ import dojoir
 from dojoir.search import STRATEGIES, Play
 from dojoir.search.actions import ACTIONS, drawn
 from dojoir.search.beam import family_of
+from dojoir.search.budget import Ledger
+from dojoir.search.closing import is_slower_than_a_start
 from dojoir.search.model import Trees, _ranks
+from dojoir.search.tuned import Gain
 from dojoir.search.tuning import code_limit
 from dojoir.search.variation import crossed, mutated, prefix, replayed
 
@@ -242,6 +245,29 @@ def test_what_was_measured_is_the_answer(tmp_path: Path, monkeypatch: pytest.Mon
     assert tuned.ratio.low <= tuned.ratio.median <= tuned.ratio.high
     assert str(tuned).startswith("softmax: ")
     assert dojoir.optimize(SOFTMAX, folders=[tmp_path]).kernel == tuned.trace.kernel
+
+
+@pytest.mark.parametrize(("high", "kept"), [(0.95, False), (1.05, True)])
+def test_an_answer_is_not_slower_than_a_start(high: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search on a busy machine gave 0.91 of `default_schedule`, which was one of its starts."""
+
+    class Together:
+        ratios = (None, Gain(high - 0.05, high - 0.1, high))
+
+    starts = [dojoir.Trace(SOFTMAX), dojoir.Trace(SOFTMAX).then("split(0, 4)")]
+    play = Play(SOFTMAX, "llvm", [SIZES], Random(0), Ledger(dojoir.Budget()))
+    answer = dojoir.Trace(SOFTMAX).then("split(0, 8)")
+    play.starts = starts
+    play.speeds = {starts[0].kernel.hash: 1.0, starts[1].kernel.hash: 2.0, answer.kernel.hash: 2.1}
+    timed: list[str] = []
+
+    def together(kernels: Sequence[dojoir.Kernel], *_: Any, **__: Any) -> type[Together]:
+        timed.append(kernels[1].hash)
+        return Together
+
+    monkeypatch.setattr(dojoir, "measure_together", together)
+    assert is_slower_than_a_start(play, answer) is not kept
+    assert timed == [starts[1].kernel.hash] and not is_slower_than_a_start(play, starts[1])
 
 
 def test_first_moves_of_kernels_that_are_built_alike_are_drawn(tmp_path: Path) -> None:
