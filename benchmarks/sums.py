@@ -1,6 +1,7 @@
 """Errors of sums over the sum of magnitudes, beside NumPy and PyTorch: `python benchmarks/sums.py`.
 
-Sums and dot products of f32 numbers as a newcomer writes them, by the default schedule (`dojoir.optimize`): equal
+Sums and dot products of f32 numbers as a newcomer writes them, compiled as they stand (`text`) and by the default
+schedule (`dojoir.optimize`): equal
 numbers, which is the worst for a chain of additions, uniform ones in [0, 1), normal ones. The exact value is that
 in f64 by NumPy's pairwise sum (equal numbers: a product). Each row is kept in a file as soon as it is known
 (`--kept`), so that a run that was ended goes on; the page is printed at the end (`RESULTS_sums.md`).
@@ -51,10 +52,12 @@ def row(text: str, kind: str, n: int) -> dict[str, float]:
     square = text == "dot"
     exact = in_f64(x, np.square) if square else float(x[0]) * n if kind == "equal" else in_f64(x, np.positive)
     size = in_f64(x, np.square if square else np.abs)
-    kernel = dojoir.optimize(dojoir.parse(TEXTS[text])).kernel
+    plain = dojoir.parse(TEXTS[text])
+    kernel = dojoir.optimize(plain).kernel
     given = {"x": x, "y": x} if square else {"x": x}
     tensor = torch.from_numpy(x)
     found = {
+        "text": float(dojoir.compile(plain).run(given)["s"]),
         "dojoir": float(dojoir.compile(kernel).run(given)["s"]),
         "NumPy": float(np.dot(x, x) if square else x.sum()),
         "PyTorch": float(torch.dot(tensor, tensor) if square else tensor.sum()),
@@ -75,9 +78,13 @@ def main() -> None:
                 if name not in rows:
                     rows[name] = row(text, kind, n)
                     given.kept.write_text(json.dumps(rows))
-    print("| kernel | numbers | elements | dojoir | NumPy | PyTorch |\n|---|---|---|---|---|---|")
+    print("| kernel | numbers | elements | text | dojoir | NumPy | PyTorch |\n|---|---|---|---|---|---|---|")
     for name, errors in rows.items():
-        print(f"| {name} | " + " | ".join(f"{errors[who]:.1e}" for who in ("dojoir", "NumPy", "PyTorch")) + " |")
+        print(
+            f"| {name} | "
+            + " | ".join(f"{errors[who]:.1e}" for who in ("text", "dojoir", "NumPy", "PyTorch"))
+            + " |"
+        )
 
 
 if __name__ == "__main__":
