@@ -149,6 +149,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "tune.timer": lambda: "static",
     "tune.store": lambda: None,
     "tune.options": dict,
+    "bottleneck.measurement": measurement,
 }
 """A right value for each parameter, by its name or by the name of what has it and its own."""
 

@@ -108,7 +108,7 @@ WRONG = {
         """,
         "out-of-bounds",
         "y[16*{0} + {1}]",
-        "with N=1 at {0}=0, {1}=15: index 16*{0} + {1} = 15 of y is outside 0..0; "
+        "with N=1 at {0}=0, {1}=1: index 16*{0} + {1} = 1 of y is outside 0..0; "
         "add `where N % 16 == 0`, or a guard `if 16*{0} + {1} < N`",
     ),
     "constant index": Wrong(
