@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from lir_eval import Array, evaluate, numpy_type
 
+import dojoir
 from dojoir.codegen.math.elementary import decode, encode
 from dojoir.codegen.math.narrow_floats import bits_of
 from dojoir.ir.dtypes import DTYPES, F32, F64, DType
@@ -123,3 +124,12 @@ def test_there_and_back(name: str) -> None:
     value = evaluate(decode(DTYPES[name], 1), stored)
     number = ~np.isnan(value)
     np.testing.assert_array_equal(evaluate(encode(DTYPES[name], F32, 1), value)[number], stored[number])
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "avx512", "avx2", "neon", "sve", "rvv"])
+@pytest.mark.parametrize("name", ["f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1"])
+def test_every_target_has_words_for_narrow_numbers_in_lanes(name: str, target: str) -> None:
+    """What is converted in lanes is a function of that many: SVE had no name for one of four bits."""
+    text = f"kernel f(N)\nin x: f64[N]\nin n: {name}[N]\nout y: {name}[N]\nout m: f64[N]\n\nN : v\n"
+    text += f"| y[{{0}}] = {name}(x[{{0}}])\n| m[{{0}}] = f64(n[{{0}}])\n"
+    assert "f(" in dojoir.emit(dojoir.parse(text), target)

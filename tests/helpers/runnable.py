@@ -218,6 +218,8 @@ class _Maker(Expressions):
             return self._update(self.random.choice(written))
         if kind < 0.4:
             return self._recurrence(f"r{number}")
+        if kind < 0.45:
+            return self._lasting(f"k{number}")
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 
@@ -308,6 +310,29 @@ class _Maker(Expressions):
         step = self._cover(inside, tuple(rest), at(row + 1, True))
         self._finish(buffer)
         return [*first, Scope(Extent((rows - 1,)), step)]
+
+    def _lasting(self, name: str) -> list[Node]:
+        """Rows of a new buffer from a scalar that some rows set, and the others find as it was left."""
+        rows, *rest = self._dims()
+        dtype = self.random.choice((F32, I32, F64))
+        buffer = self._declare(name, self.random.choice(("out", "tmp")), (rows, *rest), dtype)
+        scalar = self._declare(f"s{len(self.buffers)}", "tmp", (), dtype)
+        row, kept = Affine.iterator(0), Access(scalar.name, ())
+        closed = Here(closed=frozenset({name, scalar.name}))
+        inside = closed.inside(Span(row, rows))
+        sets = Condition(row % self.random.choice((2, 3)), "==", Affine.constant(0))
+        first = Condition(row, "==", Affine.constant(0))
+        chosen = Guard((self.random.choice((sets, first)),), (self._assign(inside, kept, exact=True),))
+
+        def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
+            target = Access(name, (row, *indices))
+            if self.chance(0.6):
+                return (Statement(target, "=", kept),)
+            return (self._assign(replace(here, own=(*here.own, kept)), target),)
+
+        nodes = (chosen, *self._cover(inside, tuple(rest), body))
+        self._finish(buffer)
+        return [Scope(Extent((rows,)), nodes)]
 
     # -- covering a box ----------------------------------------------------------------------------------
     def _cover(self, here: Here, dims: tuple[Affine, ...], body: Body) -> tuple[Node, ...]:

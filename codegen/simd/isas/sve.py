@@ -46,7 +46,7 @@ def _words(type: Type) -> Mapping[str, str]:
         "t": f"{letter}{dtype.bits}",
         "ut": f"u{dtype.bits}",
         "bits": str(dtype.bits),
-        "e": _SMALL[dtype.bits],
+        "e": _SMALL[max(8, dtype.bits)],  # of four bits only the label is asked, in names of conversions
         "u": f"uint{dtype.bits}_t",
         "n": f"{_C[dtype.kind]}{dtype.bits}_t",
         "scale": "offset" if dtype.bits == 8 else "index",
