@@ -12,6 +12,9 @@ from dojoir.support.public import public
 
 _FORM = re.compile(r"([A-Za-z_]\w*)(?:\s*%\s*0*([1-9]\d*))?\s*(==|!=|<=|>=|<|>)\s*(\d+)")
 
+MOST_DIGITS = 18
+"""How many digits a number in a condition has at most: a call compares in 64 bits."""
+
 RELATIONS = {
     "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
 }  # fmt: skip
@@ -35,6 +38,10 @@ class SizeCondition:
             message = f"{repr_of(text)} is not a condition such as N >= 64, N % 16 == 0 or threads == 1"
             raise ArgumentError(message, "bad-schedule")
         name, divisor, relation, number = match.groups()
+        if max(len(number), len(divisor or "")) > MOST_DIGITS:
+            raise ArgumentError(
+                f"{repr_of(text)} has a number beyond 10^{MOST_DIGITS}: no size is so large", "bad-schedule"
+            )
         return SizeCondition(name, int(divisor or 0), relation, int(number))
 
     def holds(self, known: Mapping[str, int]) -> bool:

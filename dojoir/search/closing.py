@@ -124,19 +124,25 @@ def is_slower_than_a_start(play: Play, answer: dojoir.Trace) -> bool:
     start = max(play.starts, key=play.speed)
     if start.kernel == answer.kernel or play.speed(start) <= 0:
         return False
-    for sizes in play.sizes:
-        with contextlib.suppress(dojoir.DojoError):
-            together = dojoir.measure_together(
-                [answer.kernel, start.kernel],
-                play.target,
-                threads=play.threads,
-                sizes=sizes,
-                with_ceilings=False,
-                budget=BUDGET,
-            )
-            if together.ratios[1].high < 1:
-                return True
-    return False
+    gains = (_gain(play, sizes, answer, start) for sizes in play.sizes)
+    return any(gain is not None and gain.high < 1 for gain in gains)
+
+
+def _gain(play: Play, sizes: Mapping[str, int], answer: dojoir.Trace, other: dojoir.Trace) -> Gain | None:
+    """How many times as fast the answer is as another, timed in turn; None where one does not come to its end."""
+    try:
+        together = dojoir.measure_together(
+            [answer.kernel, other.kernel],
+            play.target,
+            threads=play.threads,
+            sizes=sizes,
+            with_ceilings=False,
+            budget=BUDGET,
+        )
+    except dojoir.DojoError:
+        return None
+    found = together.ratios[1]
+    return Gain(found.median, found.low, found.high)
 
 
 def compared(play: Play, answer: dojoir.Trace, evaluator: Any) -> tuple[Gain | None, Gain | None]:
@@ -150,19 +156,9 @@ def compared(play: Play, answer: dojoir.Trace, evaluator: Any) -> tuple[Gain | N
     for sizes in play.sizes:
         known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
         for number, other in enumerate((play.starts[0], known)):
-            try:
-                together = dojoir.measure_together(
-                    [answer.kernel, other.kernel],
-                    play.target,
-                    threads=play.threads,
-                    sizes=sizes,
-                    with_ceilings=False,
-                    budget=BUDGET,
-                )
-            except dojoir.DojoError:
-                continue
-            found = together.ratios[1]
-            gains[number].append(Gain(found.median, found.low, found.high))
+            gain = _gain(play, sizes, answer, other)
+            if gain is not None:
+                gains[number].append(gain)
     first, second = (_mean(each) if len(each) == len(play.sizes) else None for each in gains)
     return first, second
 

@@ -147,6 +147,8 @@ def test_small_sizes_stay_on_one_core() -> None:
     [
         (lambda t: [], "1 to 256"),
         (lambda t: [(t, "N >> 4"), t], "not a condition"),
+        (lambda t: [(t, "N >= 18446744073709551620"), t], "no size is so large"),
+        (lambda t: [(t, "N % 18446744073709551620 == 0"), t], "no size is so large"),
         (lambda t: [(t, "Q >= 4"), t], "no runtime size"),
         (lambda t: [t, t], "put it last"),
         (lambda t: [(t, "N >= 4")], "all other sizes"),
