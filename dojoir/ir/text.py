@@ -29,6 +29,7 @@ from dojoir.ir.nodes import (
     given_kernel,
 )
 from dojoir.ir.operations import ATOM, OPERATIONS, PRODUCT, SIGN, SUM
+from dojoir.support.kept import once_for_each
 from dojoir.support.public import public
 
 Name = Callable[[int], str]
@@ -60,18 +61,28 @@ def _unlabelled(node: Node) -> Node:
 
 def lines(kernel: Kernel, names: bool = False) -> Iterator[tuple[Path, str]]:
     """The lines of the text, each with the path of its node (an empty path for the header)."""
-    sizes = ", ".join(s.name if s.value is None else f"{s.name} = {s.value}" for s in kernel.sizes)
-    yield (), f"kernel {kernel.name}({sizes})"
-    if kernel.facts:
-        yield (), "where " + ", ".join(format_condition(fact, str) for fact in kernel.facts)
-    if kernel.fp != "reassoc":
-        yield (), f"fp {kernel.fp}"
-    for buffer in kernel.buffers:
-        yield (), format_buffer(buffer)
+    yield from (((), line) for line in head_lines(kernel))
+    yield from (((), format_buffer(buffer)) for buffer in kernel.buffers)
     if kernel.body:
         yield (), ""
     for i, node in enumerate(kernel.body):
         yield from _node_lines(node, (i,), (), 0, names)
+
+
+def head_lines(kernel: Kernel) -> Iterator[str]:
+    """The lines before those of the buffers."""
+    sizes = ", ".join(s.name if s.value is None else f"{s.name} = {s.value}" for s in kernel.sizes)
+    yield f"kernel {kernel.name}({sizes})"
+    if kernel.facts:
+        yield "where " + ", ".join(format_condition(fact, str) for fact in kernel.facts)
+    if kernel.fp != "reassoc":
+        yield f"fp {kernel.fp}"
+
+
+@once_for_each
+def child_lines(node: Node) -> tuple[str, ...]:
+    """The lines of a child of a kernel, in depth style."""
+    return tuple(line for _, line in _node_lines(node, (), (), 0, False))
 
 
 def _node_lines(

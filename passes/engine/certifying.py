@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from dojoir.errors import Diagnostic, Source
-from dojoir.grammar.parser import written_kernel
+from dojoir.errors import Diagnostic
+from dojoir.grammar.pieces import Pieces
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.text import to_text
 from dojoir.passes.base.move import Rewrite, then
 from dojoir.passes.engine.trace import Trace
 from dojoir.proof.claim import Claim
@@ -41,13 +40,14 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
 
 
 def _certified(trace: Trace) -> Verdict:
-    kernel = _read(trace.start)
+    pieces = Pieces()
+    kernel = pieces.read(trace.start)
     if not (well := verdict_of(complaint(kernel))):
         return well
     run: list[tuple[Kernel, Rewrite]] = []
     for step in trace.steps:
         done = step.move.rewrite(kernel)
-        done = Rewrite(_read(done.kernel), done.instances)
+        done = Rewrite(pieces.read(done.kernel), done.instances)
         if not _composes(done):
             verdict = _certify_run(run) and check(Claim(kernel, done.kernel, done.instances))
             if not verdict:
@@ -59,11 +59,6 @@ def _certified(trace: Trace) -> Verdict:
     if kernel != trace.kernel:
         return Verdict("illegal", Diagnostic("stale-trace", "the moves of this trace now give another kernel"))
     return _certify_run(run)
-
-
-def _read(kernel: Kernel) -> Kernel:
-    """What the text of a kernel says, by the grammar: `parse` may find what an earlier process read."""
-    return written_kernel(Source("<certified>", to_text(kernel)))
 
 
 def _composes(done: Rewrite) -> bool:
