@@ -16,6 +16,10 @@ from dojoir.search.variation import prefix
 SECONDS = 30.0
 """How long the answer is made smaller at most."""
 
+STEPS = 1_000_000_000
+"""The steps within which the core of the checker certifies the answer, some tens of seconds: each of its moves was
+proved when it was made, so that no answer here is not a no."""
+
 BUDGET = 1.0
 """The seconds for the last timing, at each size."""
 
@@ -39,8 +43,15 @@ def close(
         answer = smaller(play, evaluator, trace, digests) if states else trace
         if len(answer.moves) < len(trace.moves):
             notes.append(f"{len(trace.moves) - len(answer.moves)} moves that did not matter are left out")
-        wrong = _wrong(play, evaluator, answer, timer if states else "static")
+        verdict = dojoir.certify(answer, STEPS)
+        wrong = (
+            verdict.reason
+            if verdict.status == "illegal"
+            else _wrong(play, evaluator, answer, timer if states else "static")
+        )
         if wrong is None:
+            if verdict.status == "unknown":
+                notes.append(f"every move was proved, but not all certified: {verdict.reason}")
             break
         notes.append(f"a faster state did not stand up to the last check: {wrong}")
     else:
@@ -98,11 +109,7 @@ def _is_as_fast(
 
 
 def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str | None:
-    """What a last check says against a trace: the core of the checker, and runs on seeds that the search did not
-    use."""
-    verdict = dojoir.certify(trace)
-    if not verdict:
-        return verdict.reason
+    """What runs on seeds that the search did not use say against a trace."""
     if timer != "measure":
         return None
     if getattr(evaluator, "remote", False):

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from dojoir.backends.registry import is_device
-from dojoir.errors import ArgumentError, Diagnostic, RunError
+from dojoir.errors import ArgumentError, Diagnostic, KernelError, RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
@@ -233,8 +233,9 @@ class Evaluator:
     # -- candidates --------------------------------------------------------------------------------------
     def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
         """What becomes of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
-        it. Each is raced against `best`, if that is given. Raises KernelError for one that is ill-formed,
-        ArgumentError for one that does not take the arguments of the reference."""
+        it. Each is raced against `best`, if that is given. One whose well-formedness the checker does not decide in
+        its steps is `build-failed`. Raises KernelError for one that is ill-formed, ArgumentError for one that does
+        not take the arguments of the reference."""
         return self._evaluated((kernels,) if isinstance(kernels, Kernel) else kernels, best)
 
     def _evaluated(
@@ -252,8 +253,15 @@ class Evaluator:
                     kernel = next(coming, None)
                     if kernel is None:
                         open_ended = False
-                    else:
-                        self._begin(self._job(kernel, best, against), kernel)
+                        break
+                    try:
+                        job = self._job(kernel, best, against)
+                    except KernelError as error:
+                        if error.diagnostic.code != "undecided":
+                            raise
+                        yield Evaluation(kernel.hash, "build-failed", reason=error.diagnostic.message)
+                        continue
+                    self._begin(job, kernel)
                 if self._busy:
                     yield from self._heard()
         finally:

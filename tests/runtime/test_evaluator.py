@@ -24,6 +24,7 @@ from dojoir.runtime.build.compiler import compile as compile_kernel
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.evaluation import bench as bench_module
 from dojoir.runtime.evaluation import build as build_module
+from dojoir.runtime.evaluation import evaluator as evaluator_module
 from dojoir.runtime.evaluation import race
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
@@ -200,6 +201,24 @@ def test_what_a_process_left_that_was_killed_is_removed(tmp_path: Path, monkeypa
     with fresh_folder() as own:
         assert not left.exists() and {Path(own), mine} <= {*tmp_path.iterdir()}
     assert sorted(path.name for path in tmp_path.iterdir()) == [mine.name, "dojoir-pool-other"]
+
+
+def test_what_is_not_decided_is_the_result_of_its_kernel(
+    evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One such state ended a long search, though every move to it was proved."""
+    prove = evaluator_module.prove
+
+    def undecided(kernel: dojoir.Kernel) -> None:
+        if kernel == FAST:
+            raise dojoir.KernelError(dojoir.Diagnostic("undecided", "no proof was found within 7 steps"))
+        prove(kernel)
+
+    monkeypatch.setattr(evaluator_module, "prove", undecided)
+    kernels = [REFERENCE, FAST, changed("N @i\n| y[{i}] = 2 * x[{i}] + 1\n")]
+    found = {one.hash: one for one in evaluator.evaluate(kernels)}
+    assert found[FAST.hash].status == "build-failed" and "within 7 steps" in found[FAST.hash].reason
+    assert all(found[one.hash].ok for one in kernels if one != FAST)
 
 
 def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:

@@ -52,6 +52,16 @@ def test_a_strategy_finds_something_and_does_the_same_again(name: str) -> None:
     assert static(strategy=name, seed=4).states != first.states
 
 
+def test_an_answer_is_kept_where_its_certificate_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate has no bound of its own: a long answer held a search for minutes behind its budget."""
+    whole = static(strategy="beam", seed=3)
+    assert not any("certified" in note for note in whole.notes)
+    monkeypatch.setattr("dojoir.search.closing.STEPS", 10)
+    bounded = static(strategy="beam", seed=3)
+    assert bounded.trace.kernel == whole.trace.kernel
+    assert any("not all certified" in note and "within 10 steps" in note for note in bounded.notes)
+
+
 def test_a_strategy_is_short() -> None:
     for home in STRATEGIES.values():
         source = inspect.getsource(importlib.import_module(home.partition(":")[0]))
