@@ -1,6 +1,7 @@
 """Kernels on a GPU beside PyTorch, Triton, JAX and CuPy: `python benchmarks/gpu.py [--rows softmax] [--json FILE]`.
 
-dojoir runs what `dojoir.optimize` makes of each kernel, once for the sizes of the row, once for any sizes. Each row
+dojoir runs what `dojoir.optimize` makes of each kernel: for the sizes of the row, the same under `fp fast`, and
+for any sizes. Each row
 is run with its peers and a copy in one interleaved series: each call in turn, in an order that changes, a buffer of
 twice the L2 cache written before it, timed by events; medians. Then the same hot: nothing is written between. JAX,
 which has a stream of its own, is timed by the profiler, cold: the sum of the times of its kernels, and what events
@@ -24,7 +25,7 @@ from typing import Any
 from gpu_jax import Jax, kernel_time
 from gpu_page import page
 from gpu_rows import ROWS, Row
-from gpu_schedules import Scheduled, schedules
+from gpu_schedules import VARIANTS, Scheduled, Variant, schedules
 
 import dojoir
 
@@ -72,7 +73,7 @@ def main() -> None:
             continue
         row = ROWS[number]
         try:
-            rows[row.name] = bench.row(row, made[number, True], made[number, False])
+            rows[row.name] = bench.row(row, {variant: made[number, variant] for variant in VARIANTS})
         except Exception as error:  # the other rows are wanted all the same
             rows[row.name] = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
         print(row.name, summary(rows[row.name]), f"({time.perf_counter() - start:.0f} s)", flush=True)
@@ -107,7 +108,7 @@ class Bench:
             "GFLOP/s": reached.arithmetic_ceiling,
         }
 
-    def row(self, row: Row, fixed: Scheduled, any_size: Scheduled) -> dict[str, Any]:
+    def row(self, row: Row, made: Mapping[Variant, Scheduled]) -> dict[str, Any]:
         """The figures of a row: `us` and `hot` by contestant, `errors`, what `failed`, and the copy's bytes."""
         torch = self.torch
         torch._dynamo.reset()
@@ -121,8 +122,10 @@ class Bench:
         reference = _several(row.function(*(tensor.double() for tensor in given)))
         arguments = {**inputs, **row.scalars, **outputs}
         contestants: dict[str, Callable[[], tuple[Call, list[Any] | None]]] = {
-            "dojoir": lambda: (self.compile(fixed, arguments), [*outputs.values()]),
-            "any size": lambda: (self.compile(any_size, arguments), [*outputs.values()]),
+            **{
+                name: lambda one=one: (self.compile(one, arguments), [*outputs.values()])
+                for name, one in made.items()
+            },
             "eager": lambda: (lambda: row.function(*given), None),
         }
         if self.compiled:
@@ -167,8 +170,8 @@ class Bench:
             "bytes": row.bytes,
             "flops": row.flops,
             "copy": 2 * COPY_BYTES,
-            "moves": fixed.moves,
-            "seconds": fixed.seconds,
+            "moves": made["dojoir"].moves,
+            "seconds": made["dojoir"].seconds,
         }
 
     def compile(self, made: Scheduled, arguments: Mapping[str, Any]) -> Call:

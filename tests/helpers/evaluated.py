@@ -1,6 +1,6 @@
 """Many states through the evaluator, none of which may be `wrong`: a script that goes on where it was stopped.
 
-    python tests/helpers/evaluated.py FILE [--states 30000] [--seconds S] [--generated 0.3] [--longest 1e-3]
+    python tests/helpers/evaluated.py FILE [--states 30000] [--first 0] [--seconds S] [--longest 1e-3]
 
 A round is a kernel, of the library or (`--generated` of the rounds) a random one that is well-formed by
 construction, and states of random walks from its text and from its default schedule, raced as a search races them.
@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--states", type=int, default=30_000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--first", type=int, default=0, help="the number of the first round")
     parser.add_argument("--generated", type=float, default=0.3)
     parser.add_argument("--longest", type=float, default=1e-3)
     given = parser.parse_args()
@@ -110,7 +111,7 @@ def main() -> None:
         return sum(count for status, count in states().items() if status != SAME)
 
     while evaluated() < given.states and time.monotonic() < end:
-        rows.append(one_round(len(rows), given.generated, given.longest))
+        rows.append(one_round(given.first + len(rows), given.generated, given.longest))
         with given.file.open("a") as lines:
             lines.write(json.dumps(rows[-1]) + "\n")
     wrong = [one for row in rows for one in row["wrong"]]
