@@ -14,13 +14,14 @@ from dojoir.support.frozen import dataclass
 class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
     marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`, `scalar`,
-    or `vl` (the target is asked for each vector how many lanes it takes). `native` names the narrow float types
-    that the target converts itself; the others are expanded into integer arithmetic. `streams`: it has stores past
-    the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have `ldexp`. `warp`: it is
-    a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`: one access moves several
-    elements where they are aligned for that; `approximates`: it has instructions for 2ˣ and 1/√x of an f32 that are
-    right but for their last bits. `architecture` and `features` are those of the machine, by LLVM's
-    names (empty: any), `cpu` its processor where one is named."""
+    or `vl` (the target is asked for each vector how many lanes it takes); of a target that has none for all types,
+    `masked` says of elements of how many bits neighbours are read and written under a mask. `native` names the
+    narrow float types that the target converts itself; the others are expanded into integer arithmetic. `streams`:
+    it has stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have
+    `ldexp`. `warp`: it is a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`:
+    one access moves several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ
+    and 1/√x of an f32 that are right but for their last bits. `architecture` and `features` are those of the
+    machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
     vector_bits: int
@@ -36,6 +37,7 @@ class Target:
     shared_bytes: int = 0
     wide: bool = True
     approximates: bool = False
+    masked: frozenset[int] = frozenset()
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -55,6 +57,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
     native = frozenset({"f16"}) if "f16c" in features or architecture == "aarch64" else frozenset[str]()
     machine = machine_with("", architecture, features)
     tail = "mask" if machine.masks else "scalar"
+    masked = frozenset({32, 64}) if tail == "scalar" and "avx2" in features else frozenset[int]()
     return Target(
         "llvm",
         8 * machine.vector_bytes,
@@ -65,6 +68,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
         architecture,
         features,
         machine.masks,
+        masked=masked,
     )
 
 

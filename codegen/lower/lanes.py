@@ -15,6 +15,7 @@ from dojoir.codegen.lower.contiguous import Nest
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.expr import combination
 from dojoir.codegen.lower.fetch import Span, fetch_ahead
+from dojoir.codegen.lower.masking import may_mask
 from dojoir.codegen.lower.padded import may_run_whole
 from dojoir.codegen.lower.plan import Plan, fixed_lanes
 from dojoir.codegen.lower.reductions import finish, keep
@@ -225,6 +226,8 @@ class _Runner:
         if known(stop) != count:
             if self.unit.target.tail == "mask":
                 self._reducing(size, first, part)
+            elif may_mask(self.unit, self.path, self.state):
+                self._reducing(size, first, part, self._alone())
             else:
                 self.one_by_one(integer(0), stop, part)
         block.emit(lir.Comment(self.comment))
@@ -234,7 +237,7 @@ class _Runner:
             block.statements.extend(full.statements or part.statements)
 
     def chunks(self, stop: Value, block: Block) -> None:
-        """As many lanes at a time, then the rest: masked, or one by one."""
+        """As many lanes at a time, then the rest: masked at once, or as `_rest` runs it."""
         if self.unit.target.tail == "vl":
             self.strips(stop, block)
             return
@@ -248,7 +251,7 @@ class _Runner:
             rest = Var(INDEX, self.unit.names.fresh("rest"))
             block.emit(lir.Let(rest, sub(stop, divide("rem", sub(stop, start), count))))
         if not masked and aligned is not None:
-            self.one_by_one(integer(0), start, block)
+            self._rest(integer(0), start, block)
 
         def run(state: State, block: Block) -> None:
             if masked and aligned is not None:
@@ -260,14 +263,45 @@ class _Runner:
             body = self._body(replace(state, aligned=aligned), var, self._lanes(count, None))
             block.emit(lir.For(var, start, rest, count, body, comment=self.comment))
             if masked:
-                last = Block()
-                mask = self._mask(sub(stop, rest), count, last)
-                last.statements.extend(self._body(state, rest, self._lanes(count, mask)))
-                block.emit(lir.If(compare("lt", rest, stop), last.body))
+                self._masked(rest, stop, count, state, block)
 
-        self._reducing(count, run, block)
-        if not masked and not divisible:
-            self.one_by_one(rest, stop, block)
+        if masked or divisible:
+            self._reducing(count, run, block)
+            return
+        self._reducing_if(compare("lt", start, rest), count, run, block, self.state)
+        self._rest(rest, stop, block)
+
+    def _rest(self, start: Value, stop: Value, block: Block) -> None:
+        """The iterations from `start` on, fewer than the lanes, on a target that has no masks for all types: one
+        register at a time, then those that fill none, in one whose other lanes are off where the target can do
+        that, or one by one."""
+        lanes = self.plan.register
+        masks = may_mask(self.unit, self.path, self.state)
+        last = start
+        if lanes < self.plan.lanes:
+            last = Var(INDEX, self.unit.names.fresh("last"))
+            block.emit(lir.Let(last, sub(stop, divide("rem", sub(stop, start), lanes))))
+
+        def run(state: State, block: Block) -> None:
+            if last is not start:
+                var = self.scopes.loop_var(self.scope, state)
+                body = self._body(state, var, self._lanes(lanes, None))
+                block.emit(lir.For(var, start, last, lanes, body, comment=self.comment))
+            if masks:
+                self._masked(last, stop, lanes, state, block)
+
+        if masks or last is not start:
+            some = compare("lt", start, stop if masks else last)
+            self._reducing_if(some, lanes, run, block, self._alone())
+        if not masks:
+            self.one_by_one(last, stop, block)
+
+    def _masked(self, start: Value, stop: Value, count: int, state: State, block: Block) -> None:
+        """The iterations from `start` on, fewer than `count`, at once, if there are any."""
+        inner = Block()
+        mask = self._mask(sub(stop, start), count, inner)
+        inner.statements.extend(self._body(state, start, self._lanes(count, mask)))
+        block.emit(lir.If(compare("lt", start, stop), inner.body))
 
     def _aligned_start(self, count: int, stop: Value, block: Block) -> tuple[Value, Access | None]:
         """From which iteration on vectors of `count` lanes are aligned to be streamed, and what is stored so."""
@@ -280,14 +314,19 @@ class _Runner:
         return integer(0), None
 
     def one_by_one(self, start: Value, stop: Value, block: Block) -> None:
-        """Without lanes, and so not into the variables of scopes around that have some."""
-        own = {path for accumulator in self.plan.accumulators for path in accumulator.paths}
-        kept = {path: kept for path, kept in self.state.accumulators.items() if path not in own}
-        state = replace(self.state, accumulators=kept)
+        """Without lanes."""
+        state = self._alone()
         var = self.scopes.loop_var(self.scope, state)
         block.emit(lir.For(var, start, stop, 1, self._body(state, var, None), comment=self.comment))
 
     # -- their parts -----------------------------------------------------------------------------------------
+    def _alone(self) -> State:
+        """The state around the scope for another number of lanes: without the variables of scopes around, which
+        have as many as the plan says."""
+        own = {path for accumulator in self.plan.accumulators for path in accumulator.paths}
+        kept = {path: kept for path, kept in self.state.accumulators.items() if path not in own}
+        return replace(self.state, accumulators=kept)
+
     def _lanes(self, count: int, mask: Value | None) -> Lanes:
         return Lanes(len(self.state.iterators), count, mask)
 
@@ -308,13 +347,28 @@ class _Runner:
         bounds = self.scope.extent.bounds
         return len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
 
-    def _reducing(self, lanes: int, run: Callable[[State, Block], None], block: Block) -> None:
+    def _reducing(
+        self, lanes: int, run: Callable[[State, Block], None], block: Block, around: State | None = None
+    ) -> None:
         """`run` with variables for the reductions that have none yet, which go into their elements when it is
-        done."""
-        accumulators = [a for a in self.plan.accumulators if a.paths[0] not in self.state.accumulators]
-        inner, sums = keep(self.unit, accumulators, lanes, self.state, block)
+        done. `around` is the state around the scope, if not its own."""
+        around = around or self.state
+        accumulators = [a for a in self.plan.accumulators if a.paths[0] not in around.accumulators]
+        inner, sums = keep(self.unit, accumulators, lanes, around, block)
         run(replace(inner, spelled=self.plan.spelled), block)
-        finish(self.unit, sums, self.state, block)
+        finish(self.unit, sums, around, block)
+
+    def _reducing_if(
+        self, some: Value, lanes: int, run: Callable[[State, Block], None], block: Block, around: State
+    ) -> None:
+        """The same where there are `some` iterations to run: without, there would be nothing to add up, and no
+        need to do so. `run` alone asks by itself."""
+        inner = Block()
+        self._reducing(lanes, run, inner, around)
+        if self.plan.accumulators:
+            block.emit(lir.If(some, inner.body))
+        else:
+            block.statements.extend(inner.statements)
 
 
 def is_multiple(affine: Affine, count: int, facts: tuple[Condition, ...]) -> bool:

@@ -59,10 +59,12 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a scope runs in lanes: `lanes` at a time, where the target has vectors (else 0)."""
+    """How a scope runs in lanes: `lanes` at a time, where the target has vectors (else 0), of which one register
+    holds as many as `register` says."""
 
     lanes: int
     accumulators: tuple[Accumulator, ...]
+    register: int = 1
 
     def at_once(self, target: Target) -> int:
         """How many lanes its variables have."""
@@ -93,7 +95,8 @@ class Analysis:
                 depth = self.kernel.depth_of(path)
                 if self._allows_lanes(path, node, depth):
                     accumulators = tuple(self._accumulators(path, node, depth))
-                    plans[path] = Plan(self._lanes(path, node, accumulators), accumulators)
+                    lanes = self._lanes(path, node, accumulators)
+                    plans[path] = Plan(lanes, accumulators, self._register(path))
         return plans
 
     def reductions(self, path: Path, scope: Scope) -> Iterator[Accumulator]:
@@ -157,17 +160,21 @@ class Analysis:
         reduction must hide its latency, fewer where there are several or none."""
         if self.target.vector_bits == 0:
             return 0
-        widths = [bits for _, statement in self._statements(path) for bits in _bits(statement)]
-        bits = max(widths, default=32)
+        one = self._register(path)
         fixed = fixed_lanes(scope)
         if fixed is not None:
             # 48 lanes are three registers of 16: a vector of 48 would take four
             part = fixed & -fixed
-            return part if part * bits >= self.target.vector_bits else fixed
+            return part if part >= one else fixed
         wide = self.target.registers >= 32
         kept = max((prod(scope.count for scope in a.along) for a in accumulators), default=0)
         registers = 4 if kept == 1 else 2 if wide and kept < 8 else 1
-        return min(MOST_LANES, registers * max(1, self.target.vector_bits // bits))
+        return min(MOST_LANES, registers * one)
+
+    def _register(self, path: Path) -> int:
+        """How many lanes of the widest type that a scope computes in one register holds."""
+        widths = [bits for _, statement in self._statements(path) for bits in _bits(statement)]
+        return max(1, self.target.vector_bits // max(widths, default=32))
 
     # -- reductions ------------------------------------------------------------------------------------------
     def _accumulators(self, path: Path, scope: Scope, depth: int) -> Iterator[Accumulator]:

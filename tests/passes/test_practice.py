@@ -196,6 +196,19 @@ def test_sums_of_wide_rows_go_through_the_rows_as_they_lie() -> None:
     assert "A @i\n| | | | s" in sized(text("sum_axis0"), A=128, B=64, C=20), "few neighbours stay in registers"
 
 
+@pytest.mark.parametrize("columns", [1, 3, 9, 33, 64])
+def test_sums_of_so_few_columns_that_registers_hold_them_stay_there(columns: int) -> None:
+    kernel = dojoir.kernels.load("reduce_mean_0")
+    written = sized(kernel, N=3544, M=columns)
+    lanes = -(-columns // 8) * 8
+    assert f"tmp s_tile: f32[{lanes}] reg" in written and f"min({lanes}, M - {lanes}*{{0}}) : v" in written
+    assert "_tile" not in sized(kernel, N=3544, M=65)
+    machine = dojoir.machine_for("avx2")
+    made = dojoir.PASSES["default_schedule"].for_sizes({"N": 3544, "M": columns}).for_machine(machine).on(kernel)
+    assert dojoir.certify(made)
+    assert dojoir.verify(made.kernel, sizes=[{"N": 5, "M": columns}, {"N": 4, "M": 17}], seeds=1).ok
+
+
 def test_tiles_are_not_shared_out() -> None:
     written = sized(text("product"), N=42, M=48, K=512)
     assert "| (N + 5) // 6 : p @i" in written and written.count(" : p") == 1
@@ -209,7 +222,7 @@ def test_a_few_rows_are_not_turned_in_squares() -> None:
 
 
 def test_rows_that_are_short_are_not_written_past_the_caches() -> None:
-    for name in ("rmsnorm", "layernorm", "bias_relu"):
+    for name in ("rmsnorm", "layernorm", "bias_relu", "log_softmax"):
         kernel = dojoir.kernels.load(name)
         for sizes, streams in (({"N": 4096, "M": 65}, False), ({"N": 4096, "M": 4096}, True)):
             chosen = dojoir.optimize(kernel, "llvm", cpu="haswell", sizes=sizes, threads=1)

@@ -172,60 +172,84 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             if (e == NULL) continue;
             float m = -INFINITY;
             const int64_t rest = M - M % 32;
-            __m256 m_max0 = _mm256_set1_ps(-INFINITY);
-            __m256 m_max1 = _mm256_set1_ps(-INFINITY);
-            __m256 m_max2 = _mm256_set1_ps(-INFINITY);
-            __m256 m_max3 = _mm256_set1_ps(-INFINITY);
-            for (int64_t i1 = 0; i1 < rest; i1 += 32) {  // M : v @i1
-                const __m256 x0 = _mm256_loadu_ps(&x[i0 * M + i1]);
-                m_max0 = max_f32x8(x0, m_max0);
-                const __m256 x1 = _mm256_loadu_ps(&x[i0 * M + i1 + 8]);
-                m_max1 = max_f32x8(x1, m_max1);
-                const __m256 x2 = _mm256_loadu_ps(&x[i0 * M + i1 + 16]);
-                m_max2 = max_f32x8(x2, m_max2);
-                const __m256 x3 = _mm256_loadu_ps(&x[i0 * M + i1 + 24]);
-                m_max3 = max_f32x8(x3, m_max3);
+            if (0 < rest) {
+                __m256 m_max0 = _mm256_set1_ps(-INFINITY);
+                __m256 m_max1 = _mm256_set1_ps(-INFINITY);
+                __m256 m_max2_ = _mm256_set1_ps(-INFINITY);
+                __m256 m_max3 = _mm256_set1_ps(-INFINITY);
+                for (int64_t i1 = 0; i1 < rest; i1 += 32) {  // M : v @i1
+                    const __m256 x0 = _mm256_loadu_ps(&x[i0 * M + i1]);
+                    m_max0 = max_f32x8(x0, m_max0);
+                    const __m256 x1 = _mm256_loadu_ps(&x[i0 * M + i1 + 8]);
+                    m_max1 = max_f32x8(x1, m_max1);
+                    const __m256 x2 = _mm256_loadu_ps(&x[i0 * M + i1 + 16]);
+                    m_max2_ = max_f32x8(x2, m_max2_);
+                    const __m256 x3 = _mm256_loadu_ps(&x[i0 * M + i1 + 24]);
+                    m_max3 = max_f32x8(x3, m_max3);
+                }
+                m = max_f32(m,
+                            reduce_max_f32x8(max_f32x8(max_f32x8(m_max0, m_max2_),
+                                                       max_f32x8(m_max1, m_max3))));
             }
-            m = max_f32(m,
-                        reduce_max_f32x8(max_f32x8(max_f32x8(m_max0, m_max2),
-                                                   max_f32x8(m_max1, m_max3))));
-            for (int64_t i1 = rest; i1 < M; i1++) {  // M : v @i1
+            const int64_t last = M - (M - rest) % 8;
+            if (rest < last) {
+                __m256 m_max2 = _mm256_set1_ps(-INFINITY);
+                for (int64_t i1 = rest; i1 < last; i1 += 8) {  // M : v @i1
+                    const __m256 x4 = _mm256_loadu_ps(&x[i0 * M + i1]);
+                    m_max2 = max_f32x8(x4, m_max2);
+                }
+                m = max_f32(m, reduce_max_f32x8(m_max2));
+            }
+            for (int64_t i1 = last; i1 < M; i1++) {  // M : v @i1
                 m = max_f32(m, x[i0 * M + i1]);
             }
             float s = 0.0f;
             const int64_t rest2 = M - M % 32;
-            __m256 s_sum0 = _mm256_set1_ps(-0.0f);
-            __m256 s_sum1 = _mm256_set1_ps(-0.0f);
-            __m256 s_sum2 = _mm256_set1_ps(-0.0f);
-            __m256 s_sum3 = _mm256_set1_ps(-0.0f);
-            for (int64_t i1 = 0; i1 < rest2; i1 += 32) {  // M : v @i1
-                const __m256 x4 = _mm256_loadu_ps(&x[i0 * M + i1]);
-                const __m256 e0 = exp_f32x8(_mm256_sub_ps(x4, _mm256_set1_ps(m)));
-                _mm256_storeu_ps(&e[i1], e0);
-                const __m256 x5 = _mm256_loadu_ps(&x[i0 * M + i1 + 8]);
-                const __m256 e1 = exp_f32x8(_mm256_sub_ps(x5, _mm256_set1_ps(m)));
-                _mm256_storeu_ps(&e[i1 + 8], e1);
-                const __m256 x6 = _mm256_loadu_ps(&x[i0 * M + i1 + 16]);
-                const __m256 e2 = exp_f32x8(_mm256_sub_ps(x6, _mm256_set1_ps(m)));
-                _mm256_storeu_ps(&e[i1 + 16], e2);
-                const __m256 x7 = _mm256_loadu_ps(&x[i0 * M + i1 + 24]);
-                const __m256 e3 = exp_f32x8(_mm256_sub_ps(x7, _mm256_set1_ps(m)));
-                _mm256_storeu_ps(&e[i1 + 24], e3);
-                s_sum0 = _mm256_add_ps(s_sum0, e0);
-                s_sum1 = _mm256_add_ps(s_sum1, e1);
-                s_sum2 = _mm256_add_ps(s_sum2, e2);
-                s_sum3 = _mm256_add_ps(s_sum3, e3);
+            if (0 < rest2) {
+                __m256 s_sum0 = _mm256_set1_ps(-0.0f);
+                __m256 s_sum1 = _mm256_set1_ps(-0.0f);
+                __m256 s_sum2_ = _mm256_set1_ps(-0.0f);
+                __m256 s_sum3 = _mm256_set1_ps(-0.0f);
+                for (int64_t i1 = 0; i1 < rest2; i1 += 32) {  // M : v @i1
+                    const __m256 x5 = _mm256_loadu_ps(&x[i0 * M + i1]);
+                    const __m256 e0 = exp_f32x8(_mm256_sub_ps(x5, _mm256_set1_ps(m)));
+                    _mm256_storeu_ps(&e[i1], e0);
+                    const __m256 x6 = _mm256_loadu_ps(&x[i0 * M + i1 + 8]);
+                    const __m256 e1 = exp_f32x8(_mm256_sub_ps(x6, _mm256_set1_ps(m)));
+                    _mm256_storeu_ps(&e[i1 + 8], e1);
+                    const __m256 x7 = _mm256_loadu_ps(&x[i0 * M + i1 + 16]);
+                    const __m256 e2 = exp_f32x8(_mm256_sub_ps(x7, _mm256_set1_ps(m)));
+                    _mm256_storeu_ps(&e[i1 + 16], e2);
+                    const __m256 x8 = _mm256_loadu_ps(&x[i0 * M + i1 + 24]);
+                    const __m256 e3 = exp_f32x8(_mm256_sub_ps(x8, _mm256_set1_ps(m)));
+                    _mm256_storeu_ps(&e[i1 + 24], e3);
+                    s_sum0 = _mm256_add_ps(s_sum0, e0);
+                    s_sum1 = _mm256_add_ps(s_sum1, e1);
+                    s_sum2_ = _mm256_add_ps(s_sum2_, e2);
+                    s_sum3 = _mm256_add_ps(s_sum3, e3);
+                }
+                s += reduce_add_f32x8(_mm256_add_ps(_mm256_add_ps(s_sum0, s_sum2_),
+                                                    _mm256_add_ps(s_sum1, s_sum3)));
             }
-            s += reduce_add_f32x8(_mm256_add_ps(_mm256_add_ps(s_sum0, s_sum2),
-                                                _mm256_add_ps(s_sum1, s_sum3)));
-            for (int64_t i1 = rest2; i1 < M; i1++) {  // M : v @i1
+            const int64_t last2 = M - (M - rest2) % 8;
+            if (rest2 < last2) {
+                __m256 s_sum2 = _mm256_set1_ps(-0.0f);
+                for (int64_t i1 = rest2; i1 < last2; i1 += 8) {  // M : v @i1
+                    const __m256 x9 = _mm256_loadu_ps(&x[i0 * M + i1]);
+                    const __m256 e4 = exp_f32x8(_mm256_sub_ps(x9, _mm256_set1_ps(m)));
+                    _mm256_storeu_ps(&e[i1], e4);
+                    s_sum2 = _mm256_add_ps(s_sum2, e4);
+                }
+                s += reduce_add_f32x8(s_sum2);
+            }
+            for (int64_t i1 = last2; i1 < M; i1++) {  // M : v @i1
                 e[i1] = exp_f32(x[i0 * M + i1] - m);
                 s += e[i1];
             }
             const int64_t rest3 = M - M % 8;
             for (int64_t i1 = 0; i1 < rest3; i1 += 8) {  // M : v @i1
-                const __m256 e4 = _mm256_loadu_ps(&e[i1]);
-                _mm256_storeu_ps(&y[i0 * M + i1], _mm256_div_ps(e4, _mm256_set1_ps(s)));
+                const __m256 e5 = _mm256_loadu_ps(&e[i1]);
+                _mm256_storeu_ps(&y[i0 * M + i1], _mm256_div_ps(e5, _mm256_set1_ps(s)));
             }
             for (int64_t i1 = rest3; i1 < M; i1++) {  // M : v @i1
                 y[i0 * M + i1] = e[i1] / s;

@@ -25,11 +25,18 @@ int32_t embedding(const int64_t *restrict ids, const float *restrict w, float *r
             vst1q_f32(&y[i * D + d], vld1q_f32(&w[(ids_outside ? 0 : ids_index) * D + d]));
             vst1q_f32(&y[i * D + d + 4], vld1q_f32(&w[(ids_outside ? 0 : ids_index) * D + d + 4]));
         }
-        for (int64_t d = rest; d < D; d++) {  // D : v @d
+        const int64_t last = D - (D - rest) % 4;
+        for (int64_t d = rest; d < last; d += 4) {  // D : v @d
             const int64_t ids_index2 = ids[i];
             const bool ids_outside2 = ids_index2 < 0 || ids_index2 >= V;
             if (ids_outside2) status = 2;
-            y[i * D + d] = w[(ids_outside2 ? 0 : ids_index2) * D + d];
+            vst1q_f32(&y[i * D + d], vld1q_f32(&w[(ids_outside2 ? 0 : ids_index2) * D + d]));
+        }
+        for (int64_t d = last; d < D; d++) {  // D : v @d
+            const int64_t ids_index3 = ids[i];
+            const bool ids_outside3 = ids_index3 < 0 || ids_index3 >= V;
+            if (ids_outside3) status = 2;
+            y[i * D + d] = w[(ids_outside3 ? 0 : ids_index3) * D + d];
         }
     }
 

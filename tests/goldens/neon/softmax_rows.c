@@ -111,63 +111,92 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             if (e == NULL) continue;
             float m = -INFINITY;
             const int64_t rest = M - M % 16;
-            float32x4_t m_max0 = vdupq_n_f32(-INFINITY);
-            float32x4_t m_max1 = vdupq_n_f32(-INFINITY);
-            float32x4_t m_max2 = vdupq_n_f32(-INFINITY);
-            float32x4_t m_max3 = vdupq_n_f32(-INFINITY);
-            for (int64_t i1 = 0; i1 < rest; i1 += 16) {  // M : v @i1
-                const float32x4_t x0 = vld1q_f32(&x[i0 * M + i1]);
-                m_max0 = vmaxq_f32(x0, m_max0);
-                const float32x4_t x1 = vld1q_f32(&x[i0 * M + i1 + 4]);
-                m_max1 = vmaxq_f32(x1, m_max1);
-                const float32x4_t x2 = vld1q_f32(&x[i0 * M + i1 + 8]);
-                m_max2 = vmaxq_f32(x2, m_max2);
-                const float32x4_t x3 = vld1q_f32(&x[i0 * M + i1 + 12]);
-                m_max3 = vmaxq_f32(x3, m_max3);
+            if (0 < rest) {
+                float32x4_t m_max0 = vdupq_n_f32(-INFINITY);
+                float32x4_t m_max1 = vdupq_n_f32(-INFINITY);
+                float32x4_t m_max2_ = vdupq_n_f32(-INFINITY);
+                float32x4_t m_max3 = vdupq_n_f32(-INFINITY);
+                for (int64_t i1 = 0; i1 < rest; i1 += 16) {  // M : v @i1
+                    const float32x4_t x0 = vld1q_f32(&x[i0 * M + i1]);
+                    m_max0 = vmaxq_f32(x0, m_max0);
+                    const float32x4_t x1 = vld1q_f32(&x[i0 * M + i1 + 4]);
+                    m_max1 = vmaxq_f32(x1, m_max1);
+                    const float32x4_t x2 = vld1q_f32(&x[i0 * M + i1 + 8]);
+                    m_max2_ = vmaxq_f32(x2, m_max2_);
+                    const float32x4_t x3 = vld1q_f32(&x[i0 * M + i1 + 12]);
+                    m_max3 = vmaxq_f32(x3, m_max3);
+                }
+                m = max_f32(m,
+                            vmaxvq_f32(vmaxq_f32(vmaxq_f32(m_max0, m_max2_),
+                                                 vmaxq_f32(m_max1, m_max3))));
             }
-            m = max_f32(m,
-                        vmaxvq_f32(vmaxq_f32(vmaxq_f32(m_max0, m_max2),
-                                             vmaxq_f32(m_max1, m_max3))));
-            for (int64_t i1 = rest; i1 < M; i1++) {  // M : v @i1
+            const int64_t last = M - (M - rest) % 4;
+            if (rest < last) {
+                float32x4_t m_max2 = vdupq_n_f32(-INFINITY);
+                for (int64_t i1 = rest; i1 < last; i1 += 4) {  // M : v @i1
+                    const float32x4_t x4 = vld1q_f32(&x[i0 * M + i1]);
+                    m_max2 = vmaxq_f32(x4, m_max2);
+                }
+                m = max_f32(m, vmaxvq_f32(m_max2));
+            }
+            for (int64_t i1 = last; i1 < M; i1++) {  // M : v @i1
                 m = max_f32(m, x[i0 * M + i1]);
             }
             float s = 0.0f;
             const int64_t rest2 = M - M % 16;
-            float32x4_t s_sum0 = vdupq_n_f32(-0.0f);
-            float32x4_t s_sum1 = vdupq_n_f32(-0.0f);
-            float32x4_t s_sum2 = vdupq_n_f32(-0.0f);
-            float32x4_t s_sum3 = vdupq_n_f32(-0.0f);
-            for (int64_t i1 = 0; i1 < rest2; i1 += 16) {  // M : v @i1
-                const float32x4_t x4 = vld1q_f32(&x[i0 * M + i1]);
-                const float32x4_t e0 = exp_f32x4(vsubq_f32(x4, vdupq_n_f32(m)));
-                vst1q_f32(&e[i1], e0);
-                const float32x4_t x5 = vld1q_f32(&x[i0 * M + i1 + 4]);
-                const float32x4_t e1 = exp_f32x4(vsubq_f32(x5, vdupq_n_f32(m)));
-                vst1q_f32(&e[i1 + 4], e1);
-                const float32x4_t x6 = vld1q_f32(&x[i0 * M + i1 + 8]);
-                const float32x4_t e2 = exp_f32x4(vsubq_f32(x6, vdupq_n_f32(m)));
-                vst1q_f32(&e[i1 + 8], e2);
-                const float32x4_t x7 = vld1q_f32(&x[i0 * M + i1 + 12]);
-                const float32x4_t e3 = exp_f32x4(vsubq_f32(x7, vdupq_n_f32(m)));
-                vst1q_f32(&e[i1 + 12], e3);
-                s_sum0 = vaddq_f32(s_sum0, e0);
-                s_sum1 = vaddq_f32(s_sum1, e1);
-                s_sum2 = vaddq_f32(s_sum2, e2);
-                s_sum3 = vaddq_f32(s_sum3, e3);
+            if (0 < rest2) {
+                float32x4_t s_sum0 = vdupq_n_f32(-0.0f);
+                float32x4_t s_sum1 = vdupq_n_f32(-0.0f);
+                float32x4_t s_sum2_ = vdupq_n_f32(-0.0f);
+                float32x4_t s_sum3 = vdupq_n_f32(-0.0f);
+                for (int64_t i1 = 0; i1 < rest2; i1 += 16) {  // M : v @i1
+                    const float32x4_t x5 = vld1q_f32(&x[i0 * M + i1]);
+                    const float32x4_t e0 = exp_f32x4(vsubq_f32(x5, vdupq_n_f32(m)));
+                    vst1q_f32(&e[i1], e0);
+                    const float32x4_t x6 = vld1q_f32(&x[i0 * M + i1 + 4]);
+                    const float32x4_t e1 = exp_f32x4(vsubq_f32(x6, vdupq_n_f32(m)));
+                    vst1q_f32(&e[i1 + 4], e1);
+                    const float32x4_t x7 = vld1q_f32(&x[i0 * M + i1 + 8]);
+                    const float32x4_t e2 = exp_f32x4(vsubq_f32(x7, vdupq_n_f32(m)));
+                    vst1q_f32(&e[i1 + 8], e2);
+                    const float32x4_t x8 = vld1q_f32(&x[i0 * M + i1 + 12]);
+                    const float32x4_t e3 = exp_f32x4(vsubq_f32(x8, vdupq_n_f32(m)));
+                    vst1q_f32(&e[i1 + 12], e3);
+                    s_sum0 = vaddq_f32(s_sum0, e0);
+                    s_sum1 = vaddq_f32(s_sum1, e1);
+                    s_sum2_ = vaddq_f32(s_sum2_, e2);
+                    s_sum3 = vaddq_f32(s_sum3, e3);
+                }
+                s += vaddvq_f32(vaddq_f32(vaddq_f32(s_sum0, s_sum2_), vaddq_f32(s_sum1, s_sum3)));
             }
-            s += vaddvq_f32(vaddq_f32(vaddq_f32(s_sum0, s_sum2), vaddq_f32(s_sum1, s_sum3)));
-            for (int64_t i1 = rest2; i1 < M; i1++) {  // M : v @i1
+            const int64_t last2 = M - (M - rest2) % 4;
+            if (rest2 < last2) {
+                float32x4_t s_sum2 = vdupq_n_f32(-0.0f);
+                for (int64_t i1 = rest2; i1 < last2; i1 += 4) {  // M : v @i1
+                    const float32x4_t x9 = vld1q_f32(&x[i0 * M + i1]);
+                    const float32x4_t e4 = exp_f32x4(vsubq_f32(x9, vdupq_n_f32(m)));
+                    vst1q_f32(&e[i1], e4);
+                    s_sum2 = vaddq_f32(s_sum2, e4);
+                }
+                s += vaddvq_f32(s_sum2);
+            }
+            for (int64_t i1 = last2; i1 < M; i1++) {  // M : v @i1
                 e[i1] = exp_f32(x[i0 * M + i1] - m);
                 s += e[i1];
             }
             const int64_t rest3 = M - M % 8;
             for (int64_t i1 = 0; i1 < rest3; i1 += 8) {  // M : v @i1
-                const float32x4_t e4 = vld1q_f32(&e[i1]);
-                vst1q_f32(&y[i0 * M + i1], vdivq_f32(e4, vdupq_n_f32(s)));
-                const float32x4_t e5 = vld1q_f32(&e[i1 + 4]);
-                vst1q_f32(&y[i0 * M + i1 + 4], vdivq_f32(e5, vdupq_n_f32(s)));
+                const float32x4_t e5 = vld1q_f32(&e[i1]);
+                vst1q_f32(&y[i0 * M + i1], vdivq_f32(e5, vdupq_n_f32(s)));
+                const float32x4_t e6 = vld1q_f32(&e[i1 + 4]);
+                vst1q_f32(&y[i0 * M + i1 + 4], vdivq_f32(e6, vdupq_n_f32(s)));
             }
-            for (int64_t i1 = rest3; i1 < M; i1++) {  // M : v @i1
+            const int64_t last3 = M - (M - rest3) % 4;
+            for (int64_t i1 = rest3; i1 < last3; i1 += 4) {  // M : v @i1
+                const float32x4_t e7 = vld1q_f32(&e[i1]);
+                vst1q_f32(&y[i0 * M + i1], vdivq_f32(e7, vdupq_n_f32(s)));
+            }
+            for (int64_t i1 = last3; i1 < M; i1++) {  // M : v @i1
                 y[i0 * M + i1] = e[i1] / s;
             }
         }
