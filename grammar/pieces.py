@@ -16,10 +16,11 @@ from itertools import pairwise
 
 from dojoir.errors import Source
 from dojoir.grammar.parser import written_kernel
-from dojoir.ir.nodes import Kernel, Node, Statement
+from dojoir.ir.nodes import Buffer, Kernel, Node, Statement
 from dojoir.ir.text import child_lines, format_buffer, head_lines
 from dojoir.ir.tree import with_body
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import once_for_each
 
 Lines = tuple[str, ...]
 
@@ -58,7 +59,7 @@ class Pieces:
         several: a diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in
         it."""
         head = tuple(head_lines(kernel))
-        lines = [format_buffer(buffer) for buffer in kernel.buffers]
+        lines = [_declaration(buffer) for buffer in kernel.buffers]
         header, buffers = self._header(head), tuple(self._header((*head, line)).buffers[0] for line in lines)
         declared = dict(zip((buffer.name for buffer in buffers), lines, strict=True))
         if len(declared) < len(lines):
@@ -138,6 +139,11 @@ class _Reader:
     def _piece(self, lines: Lines, around: Lines) -> _Piece:
         named = sorted(word for word in self.pieces.words(lines) if word in self.declared)
         return _Piece((*self.head, *(self.declared[name] for name in named)), around, lines)
+
+
+@once_for_each
+def _declaration(buffer: Buffer) -> str:
+    return format_buffer(buffer)
 
 
 def _read(lines: Lines) -> Kernel:

@@ -13,7 +13,7 @@ from functools import cached_property, reduce
 
 import islpy as isl
 
-from dojoir.ir.nodes import Buffer, Kernel, Path
+from dojoir.ir.nodes import Buffer, Guard, Kernel, Path, Scope, Site
 from dojoir.sets.flow_check import Accesses, compute_flow, without_equal_dims
 from dojoir.sets.kernel_sets import KernelSets, Read
 from dojoir.support.frozen import dataclass
@@ -80,11 +80,43 @@ def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -
 
 
 def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
-    """Whether two kernels declare a buffer alike and touch it by the same statements in the same places of the
-    same nodes. All texts that a flow is computed from are made from these."""
+    """Whether two kernels declare a buffer alike and touch it by the same statements between the same bounds and
+    guards, in the same order. All texts that a flow is computed from are made from these (`_Given`)."""
     were, are = one.users.get(buffer, ()), other.users.get(buffer, ())
     alike = one.fp == other.fp and one.buffer(buffer) == other.buffer(buffer) and len(were) == len(are)
-    return alike and all(one.sites[k] == other.sites[n] for k, n in zip(were, are, strict=True))
+    pairs = [(one.sites[k], other.sites[n]) for k, n in zip(were, are, strict=True)] if alike else []
+    return (
+        alike
+        and all(old.statement == new.statement and same_bounds(old, new) for old, new in pairs)
+        and (all(old.path == new.path for old, new in pairs) or _places(one, were) == _places(other, are))
+    )
+
+
+def same_bounds(one: Site, other: Site) -> bool:
+    """Whether two statements are in as many scopes and guards, with the same extents and conditions."""
+    if one.ancestors is other.ancestors:
+        return True
+    pairs = zip(one.ancestors, other.ancestors, strict=False)
+    return len(one.ancestors) == len(other.ancestors) and all(a is b or _bounds(a) == _bounds(b) for a, b in pairs)
+
+
+def _bounds(node: Scope | Guard) -> object:
+    return node.extent if isinstance(node, Scope) else node.conditions
+
+
+def _places(kernel: Kernel, numbers: tuple[int, ...]) -> tuple[Path, ...]:
+    """The paths of some statements, by ascending numbers, in a copy of the tree that holds nothing else."""
+    sites = kernel.sites
+    children: dict[Path, list[int]] = {}
+    for k in numbers:
+        for level, child in enumerate(sites[k].path):
+            used = children.setdefault(sites[k].path[:level], [])
+            if child not in used:
+                used.append(child)
+    return tuple(
+        tuple(children[sites[k].path[:level]].index(child) for level, child in enumerate(sites[k].path))
+        for k in numbers
+    )
 
 
 @dataclass(frozen=True)
@@ -174,18 +206,7 @@ class Users:
     @staticmethod
     def among(sets: KernelSets, numbers: tuple[int, ...]) -> Users:
         """Some statements, by ascending numbers."""
-        sites = sets.kernel.sites
-        children: dict[Path, list[int]] = {}
-        for k in numbers:
-            for level, child in enumerate(sites[k].path):
-                used = children.setdefault(sites[k].path[:level], [])
-                if child not in used:
-                    used.append(child)
-        paths = tuple(
-            tuple(children[sites[k].path[:level]].index(child) for level, child in enumerate(sites[k].path))
-            for k in numbers
-        )
-        return Users(sets, numbers, paths)
+        return Users(sets, numbers, _places(sets.kernel, numbers))
 
     @cached_property
     def _dims(self) -> int:

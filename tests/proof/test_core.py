@@ -25,7 +25,7 @@ from dojoir.proof.explain.verdicts import check
 from dojoir.proof.patterns.table import PATTERNS, Pattern
 from dojoir.sets.limits import StepLimitReached, limited
 
-MOST = 1850
+MOST = 1900
 """How many lines of code the core may have, each file of `proof` that it imports counted in."""
 
 BESIDE = ("sets", "ir", "types", "rules", "support", "errors")

@@ -233,7 +233,7 @@ def test_settled_buffers_need_no_comparison(block: int, monkeypatch: pytest.Monk
                 before, after, forth = kernel, other.kernel, other.instances
                 if any(failure is not None for failure in form(Claim(before, after, forth))):
                     continue
-                seen += bool(correspondence.settled(Claim(before, after, forth), strict))
+                seen += bool(Correspondence(Claim(before, after, forth), strict).settled)
                 try:
                     with limited(300_000):
                         quick = Correspondence(Claim(before, after, forth), strict).difference()

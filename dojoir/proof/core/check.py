@@ -26,7 +26,7 @@ of which `dojoir.proof.explain` makes a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic
@@ -39,6 +39,7 @@ from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.scatters import claim_without_scatters
+from dojoir.proof.core.unchanged import children, same_operations
 from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
 
@@ -76,10 +77,12 @@ def _obligations(claim: Claim) -> Iterator[Failure | None]:
 
 
 def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | None]:
-    """What remains to be shown of two kernels that a certificate fits."""
-    yield Correspondence(claim, claim.strict).difference()
-    yield well_formed(claim)
-    yield marks(claim.after, find=find)
+    """What remains to be shown of two kernels that a certificate fits, of which the one before is well-formed: what
+    is unchanged in the one after is as it should be there (`dojoir.proof.core.unchanged`)."""
+    correspondence = Correspondence(claim, claim.strict)
+    yield correspondence.difference()
+    yield well_formed(claim, known=correspondence.alike)
+    yield marks(claim.after, find=find, known=children(claim))
 
 
 # -- form ----------------------------------------------------------------------------------------------------
@@ -131,15 +134,18 @@ def _shape(claim: Claim) -> Diagnostic | None:
 
 
 # -- bounds and values ---------------------------------------------------------------------------------------
-def well_formed(claim: Claim, outputs: bool = True) -> IllFormed | None:
+def well_formed(claim: Claim, outputs: bool = True, known: Container[str] = ()) -> IllFormed | None:
     """Why the kernel after is not well-formed, where the one before is, marks aside: every dimension has an
     element, no new access leaves its buffer, and none reads what was never written. An access that touches the
-    element that the old one did cannot leave it. Whether `outputs` are wholly written may be left out."""
+    element that the old one did cannot leave it. Whether `outputs` are wholly written may be left out; of the
+    buffers `known` it is known that what is read was written."""
     before, after, instances = claim.before, claim.after, claim.certificate
     extents = {b.name: tuple(d.extent for d in b.dims) for b in before.buffers}
+    same = same_operations(claim)
+    others = [(k, site, instances.origins[k]) for k, site in enumerate(after.sites) if k not in same]
     changed = [
         k
-        for k, (site, origin) in enumerate(zip(after.sites, instances.origins, strict=True))
+        for k, site, origin in others
         if origin is None
         or instances.inlined
         or instances.extracted
@@ -152,21 +158,22 @@ def well_formed(claim: Claim, outputs: bool = True) -> IllFormed | None:
     found: IllFormed | None = prove_dimensions(after) if before.buffers != after.buffers else None
     found = found or prove_bounds(after, changed)
     if found is None and (before.body, before.buffers) != (after.body, after.buffers):
-        found = prove_written(after, outputs) or prove_collapsed(after)
+        found = prove_written(after, outputs, known) or prove_collapsed(after, known)
     return found
 
 
 # -- marks ---------------------------------------------------------------------------------------------------
 def marks(
-    after: Kernel, before: Kernel | None = None, find: Finder = find_conflict
+    after: Kernel, before: Kernel | None = None, find: Finder = find_conflict, known: Container[int] = ()
 ) -> Diagnostic | Dependent | None:
     """Why the marks and hints of a kernel may not stand there, or None. Marks that `before` has are known to be
-    right: the trees must be the same but for marks. `find` is what looks for iterations in conflict."""
+    right: the trees must be the same but for marks; so are those in the children `known`. `find` is what looks for
+    iterations in conflict."""
     error = mark_error(after)
     if error is not None:
         return error
     for path, mark in promises(after, before):
-        conflict = find(after, path, mark)
+        conflict = find(after, path, mark) if path[0] not in known else None
         if conflict is not None:
             return Dependent(after if before is None else before, conflict)
     return None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 import islpy as isl
 
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
+from dojoir.ir.nodes import Access, Cast, Const, Expr, Index, Kernel, Op, Site, Statement, substitute_expr
 from dojoir.ir.text import format_statement
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import identity, stand_for
 from dojoir.proof.claim import Claim
+from dojoir.proof.core.unchanged import alike, alone, same_operations
 from dojoir.proof.core.value_graph import Graph, NotTransparent
-from dojoir.sets.flow import flows_alike, users_of
+from dojoir.sets.flow import users_of
 from dojoir.sets.kernel_sets import isl_affine, iterators
 from dojoir.support.frozen import dataclass
 from dojoir.types.fma import has_fma, may_fuse
@@ -61,8 +63,10 @@ class Correspondence:
     def __init__(self, claim: Claim, strict: bool) -> None:
         self.before, self.after, self.instances, self.strict = claim.before, claim.after, claim.certificate, strict
         self.old, self.new = claim.old, claim.new
-        same = settled(claim, strict)
-        self.old_graph, self.new_graph = Graph(self.old, strict, same), Graph(self.new, strict, same)
+        self.claim = claim
+        self.alike = alike(claim, strict)
+        self.settled = settled(claim, self.alike)
+        self.old_graph, self.new_graph = (Graph(s, strict, self.settled) for s in (self.old, self.new))
 
     def difference(self) -> Difference | None:
         """The first thing in which the two differ, or None."""
@@ -74,26 +78,36 @@ class Correspondence:
         except NotTransparent as reason:
             return Diagnostic("several-values", str(reason))
         if not self.strict and (has_fma(self.before) or has_fma(self.after)):
-            self.old_graph.contract()
-            self.new_graph.contract()
+            self._contract()
         found: Difference | None = self._operations() or self._instances()
         if found is None:
             self._eliminate()
             found = self._flows()
         return found
 
+    def _contract(self) -> None:
+        """Brings both sides in the form in which products are added, but for statements that are the same on both:
+        they stay so."""
+        origins, same = self.instances.origins, same_operations(self.claim)
+        numbers = {origin.site for k, origin in enumerate(origins) if origin is not None and k not in same}
+        self.old_graph.contract(numbers)
+        self.new_graph.contract(k for k, o in enumerate(origins) if o is not None and o.site in numbers)
+
     # -- 1. instances ------------------------------------------------------------------------------------
     def _instances(self) -> WrongInstances | None:
-        mapping = stand_for(self.after, self.instances)
+        known = alone(self.claim)
+        numbers = [k for k in self.new.numbers if k not in known]
+        mapping = stand_for(self.after, self.instances, numbers)
         reached = mapping.range()
-        extra = reached.subtract(self.old.domains)
+        named = sorted({origin.site for k in numbers if (origin := self.instances.origins[k]) is not None})
+        domains = self.old.domains_of(named)
+        extra = reached.subtract(domains)
         if not extra.is_empty():
             return WrongInstances("extra-instance", self.before, extra)
-        named = sorted({origin.site for origin in self.instances.origins if origin is not None})
-        lost = self.old.domains_of(named).subtract(reached)
+        lost = domains.subtract(reached)
         if not lost.is_empty():
             return WrongInstances("lost-instance", self.before, lost)
-        counted = mapping.intersect_domain(self.new_graph.accumulations())
+        counted = mapping.intersect_domain(self.new_graph.accumulations(numbers))
         if not counted.is_injective():
             same = counted.apply_range(counted.reverse())
             twice = same.subtract(counted.domain().identity())
@@ -105,8 +119,9 @@ class Correspondence:
 
     # -- 2. operations -----------------------------------------------------------------------------------
     def _operations(self) -> Diagnostic | None:
+        same_text = same_operations(self.claim)
         for k, origin in enumerate(self.instances.origins):
-            if origin is None:
+            if origin is None or k in same_text:
                 continue
             site, old = self.after.sites[k], self.before.sites[origin.site]
             was, now = self.old_graph.values[origin.site], self.new_graph.values[k]
@@ -182,12 +197,13 @@ class Correspondence:
                 with suppress(NotTransparent):
                     graph.eliminate(k)
 
-    def _slots(self) -> isl.UnionMap:
-        """Each read of the new kernel, and each returned element, to that of the old one."""
+    def _slots(self, numbers: Iterable[int]) -> isl.UnionMap:
+        """Each read of some statements of the new kernel, and each returned element that is compared, to that of
+        the old one."""
         pieces = []
-        for k, origin in enumerate(self.instances.origins):
-            if origin is None:
-                continue
+        for k in numbers:
+            origin = self.instances.origins[k]
+            assert origin is not None
             old = ", ".join(map(isl_affine, origin.iterators))
             if self.new.is_ordered(k, self.strict):
                 pieces.append(f"{self.new_graph.tuple_text(k, name='t')} -> t{origin.site}[{old}]")
@@ -195,16 +211,19 @@ class Correspondence:
                 # Gathered dimensions come in the same order on both sides.
                 inner = ", ".join(filter(None, [old, *mine.extra]))
                 pieces.append(f"{self.new_graph.tuple_text(k, mine)} -> {its.name}[{inner}]")
-        for buffer in self.new.returned:
+        for buffer in self.new_graph.returned:
             element = ", ".join(f"e{d}" for d in range(len(buffer.dims)))
             pieces.append(f"out_{buffer.name}[{element}] -> out_{buffer.name}[{element}]")
         return self.new.map(*pieces)
 
     def _flows(self) -> Difference | None:
-        to_old = self._slots()
-        readers = self.new_graph.readers(k for k, o in enumerate(self.instances.origins) if o is not None)
-        to_old = to_old.intersect_domain(readers)
-        stands_for = stand_for(self.after, self.instances)
+        # A statement all of whose buffers are settled is the old one to the letter: none of its reads is compared.
+        compared = [name for name in self.after.users if name not in self.settled]
+        touching = sorted({k for name in compared for k in users_of(self.new, name)})
+        numbers = [k for k in touching if self.instances.origins[k] is not None]
+        readers = self.new_graph.readers(numbers)
+        to_old = self._slots(numbers).intersect_domain(readers)
+        stands_for = stand_for(self.after, self.instances, numbers)
         actual, begins = (
             self.new_graph.sources.intersect_range(readers),
             self.new_graph.initial.intersect_domain(readers),
@@ -231,30 +250,23 @@ class Correspondence:
         return None
 
 
-def settled(claim: Claim, strict: bool) -> frozenset[str]:
-    """The buffers that need not be compared: the texts show that the same values flow through them.
+def settled(claim: Claim, alike: frozenset[str]) -> frozenset[str]:
+    """The buffers, of those that are `alike`, that need not be compared.
 
     In both kernels the same statements touch such a buffer, the same to the letter (the same reads in another
-    expression may mean something else); each stands for itself in the same iteration; and among themselves they
-    touch the same elements at the same times. So no other read gets a value from there, and none of them is taken
+    expression may mean something else); among themselves they touch the same elements at the same times; and each
+    stands for itself in the same iteration. So no other read gets a value from there, and none of them is taken
     out of a value graph. None are settled where reads were replaced by expressions.
     """
-    before, after, instances = claim.before, claim.after, claim.certificate
+    instances, same = claim.certificate, identity(claim.before).origins
     if instances.inlined or instances.extracted:
         return frozenset()
-    old, new = claim.old, claim.new
-    itself = identity(before).origins
 
-    def stay(buffer: Buffer) -> bool:
-        were, are = users_of(old, buffer.name), users_of(new, buffer.name)
-        return (
-            [instances.origins[k] for k in are] == [itself[k] for k in were]
-            and [after.sites[k].statement for k in are] == [before.sites[k].statement for k in were]
-            and flows_alike(old, new, buffer.name, strict)
-        )
+    def stays(name: str) -> bool:
+        were, are = users_of(claim.old, name), users_of(claim.new, name)
+        return all(instances.origins[n] == same[k] for k, n in zip(were, are, strict=True))
 
-    declared = set(after.buffers)
-    return frozenset(buffer.name for buffer in before.buffers if buffer in declared and stay(buffer))
+    return frozenset(name for name in alike if stays(name))
 
 
 def _spelled(statement: Statement, term: Expr) -> Statement:

@@ -60,6 +60,22 @@ class Slot:
     bounds: tuple[str, ...]
 
 
+class _Slots(dict[int, list[Slot]]):
+    """The reads of each statement, made when they are first asked for."""
+
+    def __init__(self, sets: KernelSets) -> None:
+        super().__init__()
+        self._sets = sets
+
+    def __missing__(self, site: int) -> list[Slot]:
+        bounds = self._sets.gather_bounds
+        self[site] = [
+            Slot(read.name, read.access, tuple(f"g{d}" for d in read.gathers), bounds(read))
+            for read in self._sets.reads[site]
+        ]
+        return self[site]
+
+
 class Graph:
     """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads. Of the
     values that flow through the buffers `without`, it says nothing."""
@@ -69,13 +85,7 @@ class Graph:
         self.strict = strict
         self.without = without
         self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
-        self.slots: list[list[Slot]] = [
-            [
-                Slot(read.name, read.access, tuple(f"g{d}" for d in read.gathers), sets.gather_bounds(read))
-                for read in reads
-            ]
-            for reads in sets.reads
-        ]
+        self.slots = _Slots(sets)
 
     @cached_property
     def _flow(self) -> Flow:
@@ -138,11 +148,12 @@ class Graph:
         self.slots[step.site][step.ordinal : step.ordinal + 1] = inlined
 
     # -- contraction -------------------------------------------------------------------------------------
-    def contract(self) -> None:
-        """Writes every product that is added as an `fma`. Only for results that may be rounded otherwise."""
+    def contract(self, sites: Iterable[int]) -> None:
+        """Writes every product that some statements add as an `fma`. Only for results that may be rounded
+        otherwise."""
         buffers = {buffer.name: buffer for buffer in self.sets.kernel.buffers}
-        for k, (value, slots) in enumerate(zip(self.values, self.slots, strict=True)):
-            self.values[k], self.slots[k] = contracted(value, slots, buffers)
+        for k in sites:
+            self.values[k], self.slots[k] = contracted(self.values[k], self.slots[k], buffers)
 
     # -- elimination -------------------------------------------------------------------------------------
     def eliminate(self, site: int) -> None:
@@ -245,7 +256,7 @@ class Graph:
             raise NotTransparent("an accumulation would count twice", site)
 
     def readers(self, sites: Iterable[int]) -> isl.UnionSet:
-        """Every read of the given statements, and every returned element."""
+        """Every read of the given statements, and every returned element of which something is said here."""
         pieces: list[str] = []
         for k in sites:
             where = self.sets.constraints(self.sets.kernel.sites[k].ancestors)
@@ -255,15 +266,21 @@ class Graph:
             ]
             if self.sets.is_ordered(k, self.strict):
                 pieces.append(f"{self.tuple_text(k, name='t')} -> [] : {where}")
-        pieces += [self.sets.box_text(buffer, f"out_{buffer.name}") for buffer in self.sets.returned]
+        pieces += [self.sets.box_text(buffer, f"out_{buffer.name}") for buffer in self.returned]
         return self.sets.map(*pieces).domain()
 
-    def accumulations(self) -> isl.UnionSet:
-        """The instances of all accumulations whose order is free."""
+    @property
+    def returned(self) -> list[Buffer]:
+        """The buffers that a call returns and of which something is said here."""
+        return [buffer for buffer in self.sets.returned if buffer.name not in self.without]
+
+    def accumulations(self, among: Iterable[int] | None = None) -> isl.UnionSet:
+        """The instances of the accumulations whose order is free, of some statements if given."""
+        sites = self.sets.kernel.sites
         free = [
             k
-            for k, site in enumerate(self.sets.kernel.sites)
-            if site.statement.accumulation is not None and not self.sets.is_ordered(k, self.strict)
+            for k in (self.sets.numbers if among is None else among)
+            if sites[k].statement.accumulation is not None and not self.sets.is_ordered(k, self.strict)
         ]
         return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in free)).domain()
 

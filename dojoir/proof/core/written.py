@@ -7,7 +7,7 @@ with. Arguments that a call passes in (`in`, `inout`) have theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import islpy as isl
 
@@ -92,14 +92,16 @@ class SharedStorage:
 Unwritten = ReadBeforeWrite | UnwrittenOutput | SharedStorage
 
 
-def prove_written(kernel: Kernel, outputs: bool = True) -> ReadBeforeWrite | UnwrittenOutput | None:
+def prove_written(
+    kernel: Kernel, outputs: bool = True, known: Container[str] = ()
+) -> ReadBeforeWrite | UnwrittenOutput | None:
     """The first read of an element that nothing has assigned yet, or an output that is not wholly assigned, if
-    that is asked of `outputs`.
+    that is asked of `outputs`. Of the buffers `known` it is known that neither happens.
 
     Every index must be in bounds. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
     """
     for buffer in kernel.buffers:
-        if buffer.role in {"in", "inout"}:
+        if buffer.role in {"in", "inout"} or buffer.name in known:
             continue
         wrong = find_unwritten(kernel, buffer)
         if wrong is not None:
@@ -164,13 +166,14 @@ def assigning(kernel: Kernel, buffer: Buffer) -> list[int]:
     return [k for k in _writes(kernel, buffer) if kernel.sites[k].statement.accumulation is None]
 
 
-def prove_collapsed(kernel: Kernel) -> SharedStorage | None:
-    """A read that would get the value of another element because a dimension is collapsed.
+def prove_collapsed(kernel: Kernel, known: Container[str] = ()) -> SharedStorage | None:
+    """A read that would get the value of another element because a dimension is collapsed, of a buffer that is not
+    `known` to give none.
 
     Every read must be of a written element. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
     """
     for buffer in kernel.buffers:
-        if not keeps_elements_apart(kernel, buffer):
+        if buffer.name not in known and not keeps_elements_apart(kernel, buffer):
             found = _mixed_up(kernel, buffer, [use for use in _uses(kernel, buffer) if not use.own])
             if found is not None:
                 return found
