@@ -177,7 +177,7 @@ def _examine(
     known = None if uses_core() else _known(kernel, move, step_limit)
     if known is not None:
         return known, LEGAL
-    _prove(kernel)
+    prove_unless_known(kernel)
     try:
         done = made(kernel, move)
     except Refusal as refusal:
@@ -208,7 +208,7 @@ def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
 def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     """The same with all that is there for speed."""
     if _sound.get(kernel) is None:
-        _prove(kernel)
+        prove_unless_known(kernel)
     open_grounds: list[Ground] = []
     for ground in grounds(kernel, move):
         known = _recalled(kernel, ground, step_limit)
@@ -245,7 +245,7 @@ def is_legal_soon(kernel: Kernel, move: Move, steps: int) -> bool:
 
 def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
     """As `is_legal`, by the core alone: no answer is recalled, and none is kept."""
-    _prove(kernel)
+    prove_unless_known(kernel)
     try:
         done = made(kernel, move)
     except (Refusal, ArgumentError):
@@ -269,7 +269,9 @@ def _recalled(kernel: Kernel, ground: Ground, step_limit: int) -> bool | None:
 
 
 # -- what is known already -----------------------------------------------------------------------------------
-def _prove(kernel: Kernel) -> None:
+def prove_unless_known(kernel: Kernel) -> None:
+    """As `prove`, but for a kernel that a legal move led to from one that is well-formed: equivalent kernels are
+    equally so. Behind many moves the proof from the text alone can take minutes."""
     if uses_core():
         prove(kernel)
     elif _sound.get(kernel) is None:

@@ -207,18 +207,30 @@ def test_what_is_not_decided_is_the_result_of_its_kernel(
     evaluator: dojoir.Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One such state ended a long search, though every move to it was proved."""
-    prove = evaluator_module.prove
+    prove = evaluator_module.prove_unless_known
 
     def undecided(kernel: dojoir.Kernel) -> None:
         if kernel == FAST:
             raise dojoir.KernelError(dojoir.Diagnostic("undecided", "no proof was found within 7 steps"))
         prove(kernel)
 
-    monkeypatch.setattr(evaluator_module, "prove", undecided)
+    monkeypatch.setattr(evaluator_module, "prove_unless_known", undecided)
     kernels = [REFERENCE, FAST, changed("N @i\n| y[{i}] = 2 * x[{i}] + 1\n")]
     found = {one.hash: one for one in evaluator.evaluate(kernels)}
     assert found[FAST.hash].status == "build-failed" and "within 7 steps" in found[FAST.hash].reason
     assert all(found[one.hash].ok for one in kernels if one != FAST)
+
+
+def test_a_state_of_legal_moves_is_not_proved_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof from the text of a long state took minutes, past the end of a search."""
+    state = dojoir.Trace(REFERENCE).then("split(0, 64)").then("peel(0)").kernel
+    asked = []
+    monkeypatch.setattr("dojoir.passes.engine.engine.prove", asked.append)
+    evaluator_module.prove_unless_known(state)
+    assert not asked
+    other = changed("N @i\n| y[{i}] = 3 * x[{i}]\n")
+    evaluator_module.prove_unless_known(other)
+    assert asked == [other]
 
 
 def test_what_does_not_fit_is_told(evaluator: dojoir.Evaluator) -> None:
