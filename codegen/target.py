@@ -20,8 +20,9 @@ class Target:
     it has stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have
     `ldexp`. `warp`: it is a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`:
     one access moves several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ
-    and 1/√x of an f32 that are right but for their last bits. `architecture` and `features` are those of the
-    machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
+    and 1/√x of an f32 that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple,
+    have the sum of four products of bytes (0: none). `architecture` and `features` are those of the machine, by
+    LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
     vector_bits: int
@@ -38,6 +39,7 @@ class Target:
     wide: bool = True
     approximates: bool = False
     masked: frozenset[int] = frozenset()
+    dots: int = 0
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -69,6 +71,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
         features,
         machine.masks,
         masked=masked,
+        dots=8 if architecture == "x86_64" and machine.vector_bytes >= 32 else 0,
     )
 
 

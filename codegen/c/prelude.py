@@ -261,6 +261,15 @@ static inline void stream_fence(void)
 #endif
 }
 """,
+    "quad": """\
+// four bytes as they lie in memory
+static inline int32_t quad(const void *p)
+{
+    int32_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return bits;
+}
+""",
     "product": """\
 // a * b for numbers of elements, and more than any memory holds where that does not fit
 static inline int64_t product(int64_t a, int64_t b)

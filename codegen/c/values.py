@@ -16,9 +16,11 @@ from dojoir.codegen.lir.program import (
     Compare,
     Const,
     Convert,
+    Dot,
     Fma,
     Iota,
     Load,
+    Quads,
     Reduce,
     Select,
     Splat,
@@ -75,7 +77,9 @@ class Values:
                 return Text(f"{self.names[function]}({', '.join(self.text(arg).text for arg in args)})")
             case AddressOf(buffer):
                 return Prefix("(int64_t)(uintptr_t)").apply(Text(self.names[buffer]))
-            case Splat() | Iota() | Reduce():
+            case Quads(_, buffer, offset):
+                return Apply("quad").apply(Text(f"&{self.place(buffer, offset)}", Level.UNARY))
+            case Splat() | Iota() | Reduce() | Dot():
                 raise AssertionError(f"portable C has no vectors, here {value.type}")
         raise AssertionError(f"a CPU has no {value.__class__.__name__}")
 

@@ -133,6 +133,31 @@ class Fma:
 
 
 @dataclass(frozen=True)
+class Quads:
+    """Four neighbouring elements of one byte in each lane: the bytes of an i32 as they lie in memory, in lane l
+    those of `buffer` from `offset + 4 l` on. The order of bytes in a number does not matter to `Dot`."""
+
+    type: Type
+    buffer: str
+    offset: Value
+
+
+@dataclass(frozen=True)
+class Dot:
+    """`c` and the four products of the bytes of `a` and `b`, lane by lane, as i32 that wraps around. `signed` says
+    of `a` and of `b` whether their bytes are i8, else they are u8. Only for targets that say so (`dots`)."""
+
+    a: Value
+    b: Value
+    c: Value
+    signed: tuple[bool, bool]
+
+    @property
+    def type(self) -> Type:
+        return self.c.type
+
+
+@dataclass(frozen=True)
 class Convert:
     """The value as another number type of as many lanes: integers wrap, floats round to nearest even, float
     to integer truncates and saturates (NaN gives 0), to bool is `!= 0`."""
@@ -221,6 +246,8 @@ Value = (
     | Compare
     | Select
     | Fma
+    | Quads
+    | Dot
     | Convert
     | Bitcast
     | Splat

@@ -27,6 +27,7 @@ from dojoir.codegen.lir.program import (
     Parallel,
     Prefetch,
     Program,
+    Quads,
     Select,
     Stmt,
     Store,
@@ -106,6 +107,8 @@ def operand_positions(value: Value, at_position: bool) -> Iterator[tuple[Value, 
                 yield stride, True
             if mask is not None:
                 yield mask, False
+        case Quads(offset=offset):
+            yield offset, True
         case Compare():
             for operand in operands(value):
                 yield operand, at_position and operand.type == INDEX
@@ -157,7 +160,7 @@ def _reads(value: Value, at_position: bool) -> Iterator[_Read]:
     match value:
         case Var(_, name):
             yield _Read(name, at_position)
-        case Load(buffer=buffer) | AddressOf(buffer):
+        case Load(buffer=buffer) | Quads(buffer=buffer) | AddressOf(buffer):
             yield _Read(buffer, False)
         case Call(function=function):
             yield _Read(function, False)

@@ -28,6 +28,7 @@ from dojoir.codegen.lir.program import (
     Const,
     Convert,
     Declare,
+    Dot,
     Element,
     Fail,
     Fence,
@@ -40,6 +41,7 @@ from dojoir.codegen.lir.program import (
     Load,
     Parallel,
     Prefetch,
+    Quads,
     Reduce,
     Select,
     Splat,
@@ -69,8 +71,10 @@ def operands(value: Value) -> tuple[Value, ...]:
             return (left, right)
         case Select(condition, yes, no):
             return (condition, yes, no)
-        case Fma(a, b, c):
+        case Fma(a, b, c) | Dot(a, b, c):
             return (a, b, c)
+        case Quads(offset=offset):
+            return (offset,)
         case Load(offset=offset, stride=stride, mask=mask):
             return tuple(part for part in (offset, stride, mask) if part is not None)
         case Call(args=args):
@@ -96,6 +100,10 @@ def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
             return Select(change(condition), change(yes), change(no))
         case Fma(a, b, c):
             return Fma(change(a), change(b), change(c))
+        case Dot(a, b, c):
+            return replace(value, a=change(a), b=change(b), c=change(c))
+        case Quads(offset=offset):
+            return replace(value, offset=change(offset))
         case Load(offset=offset, stride=stride, mask=mask):
             changed = (None if part is None else change(part) for part in (stride, mask))
             return Load(value.type, value.buffer, change(offset), *changed)
@@ -196,5 +204,5 @@ def buffers(stmt: Stmt) -> Iterator[str]:
             yield from (operand.buffer for _, operand in given if isinstance(operand, Element))
     for value in values(stmt):
         for part in parts(value):
-            if isinstance(part, Load | AddressOf):
+            if isinstance(part, Load | Quads | AddressOf):
                 yield part.buffer

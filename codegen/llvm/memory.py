@@ -12,6 +12,7 @@ from dojoir.codegen.lir.program import (
     Instruct,
     Load,
     Prefetch,
+    Quads,
     Store,
     Type,
     Value,
@@ -41,6 +42,12 @@ def load(values: Values, value: Load) -> str:
         return raw
     zero = text.repeated(held, "0")
     return values.code.value(f"icmp ne {text.spelled(held)} {raw}, {zero}")
+
+
+def quads(values: Values, value: Quads) -> str:
+    """The operand that holds four bytes a lane."""
+    pointer = _address(values, value.buffer, value.offset, inbounds=True)
+    return values.code.value(f"load {text.spelled(value.type)}, ptr {pointer}, align 1")
 
 
 def store(values: Values, statement: Store) -> None:

@@ -56,11 +56,18 @@ class _Printer:
         ]
         return "\n".join([notes, *functions, *reversed(self.outlined), main, *tail]) + "\n"
 
+    def _values(self, code: Code, fast: bool) -> Values:
+        target = self.target
+        vnni = {"avx512vnni", "avx512vl"} <= target.features
+        vnni |= "avxvnni" in target.features and target.vector_bits == 256
+        lanes = target.vector_bits // 32 if target.dots else 0
+        return Values(code, fast, self.x86, target.scales, lanes, vnni, functions=self.functions)
+
     # -- functions -------------------------------------------------------------------------------------------
     def _function(self, function: Function) -> str:
         """A function on values. Its roundings are part of it: algebra stays outside."""
         code = Code(self.module)
-        values = Values(code, False, self.x86, self.target.scales, functions=self.functions)
+        values = self._values(code, False)
         parameters = []
         for n, param in enumerate(function.params):
             values.names[param.name] = f"%.p{n}"
@@ -76,7 +83,7 @@ class _Printer:
 
     def _main(self) -> str:
         code = Code(self.module)
-        values = Values(code, self.program.fast, self.x86, self.target.scales, functions=self.functions)
+        values = self._values(code, self.program.fast)
         parameters = []
         by_value = {var.name: var for var in self.program.by_value}
         for n, array in enumerate(self.program.arguments):
@@ -132,7 +139,7 @@ class _Printer:
 
     def _parallel_body(self, name: str, statement: Parallel) -> str:
         code = Code(self.module)
-        values = Values(code, self.program.fast, self.x86, self.target.scales, functions=self.functions)
+        values = self._values(code, self.program.fast)
         parameters = [_pointer(array, f"%.a{n}", values) for n, array in enumerate(statement.captured_arrays)]
         for n, var in enumerate(statement.captures):
             values.names[var.name] = f"%.c{n}"

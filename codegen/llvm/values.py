@@ -14,9 +14,11 @@ from dojoir.codegen.lir.program import (
     Compare,
     Const,
     Convert,
+    Dot,
     Fma,
     Iota,
     Load,
+    Quads,
     Reduce,
     Select,
     Splat,
@@ -27,7 +29,8 @@ from dojoir.codegen.lir.program import (
 )
 from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.code import Code
-from dojoir.codegen.llvm.memory import load
+from dojoir.codegen.llvm.dots import dot
+from dojoir.codegen.llvm.memory import load, quads
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.support.frozen import dataclass
 
@@ -38,12 +41,16 @@ ROUNDING = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeve
 class Values:
     """Prints values into the code of one function. `names` gives the operand of each variable that never
     changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
-    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands."""
+    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands;
+    `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has an instruction
+    for four of them."""
 
     code: Code
     fast: bool
     x86: bool = False
     ternary: bool = False
+    dots: int = 0
+    vnni: bool = False
     names: dict[str, str] = field(default_factory=dict)
     cells: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, tuple[str, DType]] = field(default_factory=dict)
@@ -74,6 +81,10 @@ class Values:
                 return self.code.call(
                     f"llvm.fma.{text.mangled(value.type)}", spelled, args, self._flags(value.type)
                 )
+            case Dot():
+                return dot(self, value)
+            case Quads():
+                return quads(self, value)
             case Convert(kind, arg):
                 return self._convert(arg.type, kind, self.operand(arg))
             case Bitcast(kind, arg):

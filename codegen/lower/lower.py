@@ -15,6 +15,7 @@ from dojoir.codegen.lower.carry import carried, with_room
 from dojoir.codegen.lower.conversions import as_passed, as_stored
 from dojoir.codegen.lower.crossing import refuse_crossing
 from dojoir.codegen.lower.device import DeviceScopes
+from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.fences import fenced
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.layout import Layout
@@ -61,7 +62,8 @@ def lower(kernel: Kernel, target: Target) -> Program:
             places[name] = scopes.allocate(home, scopes.lane_copies(home), block)
     scopes.fill((), kernel.body, State(places=places), block)
     steps = tuple(step for found in strides.values() for step in found)
-    return replace(_program(unit, by_value, fenced(block.body), steps), text=to_text(given, names=True))
+    body = with_dots(block.body, target.dots) if target.dots else block.body
+    return replace(_program(unit, by_value, fenced(body), steps), text=to_text(given, names=True))
 
 
 def lower_for_device(kernel: Kernel, target: Target) -> Program:

@@ -54,6 +54,9 @@ fma a b c               a * b + c, rounded once
 fma_s a b c             the same with a scalar b
 fnma a b c              c - a * b, rounded once
 fms a b c               a * b - c, rounded once
+dot_ii a b c            c and the four products of the bytes of a and b (i32), both i8, wrapping around
+dot_ui a b c            the same where the bytes of a are u8
+dot_uu a b c            the same where the bytes of both are u8
 max a b                 the larger; of floats: NaN where either is, -0 is below +0
 min a b                 the smaller, likewise
 max_s a b               the larger of a and the scalar b (integers)

@@ -36,6 +36,7 @@ from dojoir.codegen.lir.program import (
     Parallel,
     Prefetch,
     Program,
+    Quads,
     Reduce,
     Splat,
     Stmt,
@@ -233,6 +234,8 @@ class _Cutter:
                 where, apart = self._where(offset, stride, piece)
                 within = None if mask is None else self.piece(mask, piece)
                 return Load(Type(type.dtype, lanes), buffer, where, apart, within)
+            case Quads(type, buffer, offset):
+                return Quads(Type(type.dtype, lanes), buffer, add(self._scalar(offset), integer(4 * piece.first)))
             case Call(type, function, args):
                 given = tuple(self.piece(arg, piece) for arg in args)
                 return Call(Type(type.dtype, lanes), self._function(function, lanes), given)

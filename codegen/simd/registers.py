@@ -26,6 +26,7 @@ from dojoir.codegen.lir.program import (
     Parallel,
     Prefetch,
     Program,
+    Quads,
     Stmt,
     Store,
     Stream,
@@ -114,6 +115,8 @@ def _accesses(stmt: Stmt, array: str) -> Iterator[tuple[Type, Value, bool]]:
         for part in parts(value):
             if isinstance(part, Load) and part.buffer == array:
                 yield part.type, part.offset, _is_plain(part)
+            elif isinstance(part, Quads) and part.buffer == array:
+                yield part.type, part.offset, False
 
 
 def _whole(operand: Buffer) -> Type:

@@ -17,9 +17,11 @@ from dojoir.codegen.lir.program import (
     Compare,
     Const,
     Convert,
+    Dot,
     Fma,
     Iota,
     Load,
+    Quads,
     Reduce,
     Select,
     Splat,
@@ -35,6 +37,7 @@ from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
 _SHIFTS = {"shl": ("slli", "sllv"), "shr": ("srli", "srlv"), "sar": ("srai", "srav")}
+_DOTS = {(True, True): "dot_ii", (False, True): "dot_ui", (False, False): "dot_uu"}
 _COMMUTES = frozenset({"add", "mul", "and", "or", "xor"})
 
 
@@ -81,6 +84,10 @@ class VectorValues(Values):
                 return self._operation("select", yes.type, condition, yes, no)
             case Fma(a, b, c):
                 return self._fma(value.type, a, b, c)
+            case Dot(a, b, c, signed):
+                return self._operation(_DOTS[signed], value.type, a, b, c)
+            case Quads(type, buffer, offset):
+                return self._access("load", type, self.pointer(buffer, offset), [], None, None)
             case Convert(type, arg):
                 if self.isa.has("convert", type, arg.type):
                     return self._operation("convert", type, arg, source=arg.type)

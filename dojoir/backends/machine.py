@@ -74,6 +74,11 @@ class Machine:
         return STREAMS if self.vector_bytes >= self.line else 1
 
     @property
+    def dots(self) -> bool:
+        """Whether it sums four products of bytes in each lane of 32 bits at once."""
+        return self.kind == "cpu" and self.architecture == "x86_64" and self.vector_bytes >= 32
+
+    @property
     def facts(self) -> Mapping[str, int]:
         """What a stored schedule may ask for, each as a number; what is there or not, as 1 or 0."""
         numbers = ("vector_bytes", "registers", "masks", "cores", "line", "streams", "warp", "multiprocessors",

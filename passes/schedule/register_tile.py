@@ -25,6 +25,7 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.quads import multiplies_bytes, sum_in_quads
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
@@ -161,7 +162,9 @@ def tile_registers(
         act(trace, Stage, row, target, tile, "inout")
     act(trace, PlaceBuffer, tile, "reg")
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
-    if product.sums == 1:
+    if multiplies_bytes(trace.kernel, product.site) and product.sums == 1 and sum_in_quads(trace, nest, machine):
+        pass
+    elif product.sums == 1:
         act(trace, SwapScopes, nest.child(0))
         act(trace, SwapScopes, nest)
     else:
@@ -224,9 +227,10 @@ def alone(trace: Trace, nest: Path) -> Path:
 
 
 def _mark(trace: Trace, block: Spot, rows: int) -> None:
-    """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent."""
+    """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent. Those that have a
+    mark keep it."""
     for path, node in trace.kernel.walk():
-        if is_inside(path, block.path) and path != block.path and isinstance(node, Scope):
+        if is_inside(path, block.path) and path != block.path and isinstance(node, Scope) and not node.marks:
             if all(isinstance(child, Statement) for child in node.body):
                 act(trace, Vectorize, spot(trace, path))
             elif 1 <= (node.constant_bound or 0) <= rows:

@@ -568,7 +568,7 @@ def test_parallel_captures_values_and_arrays() -> None:
 def test_what_machines_have() -> None:
     avx512 = {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "f16c"}
     assert llvm_target("x86_64", frozenset(avx512)) == Target(
-        "llvm", 512, "mask", frozenset({"f16"}), 32, True, "x86_64", frozenset(avx512), True
+        "llvm", 512, "mask", frozenset({"f16"}), 32, True, "x86_64", frozenset(avx512), True, dots=8
     )
     assert llvm_target("x86_64", frozenset({"avx2", "f16c"})).vector_bits == 256
     assert llvm_target("x86_64", frozenset({"avx2", "avx512f"})).tail == "scalar"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dojoir.codegen.lir.program import Type
+from dojoir.codegen.simd.isas.x86_dots import dot_helpers
 from dojoir.codegen.simd.table import Isa, rows
 from dojoir.codegen.target import Target
 
@@ -16,12 +17,18 @@ _FLOATS = {"f32": ("ps", ""), "f64": ("pd", "d")}
 
 
 def _words(type: Type) -> Mapping[str, str]:
-    """mm: prefix; s, su: suffix of signed and unsigned operations; e: that of set1; si: that of whole registers;
-    type: the C type; mask, all: the type of a mask and one with all lanes."""
+    """mm: prefix; width: bits of the register; s, su: suffix of signed and unsigned operations; e: that of set1;
+    si: that of whole registers; type: the C type; mask, all: the type of a mask and one with all lanes."""
     dtype, lanes = type.dtype, type.lanes
     bits = max(128, lanes * dtype.bits)
     wide = "" if bits == 128 else str(bits)
-    words = {"mm": f"_mm{wide}", "si": f"si{bits}", "bits": str(dtype.bits), "lanes": str(lanes)}
+    words = {
+        "mm": f"_mm{wide}",
+        "si": f"si{bits}",
+        "width": str(bits),
+        "bits": str(dtype.bits),
+        "lanes": str(lanes),
+    }
     if dtype.name in _FLOATS:
         suffix, letter = _FLOATS[dtype.name]
         words |= {"s": suffix, "su": suffix, "e": suffix, "type": f"__m{bits}{letter}"}
@@ -82,6 +89,9 @@ fnma      float                      <mm>_fnmadd_<s>(a, b, c)
 fms       float                      <mm>_fmsub_<s>(a, b, c)
 max_fast  float                      <mm>_max_<s>(a, b)
 min_fast  float                      <mm>_min_<s>(a, b)
+dot_ii    int32@256,512              dot_ii_<width>(a, b, c)
+dot_ui    int32@256,512              dot_ui_<width>(a, b, c)
+dot_uu    int32@256,512              dot_uu_<width>(a, b, c)
 max       int8 int16 int32           <mm>_max_<su>(a, b)
 min       int8 int16 int32           <mm>_min_<su>(a, b)
 abs       float@128,256              <mm>_andnot_<s>(<mm>_set1_<s>(-0.0), a)
@@ -209,7 +219,7 @@ _X86_V4 = _X86_V3 | {"bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 
 AVX512 = Isa(
     name="avx512",
-    target=Target("avx512", 512, "mask", registers=32, scales=True),
+    target=Target("avx512", 512, "mask", registers=32, scales=True, dots=8),
     words=_words,
     table=tuple(rows(_AVX512)),
     most_bits=512,
@@ -220,6 +230,7 @@ AVX512 = Isa(
     features=_X86_V4,
     mask_bits=True,
     gathers=True,
+    helpers=dot_helpers(256, 512),
 )
 
 _AVX2 = (
@@ -265,7 +276,7 @@ xor       int                        <mm>_xor_<si>(a, b)
 
 AVX2 = Isa(
     name="avx2",
-    target=Target("avx2", 256, "scalar", registers=16),
+    target=Target("avx2", 256, "scalar", registers=16, dots=8),
     words=_words,
     table=tuple(rows(_AVX2)),
     most_bits=256,
@@ -274,4 +285,5 @@ AVX2 = Isa(
     options=(*(f"-m{feature}" for feature in sorted(_X86_V3)), "-mno-avx512f"),  # GCC 12 mixes up masks of both
     architecture="x86_64",
     features=_X86_V3,
+    helpers=dot_helpers(256),
 )

@@ -1,0 +1,79 @@
+"""Sums of four products of bytes as LLVM instructions for x86: `vpdpbusd` where the machine has VNNI, else pairs of
+i16. How they are exact is said in `codegen.simd.isas.x86_dots`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dojoir.codegen.lir.program import Dot, Type
+from dojoir.codegen.llvm import words as text
+from dojoir.ir.dtypes import DTYPES
+
+if TYPE_CHECKING:
+    from dojoir.codegen.llvm.values import Values
+
+I32, I16 = DTYPES["i32"], DTYPES["i16"]
+LEAST = "splat (i32 -2139062144)"
+"""-128 in each byte."""
+
+
+def dot(values: Values, value: Dot) -> str:
+    """The operand that holds the sum, of a multiple of 8 lanes: a register at a time."""
+    kind = value.type
+    a, b, c = (values.operand(part) for part in (value.a, value.b, value.c))
+    left, right = value.signed
+    if (left, right) == (True, False):
+        a, b, left, right = b, a, right, left
+    size = next(size for size in (16, 8) if size <= values.dots and kind.lanes % size == 0)
+    if kind.lanes == size:
+        return _one(values, size, a, b, c, (left, right))
+    piece = Type(I32, size)
+    whole, part = text.spelled(kind), text.spelled(piece)
+    names = f"{text.mangled(kind)}.{text.mangled(piece)}", f"{text.mangled(piece)}.{text.mangled(kind)}"
+    result = "poison"
+    for first in range(0, kind.lanes, size):
+        at = ("i64", str(first))
+        x, y, z = (values.code.call(f"llvm.vector.extract.{names[1]}", part, [(whole, v), at]) for v in (a, b, c))
+        done = _one(values, size, x, y, z, (left, right))
+        result = values.code.call(f"llvm.vector.insert.{names[0]}", whole, [(whole, result), (part, done), at])
+    return result
+
+
+def _one(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
+    """The sum in one register, of bytes that are i8 on the left only if they are on the right."""
+    if values.vnni:
+        return _with_vnni(values, lanes, a, b, c, signed)
+    code, kind, pairs = values.code, text.spelled(Type(I32, lanes)), text.spelled(Type(I16, 2 * lanes))
+    halves = [code.value(f"bitcast {kind} {operand} to {pairs}") for operand in (a, b)]
+    for odd in (False, True):
+        x, y = (_widened(values, pairs, half, odd, sign) for half, sign in zip(halves, signed, strict=True))
+        name = "llvm.x86.avx2.pmadd.wd" if lanes == 8 else "llvm.x86.avx512.pmaddw.d.512"
+        products = code.call(name, kind, [(pairs, x), (pairs, y)])
+        c = code.value(f"add {kind} {c}, {products}")
+    return c
+
+
+def _widened(values: Values, pairs: str, half: str, odd: bool, signed: bool) -> str:
+    """The bytes at even or odd places as i16."""
+    code, eight = values.code, "splat (i16 8)"
+    if signed:
+        upper = half if odd else code.value(f"shl {pairs} {half}, {eight}")
+        return code.value(f"ashr {pairs} {upper}, {eight}")
+    return code.value(f"lshr {pairs} {half}, {eight}" if odd else f"and {pairs} {half}, splat (i16 255)")
+
+
+def _with_vnni(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple[bool, bool]) -> str:
+    code, kind = values.code, text.spelled(Type(I32, lanes))
+
+    def sums(start: str, left: str, right: str) -> str:
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return code.call(name, kind, [(kind, start), (kind, left), (kind, right)])
+
+    match signed:
+        case (True, True):
+            c = code.value(f"sub {kind} {c}, {sums('zeroinitializer', LEAST, b)}")
+            a = code.value(f"xor {kind} {a}, {LEAST}")
+        case (False, False):
+            c = code.value(f"sub {kind} {c}, {sums('zeroinitializer', a, LEAST)}")
+            b = code.value(f"xor {kind} {b}, {LEAST}")
+    return sums(c, a, b)

@@ -1,0 +1,155 @@
+"""Sums of four products of bytes in one: what processors have an instruction for.
+
+A scope of four iterations that adds the product of two neighbours in memory to one place, in lanes whose elements
+are four apart or the same everywhere, is one `Dot`. The sum is of integers that wrap around, so its order is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dojoir.codegen.lir.arith import add, divide, known, mul, spread, sub
+from dojoir.codegen.lir.linear import as_sum
+from dojoir.codegen.lir.program import (
+    INDEX,
+    Assign,
+    Binary,
+    Comment,
+    Const,
+    Convert,
+    Dot,
+    For,
+    If,
+    Instruct,
+    Load,
+    Parallel,
+    Quads,
+    Splat,
+    Stmt,
+    Store,
+    Type,
+    Value,
+    Var,
+)
+from dojoir.codegen.lir.walk import parts, rebuilt
+from dojoir.ir.dtypes import DTYPES
+from dojoir.support.frozen import dataclass
+
+QUAD = 4
+"""How many products are summed at once."""
+
+I32 = DTYPES["i32"]
+
+
+def with_dots(body: tuple[Stmt, ...], lanes: int) -> tuple[Stmt, ...]:
+    """The block with such scopes in one, where their lanes are a multiple of `lanes`."""
+    return tuple(new for stmt in body for new in _statement(stmt, lanes))
+
+
+def _statement(stmt: Stmt, lanes: int) -> tuple[Stmt, ...]:
+    match stmt:
+        case For(body=body):
+            return _summed(stmt, lanes) or (replace(stmt, body=with_dots(body, lanes)),)
+        case Parallel(body=body):
+            return (replace(stmt, body=with_dots(body, lanes)),)
+        case If(then=then, otherwise=otherwise):
+            return (replace(stmt, then=with_dots(then, lanes), otherwise=with_dots(otherwise, lanes)),)
+        case Instruct(otherwise=otherwise):
+            return (replace(stmt, otherwise=with_dots(otherwise, lanes)),)
+    return (stmt,)
+
+
+def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:
+    """What a loop is instead, or nothing."""
+    whole = (known(loop.start), known(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in ("seq", "unroll")
+    inner = [stmt for stmt in loop.body if not isinstance(stmt, Comment)]
+    if not whole or len(inner) != 1 or not isinstance(inner[0], Assign | Store):
+        return ()
+    stmt = inner[0]
+    kind = stmt.value.type
+    if kind.dtype not in (I32, DTYPES["u32"]) or kind.lanes == 1 or kind.lanes % lanes:
+        return ()
+    if isinstance(stmt, Store) and (stmt.stride is not None or stmt.mask is not None or stmt.streaming):
+        return ()
+    sum_ = _accumulated(stmt)
+    if sum_ is None or any(part == loop.var for part in parts(sum_.place)):
+        return ()
+    found = [_quads(factor, loop.var) for factor in sum_.factors]
+    one, other = found
+    if one is None or other is None:
+        return ()
+    if isinstance(other.value, Splat) and not isinstance(one.value, Splat):
+        one, other = other, one
+    if one.signed and not other.signed:
+        one, other = other, one
+    total = Dot(one.value, other.value, sum_.place, (one.signed, other.signed))
+    note = (Comment(loop.comment),) if loop.comment else ()
+    return (*note, replace(stmt, value=total))
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """`place` grows by the product of two factors."""
+
+    place: Value
+    factors: tuple[Value, Value]
+
+
+def _accumulated(stmt: Assign | Store) -> _Sum | None:
+    own = stmt.var if isinstance(stmt, Assign) else Load(stmt.value.type, stmt.buffer, stmt.offset)
+    match stmt.value:
+        case Binary(_, "add", left, Binary(_, "mul", one, other)) if left == own:
+            return _Sum(own, (one, other))
+        case Binary(_, "add", Binary(_, "mul", one, other), right) if right == own:
+            return _Sum(own, (one, other))
+    return None
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """Four bytes a lane, and whether they are i8."""
+
+    value: Value
+    signed: bool
+
+
+def _quads(factor: Value, var: Var) -> _Bytes | None:
+    """The elements that a factor is in four iterations of `var`, where they are bytes that lie side by side."""
+    lanes = factor.type.lanes
+    match factor:
+        case Convert(_, Load(Type(dtype), buffer, offset, stride, None)) if lanes > 1 and _is(stride, QUAD):
+            kind = Type(I32, lanes)
+        case Splat(_, Convert(_, Load(Type(dtype), buffer, offset, None, None))):
+            kind = Type(I32)
+        case Convert(_, Splat(_, Load(Type(dtype), buffer, offset, None, None))):
+            kind = Type(I32)
+        case _:
+            return None
+    if dtype.name not in ("i8", "u8") or offset.type != INDEX:
+        return None
+    terms, _ = as_sum(offset)
+    others = (atom for atom in terms if atom != var)
+    if terms.get(var) != 1 or any(part == var for atom in others for part in parts(atom)):
+        return None
+    return _Bytes(spread(Quads(kind, buffer, _at_first(offset, var)), lanes), dtype.kind == "i")
+
+
+def _is(stride: Value | None, number: int) -> bool:
+    return stride is not None and known(stride) == number
+
+
+def _at_first(value: Value, var: Var) -> Value:
+    """An index in the first iteration of `var`."""
+    if value == var:
+        return Const(INDEX, 0)
+    new = rebuilt(value, lambda operand: _at_first(operand, var))
+    match new:
+        case Binary(kind, "add", left, right) if kind == INDEX:
+            return add(left, right)
+        case Binary(kind, "sub", left, right) if kind == INDEX:
+            return sub(left, right)
+        case Binary(kind, "mul", left, right) if kind == INDEX:
+            return mul(left, right)
+        case Binary(kind, "div" | "rem" | "floordiv" | "mod" as op, left, Const(_, number)) if kind == INDEX:
+            return divide(op, left, int(number))
+    return new
