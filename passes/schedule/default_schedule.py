@@ -37,7 +37,7 @@ from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.transposes import transpose_squares
-from dojoir.passes.schedule.windows import tile_window, windows
+from dojoir.passes.schedule.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.sets.kernel_sets import sets_of
@@ -62,15 +62,15 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        but none that would take a product its register tile;
     2. bring what a product sums over inside of its rows and columns, give each product a nest of its own, and cut
        triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
-       shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory; the lanes
-       of a convolution are channels, unless these are known to be few; before that, a nest with a condition on a
-       rest becomes one for each residue;
+       shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
+       products that are known to have one column; the lanes of a convolution are channels, unless these are known
+       to be few; before that, a nest with a condition on a rest becomes one for each residue;
     3. collapse what needs no storage, put small temporaries into registers, give sums into one element parts, and
        make running sums into one element sums of blocks, where there are cores to share them;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
-       innermost one does not, or only adds up;
+       innermost one does not, or only adds up; none that is known to run once;
     6. stream the outputs that are known to be larger than the last cache, and not read again;
     7. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
        there is little to do.
@@ -123,6 +123,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     part_products(trace)
     join_around_products(trace)
     block_triangles(trace, machine)
+    for alone in reversed(list(columns_alone(trace.kernel, sizes))):
+        tried(trace, partial(turn_column, product=alone, machine=machine))
     for product in reversed(list(products(trace.kernel, MOST_SUMS))):
         tried(trace, partial(tile_registers, product=product, machine=machine, sizes=sizes))
     for convolution in reversed(list(convolutions(trace.kernel))):
@@ -138,7 +140,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for i in range(len(trace.kernel.body)):
         _order(trace, (i,), machine, sizes)
     for i in range(len(trace.kernel.body)):
-        _lanes(trace, (i,), machine)
+        _lanes(trace, (i,), machine, sizes)
     stream_outputs(trace, machine, sizes)
     if machine.cores != 1:
         for i in range(len(trace.kernel.body)):
@@ -199,13 +201,13 @@ def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
 
 
 # -- lanes -------------------------------------------------------------------------------------------------
-def _lanes(trace: Trace, path: Path, machine: Machine) -> None:
-    """Rule 5, at a node and below it."""
+def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
+    """Rule 5, at a node and below it; a scope that is known to run once has no use for lanes."""
     kernel = trace.kernel
     node = kernel.at(path)
     if not isinstance(node, Scope | Guard):
         return
-    if isinstance(node, Scope) and not _is_marked(node):
+    if isinstance(node, Scope) and not _is_marked(node) and not is_short(node.extent, sizes, 2):
         if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
@@ -213,7 +215,7 @@ def _lanes(trace: Trace, path: Path, machine: Machine) -> None:
         if better and tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
             return
     for inner in _inside(node, path):
-        _lanes(trace, inner, machine)
+        _lanes(trace, inner, machine, sizes)
 
 
 def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:

@@ -3,7 +3,8 @@
 Around a window, as of a pooling or of a convolution of each channel by itself, a vector of neighbouring results
 stays in a register while the window is gone through: the lanes go inside of it. Around a sum of rows, the rows are
 gone through one after the other, as they lie in memory, and as many results as stay in a cache add up side by side;
-so few that registers hold them all stay there.
+so few that registers hold them all stay there. A product that is known to have one column is such a sum where the
+rows of its result lie side by side in a factor.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.convolution import is_box, levels_outside, mark_tile, path_of, take_trivial_away
-from dojoir.passes.schedule.register_tile import fuse
+from dojoir.passes.schedule.register_tile import Product, fuse, products
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
 from dojoir.passes.schedule.spots import act, first_nest, spot, stand_alone
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
@@ -101,3 +103,32 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     act(trace, SinkScope, nest, levels)
     take_trivial_away(trace, block)
     mark_tile(trace, block, 0)
+
+
+def columns_alone(kernel: Kernel, sizes: Sizes) -> Iterator[Product]:
+    """The products that are known to have one column, and whose rows lie side by side in the factor that they are
+    summed with, in the order of the text."""
+    for product in products(kernel):
+        row = kernel.depth_of(product.rows)
+        factors = [access for access in product.site.statement.reads if depends(access, row)]
+        along = all(step_of(kernel, a, row) == 1 for a in factors if a != product.site.statement.target)
+        if count_of(product.column_scope.extent, sizes) == 1 and along:
+            yield product
+
+
+def turn_column(trace: Trace, product: Product, machine: Machine) -> None:
+    """Makes a product of one column a sum of rows: what it sums over outside of the rows of its result, of which as
+    many as fill half of the first cache add up side by side. Raises IllegalMove where a move of it is refused."""
+    target = product.site.statement.target.buffer
+    fuse(trace, product.site.path)
+    column = spot(trace, product.columns)
+    act(trace, SwapScopes, spot(trace, product.rows))
+    rows = column.child(0)
+    act(trace, Split, rows, max(machine.caches[0] // 2 // trace.kernel.buffer(target).dtype.itemsize, 1))
+    lanes = rows.child(0)
+    tile = fresh_name(trace.kernel, f"{target}_tile")
+    act(trace, Stage, lanes, target, tile, "out")
+    nest = stand_alone(trace, first_nest(lanes), 1)
+    act(trace, SinkScope, nest, 1)
+    take_trivial_away(trace, column.path)
+    mark_tile(trace, column.path, 0)

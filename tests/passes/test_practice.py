@@ -209,6 +209,26 @@ def test_sums_of_so_few_columns_that_registers_hold_them_stay_there(columns: int
     assert dojoir.verify(made.kernel, sizes=[{"N": 5, "M": columns}, {"N": 4, "M": 17}], seeds=1).ok
 
 
+def test_a_product_of_one_column_goes_through_the_rows_as_they_lie() -> None:
+    kernel = dojoir.kernels.load("matmul_tn")
+    written = sized(kernel, N=1025, M=1, K=3178)
+    assert "| | K @k\n| | | min(4096, N - 4096*{1}) : v\n| | | | c_tile[" in written
+    assert "a_packed" not in written and "a_packed" in sized(kernel, N=1025, M=2, K=3178)
+    machine = dojoir.machine_for("avx2")
+    sizes = {"N": 1025, "M": 1, "K": 3178}
+    made = dojoir.PASSES["default_schedule"].for_sizes(sizes).for_machine(machine).on(kernel)
+    assert dojoir.certify(made)
+    asked = [{"N": 5, "M": 1, "K": 7}, {"N": 19, "M": 3, "K": 2}]
+    assert dojoir.verify(made.kernel, against=kernel, sizes=asked, seeds=1).ok
+
+
+@pytest.mark.parametrize("name", ["softmax", "rmsnorm", "bias_relu", "reduce_mean_1"])
+def test_what_is_known_to_run_once_has_no_lanes(name: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    assert "M : v" in sized(kernel, cores=1, N=100, M=2)
+    assert "M : v" not in sized(kernel, cores=1, N=100, M=1)
+
+
 def test_tiles_are_not_shared_out() -> None:
     written = sized(text("product"), N=42, M=48, K=512)
     assert "| (N + 5) // 6 : p @i" in written and written.count(" : p") == 1
