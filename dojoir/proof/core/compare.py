@@ -66,6 +66,7 @@ class Correspondence:
         self.claim = claim
         self.alike = alike(claim, strict)
         self.settled = settled(claim, self.alike)
+        self.unchanged = same_operations(claim)
         self.old_graph, self.new_graph = (Graph(s, strict, self.settled) for s in (self.old, self.new))
 
     def difference(self) -> Difference | None:
@@ -88,8 +89,8 @@ class Correspondence:
     def _contract(self) -> None:
         """Brings both sides in the form in which products are added, but for statements that are the same on both:
         they stay so."""
-        origins, same = self.instances.origins, same_operations(self.claim)
-        numbers = {origin.site for k, origin in enumerate(origins) if origin is not None and k not in same}
+        origins = self.instances.origins
+        numbers = {o.site for k, o in enumerate(origins) if o is not None and k not in self.unchanged}
         self.old_graph.contract(numbers)
         self.new_graph.contract(k for k, o in enumerate(origins) if o is not None and o.site in numbers)
 
@@ -119,9 +120,8 @@ class Correspondence:
 
     # -- 2. operations -----------------------------------------------------------------------------------
     def _operations(self) -> Diagnostic | None:
-        same_text = same_operations(self.claim)
         for k, origin in enumerate(self.instances.origins):
-            if origin is None or k in same_text:
+            if origin is None or k in self.unchanged:
                 continue
             site, old = self.after.sites[k], self.before.sites[origin.site]
             was, now = self.old_graph.values[origin.site], self.new_graph.values[k]
