@@ -51,8 +51,8 @@ class Measurement:
     `confidence`. `samples` are the seconds of a call in each round.
 
     `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at least
-    (`dojoir.cost`). The ceilings are
-    what this machine reaches with as many threads, in GB/s and GFLOP/s (None where they were not asked for).
+    (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and, of
+    products of bytes, GOP/s (None where they were not asked for).
     `hot` says that every call used the same arrays; else they were rotated past the last-level cache.
     `difference` is how far the results were from those of the first contestant, as a share of the largest."""
 
@@ -70,6 +70,7 @@ class Measurement:
     difference: float = 0.0
     baseline: Measurement | None = None
     integer: int = 0
+    integer_ceiling: float | None = None
 
     @cached_property
     def _spread(self) -> Spread:
@@ -138,7 +139,8 @@ class Measurement:
     def _shares(self) -> tuple[float, float]:
         if self.memory_ceiling is None or self.arithmetic_ceiling is None:
             return 0.0, 0.0
-        return self.gbytes / self.memory_ceiling, self.gflops / self.arithmetic_ceiling
+        integers = self.gops / self.integer_ceiling if self.integer_ceiling else 0.0
+        return self.gbytes / self.memory_ceiling, max(self.gflops / self.arithmetic_ceiling, integers)
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -350,6 +352,7 @@ def measure_together(
                 arithmetic_ceiling=(fma_f64 if double else fma_f32) if with_ceilings else None,
                 difference=result["differences"][number],
                 integer=work.integer(full),
+                integer_ceiling=ceiling.dot_i8 if with_ceilings and ceiling is not None else None,
             )
         )
     return Together(tuple(measurements))

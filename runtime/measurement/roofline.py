@@ -29,7 +29,7 @@ from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 
-REVISION = "2"
+REVISION = "3"
 TIME_LIMIT = 300.0
 KEPT_SECONDS, BUSY_SECONDS = 10 * 365 * 86400.0, 600.0
 """How long figures hold, and those from a busy machine."""
@@ -41,7 +41,8 @@ SECONDS = 0.15
 @dataclass(frozen=True)
 class Ceiling:
     """What a number of threads reach together: GB/s of memory read; copied, counting what is read and what is
-    written; in `a = b + s*c`, counting all three arrays; and GFLOP/s of fused multiply-adds, which count as two."""
+    written; in `a = b + s*c`, counting all three arrays; and GFLOP/s of fused multiply-adds, which count as two;
+    and GOP/s of products of bytes summed in i32, likewise (0: not measured)."""
 
     threads: int
     read: float
@@ -49,6 +50,7 @@ class Ceiling:
     triad: float
     fma_f32: float
     fma_f64: float
+    dot_i8: float = 0.0
 
     @property
     def memory(self) -> float:
@@ -68,9 +70,11 @@ class Ceilings:
         return self.by_threads[max((n for n in self.by_threads if n <= threads), default=min(self.by_threads))]
 
     def __str__(self) -> str:
-        lines = [f"{self.machine}", "threads   read   copy  triad GB/s    f32    f64 GFLOP/s"]
+        lines = [f"{self.machine}", "threads   read   copy  triad GB/s    f32    f64 GFLOP/s     i8 GOP/s"]
         for n, c in sorted(self.by_threads.items()):
-            lines.append(f"{n:7}{c.read:7.1f}{c.copy:7.1f}{c.triad:7.1f}{c.fma_f32:12.1f}{c.fma_f64:7.1f}")
+            lines.append(
+                f"{n:7}{c.read:7.1f}{c.copy:7.1f}{c.triad:7.1f}{c.fma_f32:12.1f}{c.fma_f64:7.1f}{c.dot_i8:15.1f}"
+            )
         return "\n".join(lines)
 
 
@@ -148,6 +152,7 @@ def run_ceilings(job: Mapping[str, Any], report: Report) -> None:
             triad=max(_rate(partial(loops.triad, way, a, b, c)) for way in WAYS) * 3 * a.size / 1e9,
             fma_f32=_rate(partial(loops.multiply_add, False)) * loops.operations(False) / 1e9,
             fma_f64=_rate(partial(loops.multiply_add, True)) * loops.operations(True) / 1e9,
+            dot_i8=_rate(loops.multiply_bytes) * loops.byte_operations() / 1e9,
         )
         report({"ceiling": asdict(row)})
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dojoir.runtime.build.llvm_engine import Library, build, host
+from dojoir.runtime.build.llvm_engine import Host, Library, build, host
 from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.measurement.memory import touched
 from dojoir.support.cache import Cache
@@ -55,6 +55,16 @@ class Loops:
         """What `multiply_add` does, a multiply-add being two."""
         return 2 * CHAINS * STEPS * (host().vector_bits // (64 if double else 32)) * self.threads
 
+    def multiply_bytes(self) -> None:
+        """Chains of sums of products of bytes in i32 on every thread."""
+        nothing = touched(64)
+        self._run("dot_bytes", self.threads, nothing, nothing, nothing)
+
+    def byte_operations(self) -> int:
+        """What `multiply_bytes` does, a product and its addition being two."""
+        here = host()
+        return 2 * _products(here) * CHAINS * STEPS * (here.vector_bits // 32) * self.threads
+
     def _run(self, name: str, count: int, *arrays: np.ndarray) -> None:
         pointers = (ctypes.c_void_p * 3)(*(array.ctypes.data for array in arrays))
         ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(self._library.addresses[name])(
@@ -63,8 +73,10 @@ class Loops:
 
     @cached_property
     def _library(self) -> Library:
-        bodies = _bodies(host().vector_bits)
-        text = "\n".join([_DECLARATIONS, *(_functions(name, lines) for name, lines in bodies.items())])
+        bodies = {**_bodies(host().vector_bits), "dot_bytes": _byte_chains(host())}
+        text = "\n".join(
+            [_DECLARATIONS, _dot(host())[0], *(_functions(name, lines) for name, lines in bodies.items())]
+        )
         return build(text, [*bodies], {"dojo_parallel_for": parallel_for(self.threads)}, Cache.default())
 
 
@@ -216,6 +228,62 @@ def _chains(element: str, lanes: int) -> list[str]:
         "ret void",
     ]
     return lines
+
+
+def _has_vnni(here: Host) -> bool:
+    return (here.has("avx512vnni") and here.has("avx512vl")) or (here.has("avxvnni") and here.vector_bits == 256)
+
+
+def _has_pairs(here: Host) -> bool:
+    return here.has("avx512bw") if here.vector_bits == 512 else here.has("avx2")
+
+
+def _products(here: Host) -> int:
+    """How many products of bytes a lane of 32 bits takes at once."""
+    return 4 if _has_vnni(here) else 2 if _has_pairs(here) else 1
+
+
+def _dot(here: Host) -> tuple[str, list[str]]:
+    """What is declared for a step of a chain `%s{u}`, and the lines that make `%s{u}.next` of it: by the
+    instruction that `codegen.llvm.dots` takes, else a product of i32."""
+    lanes = here.vector_bits // 32
+    kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"
+    if _has_vnni(here):
+        name = f"@llvm.x86.avx512.vpdpbusd.{here.vector_bits}"
+        call = f"%s{{u}}.next = call {kind} {name}({kind} %s{{u}}, {kind} %f, {kind} %g{{u}})"
+        return f"declare {kind} {name}({kind}, {kind}, {kind})", [call]
+    if _has_pairs(here):
+        name = "@llvm.x86.avx512.pmaddw.d.512" if lanes == 16 else "@llvm.x86.avx2.pmadd.wd"
+        lines = [f"%h{{u}} = bitcast {kind} %s{{u}} to {pairs}", f"%f{{u}} = bitcast {kind} %g{{u}} to {pairs}",
+                 f"%m{{u}} = call {kind} {name}({pairs} %h{{u}}, {pairs} %f{{u}})"]  # fmt: skip
+        return f"declare {kind} {name}({pairs}, {pairs})", [*lines, f"%s{{u}}.next = add {kind} %m{{u}}, %f"]
+    lines = [f"%m{{u}} = mul {kind} %s{{u}}, %g{{u}}", f"%s{{u}}.next = add {kind} %m{{u}}, %f"]
+    return "", lines
+
+
+def _byte_chains(here: Host) -> list[str]:
+    """CHAINS independent sums, STEPS times, of a factor that is not known."""
+    lanes = here.vector_bits // 32
+    kind = f"<{lanes} x i32>"
+    step = _dot(here)[1]
+    return [
+        f"%f = load {kind}, ptr %x0, align 64",
+        *[f"%g{u} = add {kind} %f, splat (i32 {u + 1})" for u in range(CHAINS)],
+        "br label %loop",
+        "loop:",
+        "%k = phi i64 [ 0, %entry ], [ %k.next, %loop ]",
+        *[f"%s{u} = phi {kind} [ %g{u}, %entry ], [ %s{u}.next, %loop ]" for u in range(CHAINS)],
+        *[line.format(u=u) for u in range(CHAINS) for line in step],
+        "%k.next = add i64 %k, 1",
+        f"%more = icmp slt i64 %k.next, {STEPS}",
+        "br i1 %more, label %loop, label %end",
+        "end:",
+        *_combine([f"%s{u}.next" for u in range(CHAINS)], "add", kind),
+        f"%one = extractelement {kind} %all, i32 0",
+        "%bits = zext i32 %one to i64",
+        _SINK,
+        "ret void",
+    ]
 
 
 def _combine(values: list[str], operation: str, kind: str) -> list[str]:

@@ -143,6 +143,9 @@ def test_ceilings_are_compared_with() -> None:
     assert "200% of the arithmetic ceiling" in str(known)
     assert replace(known, arithmetic_ceiling=10.0).bound_by == "memory"
     assert replace(known, arithmetic_ceiling=10.0).fraction == pytest.approx(0.5)
+    sums = replace(known, arithmetic_ceiling=10.0, integer=8000, integer_ceiling=10.0)
+    assert (sums.gops, sums.bound_by) == (pytest.approx(8.0), "arithmetic")
+    assert sums.fraction == pytest.approx(0.8)
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------
