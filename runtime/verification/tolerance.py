@@ -215,7 +215,7 @@ class _Lines:
                 self.lines.append(own)
                 if total is not None:
                     self.lines.append(Statement(total, "+=", magnitude(value)))
-                    self.lines.append(Statement(error, "+=", _rounding_of_sum(typed.target, total, coarse, error)))
+                    self.lines.append(Statement(error, "+=", _rounding_of_sum(total, coarse, error)))
             case "mul":
                 product = self.keep(op("mul", typed.target, value), F64)
                 bound = self._keep(of_product(typed.target, error, value, bound))
@@ -317,7 +317,7 @@ def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
 def _rounding(value: Expr, dtype: DType, bound: Bound) -> Expr:
     """The most that rounding `value`, itself off by `bound`, to `dtype` changes it: nothing, where it is exact."""
     lost = _within_range(_lost(value, dtype), value, dtype)
-    return _unless_exact(lost, [value], dtype, bound)
+    return _unless_exact(lost, value, dtype, bound)
 
 
 def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
@@ -332,11 +332,19 @@ def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
     return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
 
 
-def _rounding_of_sum(target: Access, total: Access, dtype: DType, bound: Bound) -> Expr:
-    """One accumulation's share. Where the sum and the sum of magnitudes are exact, so is any other order; where
-    that of magnitudes overflows, another order may."""
+def _rounding_of_sum(total: Access, dtype: DType, bound: Access) -> Expr:
+    """One accumulation's share: nothing where any order is exact. That is so where all terms are integers whose
+    magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and what some of
+    them add up to is such an integer too. That the sums of this order are exact says nothing of another: of 1.5,
+    1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of magnitudes
+    overflows, another order may."""
     lost = _within_range(_lost(total, dtype), total, dtype)
-    return _unless_exact(lost, [target, total], dtype, bound)
+    if dtype == F64:
+        return lost
+    few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
+    whole = op("eq", op("floor", total), total)
+    exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
+    return op("select", exact, ZERO, lost)
 
 
 def _lost(value: Expr, dtype: DType, times: int = 1) -> Expr:
@@ -345,13 +353,11 @@ def _lost(value: Expr, dtype: DType, times: int = 1) -> Expr:
     return op("add", op("mul", Const(times * relative), magnitude(value)), Const(times * absolute))
 
 
-def _unless_exact(lost: Expr, values: list[Expr], dtype: DType, bound: Bound) -> Expr:
-    """`lost`, or zero where all the values are exact in `dtype` and nothing was lost before."""
+def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
+    """`lost`, or zero where a value is exact in `dtype` and nothing was lost before."""
     if dtype == F64:
         return lost
-    exact = _is_exact(values[0], dtype)
-    for value in values[1:]:
-        exact = op("and", exact, _is_exact(value, dtype))
+    exact = _is_exact(value, dtype)
     if bound is not None:
         exact = op("and", exact, op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)

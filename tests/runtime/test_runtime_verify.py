@@ -178,6 +178,19 @@ def test_another_order_of_summation_passes_and_an_exact_input_stays_exact() -> N
             assert case.worst.value == case.worst.expected
 
 
+def test_a_sum_that_happens_to_be_exact_in_one_order_may_round_in_another() -> None:
+    """Both sums of each prefix are f32 numbers, and so nothing was allowed to the sum in lanes: right results of
+    one search in sixteen were called wrong."""
+    plain = dojoir.kernels.load("reduce_mean_1")
+    lanes = dojoir.Trace(plain).then("vectorize(0.1)").kernel
+    x = np.array([[-0.6606858372688293, 0.9887656569480896, -0.6557059288024902]], np.float32)
+    for kernel in (plain, lanes):
+        report = verify(kernel, plain, sizes={"N": 1, "M": 3}, inputs={"x": x})
+        assert report.ok, str(report)
+        (case,) = report.cases
+        assert case.worst is not None and 0 < case.worst.allowed < 1e-6
+
+
 def test_a_sum_with_one_term_wrong_by_one_part_in_a_million_fails() -> None:
     """Where the inputs are small integers nothing rounds, so nothing may differ."""
     text = "kernel total(N)\nin x: f32[N]\nout y: f32\n\ny = 0\nN\n| y += x[{0}]\n"
