@@ -82,9 +82,12 @@ def is_linear(index: Affine, depth: int) -> bool:
 
 
 def is_uniform(access: Access, depth: int, buffers: Mapping[str, Buffer]) -> bool:
-    """Whether an access touches the same element at every value of the iterator at `depth`."""
+    """Whether an access surely touches the same element at every value of the iterator at `depth`. An index that is
+    read from a buffer that the kernel writes may be another one in each iteration, at the same element."""
     return not any(
-        depth in index.iterators if isinstance(index, Affine) else not is_uniform(index, depth, buffers)
+        depth in index.iterators
+        if isinstance(index, Affine)
+        else buffers[index.buffer].role != "in" or not is_uniform(index, depth, buffers)
         for index, dim in zip(access.indices, buffers[access.buffer].dims, strict=True)
         if not dim.collapsed
     )

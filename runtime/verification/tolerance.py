@@ -222,7 +222,9 @@ class _Lines:
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
-            case _:
+            case _:  # max or min of a wider type is rounded when it is stored
+                if typed.dtype.is_float and typed.dtype != typed.value.dtype:
+                    bound = error_sum(bound, _rounding(value, typed.dtype, bound))
                 if bound is not None:
                     self.lines.append(Statement(error, "max=", bound))
                 self.lines.append(own)
@@ -259,7 +261,13 @@ class _Lines:
                     values[1] = _divisor(args[1])
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
-                return result, self._keep(_operation(dtype, name, values, floats, bounds, result))
+                bound = _operation(dtype, name, values, floats, bounds, result)
+                if (
+                    name == "fma" and self.names.kernel.fp != "strict"
+                ):  # the product may be rounded before it is added
+                    product = self.keep(op("mul", *floats[:2]), F64)
+                    bound = error_sum(bound, _rounding(product, dtype, error_sum(*bounds[:2])))
+                return result, self._keep(bound)
 
     def _keep(self, bound: Bound) -> Bound:
         return None if bound is None else self.keep(bound, F64)

@@ -191,6 +191,35 @@ def test_a_sum_that_happens_to_be_exact_in_one_order_may_round_in_another() -> N
         assert case.worst is not None and 0 < case.worst.allowed < 1e-6
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f8e4m3"])
+def test_what_is_compared_in_a_wider_type_is_rounded_when_it_is_stored(dtype: str) -> None:
+    """Nothing was allowed for that rounding: right results were called wrong."""
+    text = f"""kernel most(N)
+in  x: f32[N]
+inout y: {dtype}[N]
+inout z: {dtype}[N]
+
+N
+| y[{{0}}] max= exp2(x[{{0}}]) * 0.3
+| z[{{0}}] min= x[{{0}}] * 0.7
+"""
+    report = verify(dojoir.parse(text), distributions=("uniform", "normal"))
+    assert report.ok, str(report)
+
+
+def test_the_product_of_an_fma_may_be_rounded() -> None:
+    """A move may part an fma where the order of rounding is free, and what cancels then is off by more."""
+    declared = "kernel one(N)\nin x: f32[N]\nin c: f32\nin z: f32[N]\nout y: f32[N]\n\n"
+    text = declared + "N\n| y[{0}] = fma(x[{0}], c, z[{0}])\n"
+    x, c = np.float32(0.7712311), np.float32(-0.8611235)
+    given = {"x": np.array([x]), "c": c, "z": np.array([-np.float32(x * c)])}
+    fused = dojoir.parse(text)
+    apart = dojoir.parse(text.replace("fma(x[{0}], c, z[{0}])", "x[{0}] * c + z[{0}]"))
+    assert verify(apart, fused, sizes={"N": 1}, inputs=given).ok
+    strict = fused.with_fp("strict")
+    assert not verify(apart.with_fp("strict"), strict, sizes={"N": 1}, inputs=given).ok
+
+
 def test_a_sum_with_one_term_wrong_by_one_part_in_a_million_fails() -> None:
     """Where the inputs are small integers nothing rounds, so nothing may differ."""
     text = "kernel total(N)\nin x: f32[N]\nout y: f32\n\ny = 0\nN\n| y += x[{0}]\n"

@@ -178,10 +178,13 @@ def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[
 
 
 def is_uniform(kernel: Kernel, access: Access, depth: int) -> bool:
-    """Whether an access touches the same storage at every value of the iterator at `depth`."""
+    """Whether an access surely touches the same storage at every value of the iterator at `depth`. An index that is
+    read from a buffer that the kernel writes may be another one in each iteration, at the same element."""
     dims = kernel.buffer(access.buffer).dims
     return not any(
-        depth in index.iterators if not isinstance(index, Access) else not is_uniform(kernel, index, depth)
+        depth in index.iterators
+        if not isinstance(index, Access)
+        else kernel.buffer(index.buffer).role != "in" or not is_uniform(kernel, index, depth)
         for index, dim in zip(access.indices, dims, strict=True)
         if not dim.collapsed
     )
