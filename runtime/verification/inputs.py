@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dojoir.ir.dtypes import DType
-from dojoir.ir.nodes import Access, Buffer, Kernel
+from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Statement
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
@@ -47,7 +47,8 @@ def make_inputs(
 
 def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     """For each buffer whose elements are used as indices, the smallest extent that one of them indexes; for each
-    whose elements are counts of shifts, the fewest bits that one of them shifts."""
+    whose elements are counts of shifts, the fewest bits that one of them shifts. What is copied into such a buffer
+    has its range."""
     ranges: dict[str, int] = {}
     for typed in check(kernel):
         for counts, bits in _shifts(typed.value):
@@ -58,7 +59,20 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
             if isinstance(index, Access):
                 extent = dim.extent.evaluate(sizes)
                 ranges[index.buffer] = min(extent, ranges.get(index.buffer, extent))
+    copies = [copy for site in kernel.sites if (copy := _copied(site.statement)) is not None]
+    for _ in copies:  # what is copied is used as its copy is
+        for target, source in copies:
+            if target in ranges:
+                ranges[source] = min(ranges[target], ranges.get(source, ranges[target]))
     return ranges
+
+
+def _copied(statement: Statement) -> tuple[str, str] | None:
+    """The buffers that a statement copies an element to and from, if that is all it does."""
+    value = statement.value.arg if isinstance(statement.value, Cast) else statement.value
+    if statement.accumulation is None and isinstance(value, Access):
+        return statement.target.buffer, value.buffer
+    return None
 
 
 def _shifts(value: Typed) -> Iterator[tuple[str, int]]:

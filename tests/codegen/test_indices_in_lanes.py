@@ -33,3 +33,9 @@ def test_lanes_accumulate_where_each_of_them_says(target: str) -> None:
         np.maximum.at(wanted, ids, x)
         dojoir.compile(dojoir.parse(TEXT), target)(x=x, y=y, ids=ids)
         assert (y == wanted).all(), (n, m)
+
+
+def test_what_is_copied_into_an_index_is_drawn_within_its_range() -> None:
+    """`verify` drew any numbers for `ids`, whose copy is the index: the kernel ended with index-out-of-range."""
+    report = dojoir.verify(dojoir.parse(TEXT))
+    assert report.ok, str(report)
