@@ -6,11 +6,12 @@ AVX2 reads and writes neighbours of 32 and 64 bits under a mask (`vmaskmovps`), 
 from __future__ import annotations
 
 from dojoir.codegen.lower.conversions import as_stored
-from dojoir.codegen.lower.placement import Use, is_uniform
+from dojoir.codegen.lower.placement import Use
 from dojoir.codegen.lower.state import Memory, State, Unit
 from dojoir.codegen.lower.stream import is_contiguous
 from dojoir.ir.nodes import Path
 from dojoir.ir.paths import is_inside
+from dojoir.proof.core.independence import is_uniform
 
 
 def may_mask(unit: Unit, path: Path, state: State) -> bool:
@@ -28,7 +29,7 @@ def may_mask(unit: Unit, path: Path, state: State) -> bool:
 
 def _is_maskable(unit: Unit, use: Use, depth: int, state: State) -> bool:
     place = state.places.get(use.access.buffer)
-    if is_uniform(use.access, depth, unit.buffers):
+    if is_uniform(unit.kernel, use.access, depth):
         return True
     if not isinstance(place, Memory) or place.copies != 1:
         return False

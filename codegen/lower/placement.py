@@ -81,18 +81,6 @@ def is_linear(index: Affine, depth: int) -> bool:
     return linear and step != 0
 
 
-def is_uniform(access: Access, depth: int, buffers: Mapping[str, Buffer]) -> bool:
-    """Whether an access surely touches the same element at every value of the iterator at `depth`. An index that is
-    read from a buffer that the kernel writes may be another one in each iteration, at the same element."""
-    return not any(
-        depth in index.iterators
-        if isinstance(index, Affine)
-        else buffers[index.buffer].role != "in" or not is_uniform(index, depth, buffers)
-        for index, dim in zip(access.indices, buffers[access.buffer].dims, strict=True)
-        if not dim.collapsed
-    )
-
-
 def uses_of(kernel: Kernel) -> dict[str, list[Use]]:
     """Every use of every buffer, in the order of the text."""
     uses: dict[str, list[Use]] = {buffer.name: [] for buffer in kernel.buffers}

@@ -11,12 +11,13 @@ from itertools import product
 from math import prod
 
 from dojoir.codegen.lir.arith import least
-from dojoir.codegen.lower.placement import Home, Use, is_linear, is_uniform
+from dojoir.codegen.lower.placement import Home, Use, is_linear
 from dojoir.codegen.target import Target
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
+from dojoir.proof.core.independence import is_uniform
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, Typed, TypedStatement
 
@@ -135,7 +136,7 @@ class Analysis:
         home = self.homes.get(target.buffer)
         if home is not None and depth < len(home.around):
             return True
-        if is_uniform(target, depth, self.buffers):
+        if is_uniform(self.kernel, target, depth):
             return statement.op is not None and self._order_is_free(statement)
         if home is not None and home.is_variable:
             return False

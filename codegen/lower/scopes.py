@@ -24,13 +24,14 @@ from dojoir.codegen.lower.expr import combination, evaluate, operate
 from dojoir.codegen.lower.fetch import fetch_ahead
 from dojoir.codegen.lower.full_tiles import edge, inside
 from dojoir.codegen.lower.instruction import instruct, instruction_of
-from dojoir.codegen.lower.placement import STACK_BYTES, Home, begins_with_assignment, is_uniform
+from dojoir.codegen.lower.placement import STACK_BYTES, Home, begins_with_assignment
 from dojoir.codegen.lower.reductions import finish, identity, keep
 from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.unrolling import copies, rolled
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
+from dojoir.proof.core.independence import is_uniform
 from dojoir.types.elaborate import Load, Typed, TypedStatement
 
 MOST_VERSIONED = 256
@@ -257,7 +258,7 @@ class Scopes:
         home = self.unit.homes.get(statement.target.buffer)
         if home is not None and state.lanes.depth < len(home.around):
             return False
-        return is_uniform(statement.target, state.lanes.depth, self.unit.buffers)
+        return is_uniform(self.unit.kernel, statement.target, state.lanes.depth)
 
     def _reduce_in_place(self, statement: TypedStatement, accesses: Accesses) -> None:
         assert statement.op is not None
