@@ -1,18 +1,22 @@
 """How the strategies of search compare at equal budgets: a table that goes on where it was stopped.
 
     python benchmarks/strategies.py FILE [--states 100] [--seeds 3] [--kernels …] [--timer measure] [--text]
-                                         [--strategies beam beam+trees maxq:agent.safetensors]
+                                         [--strategies beam beam+trees beam+db maxq:agent.safetensors]
 
 Each search is a line of FILE, written as it ends; with all there, the table is printed: how many times as fast as
 the text the best state was after 30, 100 and 300 states, the geometric mean over kernels and seeds. `NAME+trees` is
-a strategy with the cost model. `--text` begins with the text alone, else `default_schedule` is a start as well.
+a strategy with the cost model, `NAME+db` one with a database that holds searches by `beam` of the other kernels
+(made first, a file a kernel, in FILE.db). `--text` begins with the text alone, else `default_schedule` is a start as
+well.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,14 +24,43 @@ from typing import Any
 from search import SIZES, sizes_of
 
 import dojoir
+from dojoir.records import Database
+from dojoir.records.exchange import merge
 
 AFTER = (30, 100, 300)
 
 
-def searched(name: str, strategy: str, seed: int, states: int, timer: str, text: bool) -> dict[str, Any]:
+def remembered(folder: Path, names: list[str], states: int, timer: str) -> None:
+    """A database a kernel, FOLDER/KERNEL.sqlite, with one search of it."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        file = folder / f"{name}.sqlite"
+        if file.exists():
+            continue
+        kernel = dojoir.kernels.load(name)
+        part = folder / f"{name}.{os.getpid()}.part"
+        with Database(part) as database:
+            budget = dojoir.Budget(states=states)
+            dojoir.tune(kernel, sizes=sizes_of(kernel), budget=budget, seed=1000, timer=timer, db=database)
+        part.rename(file)
+
+
+def of_others(folder: Path, names: list[str], name: str, into: Path) -> Database:
+    """A new database that holds what those of the other kernels hold."""
+    database = Database(into)
+    for other in names:
+        if other != name:
+            with Database(folder / f"{other}.sqlite") as kept:
+                merge(database, kept)
+    return database
+
+
+def searched(
+    name: str, strategy: str, seed: int, states: int, timer: str, text: bool, database: Database | None
+) -> dict[str, Any]:
     """One search: the speed of the best after each state, beside what it took and how it ended."""
     kernel = dojoir.kernels.load(name)
-    plain, _, model = strategy.partition("+")
+    plain, _, addition = strategy.partition("+")
     bests: list[float] = []
     begin = time.process_time(), time.perf_counter()
     tuned = dojoir.tune(
@@ -38,7 +71,8 @@ def searched(name: str, strategy: str, seed: int, states: int, timer: str, text:
         seed=seed,
         timer=timer,
         start=dojoir.Trace(kernel) if text else None,
-        cost_model=model or None,
+        cost_model=addition if addition and addition != "db" else None,
+        db=database,
         progress=lambda evaluation, trace, best: bests.append(best),
     )
     return {
@@ -83,7 +117,13 @@ def main() -> None:
     wanted = [(k, s, seed) for seed in range(given.seeds) for k in given.kernels for s in given.strategies]
     for kernel, strategy, seed in wanted:
         if (kernel, strategy, seed) not in rows:
-            found = searched(kernel, strategy, seed, given.states, given.timer, given.text)
+            with tempfile.TemporaryDirectory() as scratch:
+                database = None
+                if strategy.endswith("+db"):
+                    folder = given.file.with_suffix(".db")
+                    remembered(folder, given.kernels, given.states, given.timer)
+                    database = of_others(folder, given.kernels, kernel, Path(scratch) / "others.sqlite")
+                found = searched(kernel, strategy, seed, given.states, given.timer, given.text, database)
             row = {"kernel": kernel, "strategy": strategy, "seed": seed, **about, **found}
             rows[kernel, strategy, seed] = row
             with given.file.open("a") as lines:
