@@ -31,7 +31,8 @@ ALPHA, BETA = 0.6, 0.4
 
 
 class Network:
-    """A vector of a state and rows of actions to a value for each row."""
+    """Vectors of states and rows of actions to a value for each row; `counts` says how many rows, one state after
+    the other, are of each state."""
 
     def __init__(self, state_size: int, action_size: int, width: int) -> None:
         nn = torch.nn
@@ -40,8 +41,8 @@ class Network:
         self.head = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 1))
         self.all = nn.ModuleDict({"state": self.state, "action": self.action, "head": self.head})
 
-    def __call__(self, states: Any, rows: Any) -> Any:
-        state, action = self.state(states), self.action(rows)
+    def __call__(self, states: Any, rows: Any, counts: list[int]) -> Any:
+        state, action = self.state(states).repeat_interleave(torch.tensor(counts), 0), self.action(rows)
         return self.head(torch.cat([state, action, state * action], -1)).squeeze(-1)
 
 
@@ -127,8 +128,8 @@ class MaxQ:
 
     def _values(self, network: Network, position: Position) -> Vector:
         with torch.no_grad():
-            states = torch.from_numpy(np.array(position.vector)).expand(len(position.rows), -1)
-            found: Vector = network(states, torch.from_numpy(position.rows)).numpy()
+            states = torch.from_numpy(np.array(position.vector)).unsqueeze(0)
+            found: Vector = network(states, torch.from_numpy(position.rows), [len(position.rows)]).numpy()
         return found
 
     def best(self, position: Position) -> int:
@@ -184,7 +185,7 @@ class MaxQ:
         goals = torch.tensor(self._goals([(reward, after) for _, _, reward, after in items]), dtype=torch.float32)
         states = torch.from_numpy(np.stack([state for state, _, _, _ in items]))
         rows = torch.from_numpy(np.stack([row for _, row, _, _ in items]))
-        errors = self.online(states, rows) - goals
+        errors = self.online(states, rows, [1] * len(items)) - goals
         loss = (torch.from_numpy(counts).float() * errors * errors).mean()
         self.optimizer.zero_grad()
         loss.backward()
@@ -199,11 +200,10 @@ class MaxQ:
         if not positions:
             return [reward for reward, _ in transitions]
         counts = [len(after.rows) for after in positions]
-        vectors = torch.from_numpy(np.stack([after.vector for after in positions]))
-        states = vectors.repeat_interleave(torch.tensor(counts), 0)
+        states = torch.from_numpy(np.stack([after.vector for after in positions]))
         rows = torch.from_numpy(np.concatenate([after.rows for after in positions]))
         with torch.no_grad():
-            chosen, valued = (network(states, rows).split(counts) for network in (self.online, self.target))
+            chosen, valued = (network(states, rows, counts).split(counts) for network in (self.online, self.target))
         later = iter(
             self.gamma * float(values[first_legal(after, order.numpy())])
             for after, order, values in zip(positions, chosen, valued, strict=True)
