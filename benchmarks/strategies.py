@@ -6,8 +6,8 @@
 Each search is a line of FILE, written as it ends; with all there, the table is printed: how many times as fast as
 the text the best state was after 30, 100 and 300 states, the geometric mean over kernels and seeds. `NAME+trees` is
 a strategy with the cost model, `NAME+db` one with a database that holds searches by `beam` of the other kernels
-(made first, a file a kernel, in FILE.db). `--text` begins with the text alone, else `default_schedule` is a start as
-well.
+(made first, a file a kernel, in FILE.db). `--text` begins with the text alone, else `default_schedule` is a start
+as well.
 """
 
 from __future__ import annotations

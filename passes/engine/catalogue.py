@@ -32,7 +32,7 @@ from dojoir.passes.loops import (
     tiling,
 )
 from dojoir.passes.storage import dead, dims, pad_dims, placing, reorder_dims, reuse, sharing, staging
-from dojoir.passes.values import fma, inlining, recomputing, reductions, rule, subexpressions
+from dojoir.passes.values import fma, hoisting, inlining, recomputing, reductions, rule, subexpressions
 from dojoir.support.public import public
 
 
@@ -70,6 +70,7 @@ _FILES = (
     reductions,
     inlining,
     subexpressions,
+    hoisting,
     fma,
     rule,
     dead,

@@ -50,7 +50,8 @@ class ExtractSubexpression(Move):
     `part` is its number: the whole expression is 0, then comes what it is made of, from left to right, as `extract`
     counts them. The temporary has a dimension for each scope around, so that `split_scopes` can part the two
     statements; `reuse_dims` takes off what is not needed. Where the same is computed elsewhere, `extract` reads the
-    temporary there. The inverse is `inline_subexpression`.
+    temporary there. What is the same in each iteration of a scope, `hoist` computes before it. The inverse is
+    `inline_subexpression`.
 
     >>> import dojoir
     >>> k = dojoir.parse('''kernel f(N)
@@ -88,7 +89,7 @@ class ExtractSubexpression(Move):
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
         itself = tuple(map(Affine.iterator, range(len(site.scopes))))
-        dims = tuple(Dim(_extent(kernel, site, depth)) for depth in range(len(site.scopes)))
+        dims = tuple(Dim(held_extent(kernel, site, depth)) for depth in range(len(site.scopes)))
         read = Access(self.buffer, itself)
         user = replace(site.statement, value=with_parts(value, {self.part: read}, site.path))
         after = kernel.replace_node(site.path, Statement(read, "=", part), user)
@@ -167,7 +168,7 @@ class InlineSubexpression(Undoing):
                 yield cls(place_of(site.path), BufferName(last.name))
 
 
-def _extent(kernel: Kernel, site: Site, depth: int) -> Affine:
+def held_extent(kernel: Kernel, site: Site, depth: int) -> Affine:
     """A size that the extent of a scope never exceeds, and that is at least 1."""
     bounds = (_most(bound, site.scopes) for bound in site.scopes[depth].extent.bounds)
     most = next((bound for bound in bounds if bound is not None), None)
