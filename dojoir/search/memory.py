@@ -43,7 +43,7 @@ class Remembering:
         self.about = {"sizes": [dict(one) for one in sizes], "threads": threads, "protocol": protocol}
         self.contexts: Mapping[str, Context] | None = getattr(evaluator, "contexts", None)
         self.lost = ""
-        self.from_memory: set[str] = set()
+        self.from_memory: dict[str, str] = {}  # the hash of a state, and the status that the database has
         self.run: str = db.begin(kernel, settings, run)
 
     def __enter__(self) -> Remembering:
@@ -91,15 +91,17 @@ class Remembering:
             return None
         if found is None:
             return None
-        self.from_memory.add(hash)
+        self.from_memory[hash] = found.status
+        if found.status == "build-failed":  # it may have had fewer characters or steps to take
+            return None
         return dojoir.Evaluation(
             found.hash, found.status, found.seconds, found.interval, found.samples, found.cases, found.digest,
             found.stages, found.reason,
         )  # fmt: skip
 
     def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation) -> None:
-        """Writes what was found out of a state, unless it came from the database."""
-        if not self.lost and evaluation.hash not in self.from_memory:
+        """Writes what was found out of a state, unless the database has it."""
+        if not self.lost and self.from_memory.get(evaluation.hash) != evaluation.status:
             context = {} if self.contexts is None else {"context": self.contexts.get(evaluation.hash)}
             self._write(
                 lambda: self.db.record(trace, evaluation, self.target, **self.about, run=self.run, **context)

@@ -13,6 +13,7 @@ pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
 from dojoir import records
 from dojoir.records import Database
+from dojoir.search.memory import Remembering
 
 
 def tuned(db: object, states: int, **more: Any) -> dojoir.Tuned:
@@ -49,3 +50,30 @@ def test_a_database_that_dies_ends_no_search(tmp_path: Path) -> None:
         found = tuned(database, 6)
     assert len(found.states) == 6
     assert any("the database is gone" in note for note in found.notes)
+
+
+def test_what_could_not_be_built_is_tried_again(tmp_path: Path) -> None:
+    """How much code a state may have differs from run to run: a refusal of one is none of the next."""
+    kernel = dojoir.kernels.load("relu")
+    state = dojoir.apply(kernel, "split(0, 8)")
+    trace = dojoir.Trace(kernel).then("split(0, 8)")
+    failed = dojoir.Evaluation(state.hash, "build-failed", None, None, (), 0, None, {}, "its code is too long")
+    right = dojoir.Evaluation(state.hash, "ok", 1e-3, (1e-3, 1e-3), (1e-3,), 1, "digest", {}, "")
+
+    class Answers:
+        def __init__(self, evaluation: dojoir.Evaluation) -> None:
+            self.evaluation, self.asked = evaluation, 0
+
+        def evaluate(self, kernels: Any, best: object = None) -> Any:
+            for _ in kernels:
+                self.asked += 1
+                yield self.evaluation
+
+    with Database(tmp_path / "a.db") as database:
+        for evaluation, asked, rows in ((failed, 1, 1), (failed, 1, 1), (right, 1, 2), (failed, 0, 2)):
+            evaluator = Answers(evaluation)
+            memory = Remembering(evaluator, database, kernel, "llvm", [SIZES], 1, "static", None, {})
+            for found in memory.evaluate([state]):
+                memory.note(trace, found)
+            assert evaluator.asked == asked
+            assert database.stats()["builds"] == rows
