@@ -15,7 +15,7 @@ from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Kernel, Path, given_kernel
 from dojoir.passes.base.move import Move, anchors
 from dojoir.passes.engine.catalogue import MOVES
-from dojoir.passes.engine.engine import is_legal_soon
+from dojoir.passes.engine.engine import is_legal
 from dojoir.support.gc_pause import uncollected
 from dojoir.support.public import public
 
@@ -96,7 +96,7 @@ def draw(
             move = deck.draw(kind)
             if move is None:
                 del shares[kind]
-            elif move not in found and is_legal_soon(kernel, move, SOON):
+            elif move not in found and is_legal(kernel, move, SOON):
                 found[move] = None
     return [*found]
 

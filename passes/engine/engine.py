@@ -232,17 +232,6 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
     return found.legal
 
 
-def is_legal_soon(kernel: Kernel, move: Move, steps: int) -> bool:
-    """Whether that a move is legal is shown within `steps`, fewer than the usual. What is shown so is legal within
-    more steps too, and kept as such."""
-    if not is_legal(kernel, move, steps):
-        return False
-    done = _known(kernel, move, steps)
-    if done is not None:
-        _keep(kernel, move, STEP_LIMIT, done)
-    return True
-
-
 def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
     """As `is_legal`, by the core alone: no answer is recalled, and none is kept."""
     prove_unless_known(kernel)
@@ -280,8 +269,10 @@ def prove_unless_known(kernel: Kernel) -> None:
 
 
 def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
+    """Keeps what a legal move makes. What is shown within fewer steps than the usual is legal within these too."""
     if not uses_core():
-        _made.put((kernel, move, step_limit), (kernel, done))
+        for limit in {step_limit, max(step_limit, STEP_LIMIT)}:
+            _made.put((kernel, move, limit), (kernel, done))
 
 
 def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
