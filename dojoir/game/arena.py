@@ -7,7 +7,8 @@ and asks the checker in that order until one is legal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
@@ -17,9 +18,16 @@ import dojoir
 from dojoir.game.encoders import MOVE_SIZE, Encoder, Rows, Vector, encoder, move_row
 from dojoir.game.scoring import Scorer
 from dojoir.game.suite import Suite
+from dojoir.search import WEIGHTS
 
-WORST = -10.0
-"""The logarithm that stands for a state that cannot be run."""
+WORST = -3.0
+"""The logarithm that stands for a state that cannot be run; none counts as slower."""
+
+SOON = 20_000
+"""Steps of the checker within which a move must be shown to be legal to be played."""
+
+STOPPING = 1.0
+"""How often to stop is drawn, where a family of moves has its number of `dojoir.search.WEIGHTS`."""
 
 
 class Position(Protocol):
@@ -30,6 +38,9 @@ class Position(Protocol):
 
     def legal(self, action: int) -> bool:
         """Whether an action may be made; found out when it is first asked."""
+
+    def shuffled(self, rng: Random) -> Sequence[int]:
+        """All actions, in a random order to explore in."""
 
 
 class Arena(Protocol):
@@ -53,12 +64,16 @@ class Encodes(Protocol):
 
 
 class KernelPosition:
-    """A kernel on the way of a trace."""
+    """A kernel on the way of a trace. Its moves are the candidates of the families that a search draws; one that
+    leads back to a kernel that the trace has been at counts as illegal: by the best state that can be reached, to
+    go to and fro would be worth as much as to go on."""
 
     def __init__(self, arena: Encodes, trace: dojoir.Trace, sizes: Mapping[str, int], first: float, value: float):
         self.trace, self.sizes, self.first, self.value = trace, sizes, first, value
         self.vector = arena.encoder.encode(trace.kernel)
-        self.moves = dojoir.candidates(trace.kernel, arena.target)
+        self.moves = [
+            move for move in dojoir.candidates(trace.kernel, arena.target) if WEIGHTS.get(move.name, 0) > 0
+        ]
         self.rows: Rows = np.zeros((1 + len(self.moves), MOVE_SIZE), np.float32)
         self.rows[0, 0] = 1
         for i, move in enumerate(self.moves, 1):
@@ -68,9 +83,22 @@ class KernelPosition:
     def legal(self, action: int) -> bool:
         found = self._legal.get(action)
         if found is None:
-            found = bool(dojoir.check(self.trace.kernel, self.moves[action - 1]))
+            move = self.moves[action - 1]
+            found = bool(dojoir.check(self.trace.kernel, move, SOON)) and self._is_new(move)
             self._legal[action] = found
         return found
+
+    def _is_new(self, move: dojoir.Move) -> bool:
+        """Whether the kernel after a move is none that the trace has been at."""
+        after = self.trace.then(move).kernel.hash
+        return after not in {self.trace.start.hash, *(step.kernel.hash for step in self.trace.steps)}
+
+    def shuffled(self, rng: Random) -> list[int]:
+        """As a search draws: first the family by its weight, then one of its candidates, each as likely."""
+        counts = Counter(move.name for move in self.moves)
+        shares = [STOPPING, *(WEIGHTS[move.name] / counts[move.name] for move in self.moves)]
+        keys = [rng.random() ** (1 / share) for share in shares]  # Efraimidis and Spirakis (2006)
+        return sorted(range(len(keys)), key=lambda action: -keys[action])
 
 
 class KernelArena:

@@ -164,9 +164,10 @@ def encoder(name: str = "hash") -> Encoder:
 
 
 def move_row(kernel: dojoir.Kernel, move: dojoir.Move) -> Vector:
-    """A move as MOVE_SIZE numbers: its name, its text, its arguments, and the lines that it touches, hashed; the
-    last four are how many places it names, how deep the first is, and the logarithms of its largest and smallest
-    number."""
+    """A move as MOVE_SIZE numbers: its name, its text, its arguments, the lines that it touches, and what is around
+    the first of them, hashed; the last eight are how many places it names, how deep and how high the first is, how
+    many statements and marked scopes are in it and how many marked ones around it, and the logarithms of the
+    largest and smallest number."""
     found = [f"move {move.name}", f"move {move.name}", str(move)]  # the name counts twice
     numbers: list[int] = []
     for value in move.arguments():
@@ -174,25 +175,55 @@ def move_row(kernel: dojoir.Kernel, move: dojoir.Move) -> Vector:
             if isinstance(one, int):
                 numbers.append(one)
                 found.append(f"{move.name} {one}")
-    depth = -1
+    paths: list[tuple[int, ...]] = []
     for place in move.places():
         try:
-            path = kernel.path(place)
+            paths.append(kernel.path(place))
         except dojoir.DojoError:
             continue
-        depth = len(path) if depth < 0 else depth
+    for path in paths:
         line = line_at(kernel, path)
         found += [f"at {line}", f"{move.name} at {line.split(' ')[0]}", f"depth {len(path)}"]
     found += [f"{move.name} {word}" for word in map(str, move.arguments()) if word in kernel.declared]
+    shape = shape_at(kernel, paths[0]) if paths else (0, 0, 0, 0, 0)
+    found += [f"{move.name} shape {number} {min(value, 3)}" for number, value in enumerate(shape)]
     row = np.zeros(MOVE_SIZE, np.float32)
-    row[:-4] = hashed(found, MOVE_SIZE - 4)
-    row[-4] = min(len(move.places()), 4) / 4
-    row[-3] = max(depth, 0) / 8
+    row[:-8] = hashed(found, MOVE_SIZE - 8)
+    row[-8] = min(len(move.places()), 4) / 4
+    row[-7:-2] = [value / 8 for value in shape]
     row[-2:] = [math.log2(1 + max(0, bound)) / 16 for bound in (max(numbers, default=0), min(numbers, default=0))]
     return np.clip(row, -1, 1)
 
 
-@lru_cache(maxsize=1 << 14)
 def line_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> str:
-    """The first line of a node, without labels."""
-    return str(kernel.at(path)).partition("\n")[0].partition("@")[0].strip()
+    """The line of a node, without labels."""
+    return _lines(kernel)[path]
+
+
+@lru_cache(maxsize=1 << 14)
+def shape_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> tuple[int, int, int, int, int]:
+    """How deep a node is and how high, how many statements it has and how many marked scopes, and how many marked
+    ones are around it."""
+    lines = _lines(kernel)
+    inside = {way: line for way, line in lines.items() if way[: len(path)] == path}
+    around = [lines[path[:end]] for end in range(1, len(path))]
+    return (
+        len(path),
+        max(map(len, inside)) - len(path),
+        sum("=" in line for line in inside.values()),
+        sum(" : " in line for line in inside.values()),
+        sum(" : " in line for line in around),
+    )
+
+
+@lru_cache(maxsize=1 << 8)
+def _lines(kernel: dojoir.Kernel) -> dict[tuple[int, ...], str]:
+    """The line of each node, as the canonical text has it."""
+    found: dict[tuple[int, ...], str] = {}
+    way: list[int] = []
+    for line in dojoir.canonical_text(kernel).partition("\n\n")[2].splitlines():
+        body = line.lstrip("| ")
+        depth = line[: len(line) - len(body)].count("|")
+        way[depth:] = [way[depth] + 1 if len(way) > depth else 0]
+        found[tuple(way)] = body
+    return found

@@ -81,8 +81,8 @@ def first_legal(position: Position, values: Vector) -> int:
 
 class MaxQ:
     """An agent that learns what actions are worth. `operator` is `max`, or `sum` for ordinary Q-learning; `gamma`
-    is what a step costs; `epsilon` is how often a legal action is taken at random, falling to `least_epsilon` over
-    `fall` steps. Everything random comes from `seed`."""
+    is what a step costs; the network makes `updates` steps for each that is played; `epsilon` is how often a legal
+    action is taken at random, falling to `least_epsilon` over `fall` steps. Everything random comes from `seed`."""
 
     def __init__(
         self,
@@ -90,10 +90,11 @@ class MaxQ:
         action_size: int,
         *,
         operator: str = "max",
-        gamma: float = 0.99,
+        gamma: float = 0.95,
         width: int = 128,
         rate: float = 1e-3,
         batch: int = 32,
+        updates: int = 4,
         capacity: int = 5000,
         refresh: int = 100,
         epsilon: float = 1.0,
@@ -108,10 +109,11 @@ class MaxQ:
             raise dojoir.ArgumentError(f"gamma is above 0 and at most 1, not {gamma!r}", "bad-arguments")
         self.settings: dict[str, Any] = {
             "state_size": state_size, "action_size": action_size, "operator": operator, "gamma": gamma,
-            "width": width, "rate": rate, "batch": batch, "capacity": capacity, "refresh": refresh,
-            "epsilon": epsilon, "least_epsilon": least_epsilon, "fall": fall, "seed": seed, "encoder": encoder,
+            "width": width, "rate": rate, "batch": batch, "updates": updates, "capacity": capacity,
+            "refresh": refresh, "epsilon": epsilon, "least_epsilon": least_epsilon, "fall": fall,
+            "seed": seed, "encoder": encoder,
         }  # fmt: skip
-        self.operator, self.gamma, self.batch, self.refresh = operator, gamma, batch, refresh
+        self.operator, self.gamma, self.batch, self.updates, self.refresh = operator, gamma, batch, updates, refresh
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.online, self.target = (Network(state_size, action_size, width) for _ in range(2))
@@ -146,9 +148,7 @@ class MaxQ:
         """An action to learn from: a random legal one now and then, else the best."""
         if self.rng.random() >= self.epsilon:
             return self.best(position)
-        order = list(range(len(position.rows)))
-        self.rng.shuffle(order)
-        return next(action for action in order if position.legal(action))
+        return next(action for action in position.shuffled(self.rng) if position.legal(action))
 
     # -- learning -----------------------------------------------------------------------------------------------
     def learn(
@@ -164,7 +164,10 @@ class MaxQ:
             self.replay.add((position.vector, position.rows[action], reward, after))
             best = max(best, reward)
             self.steps += 1
-            self._step()
+            if self.steps % self.refresh == 0:
+                self.target.all.load_state_dict(self.online.all.state_dict())
+            for _ in range(self.updates):
+                self._update()
             if after is None:
                 curve.append(float(best))
                 if progress is not None:
@@ -174,10 +177,8 @@ class MaxQ:
                 position = after
         return curve
 
-    def _step(self) -> None:
-        """One step of the network on a batch of what was played."""
-        if self.steps % self.refresh == 0:
-            self.target.all.load_state_dict(self.online.all.state_dict())
+    def _update(self) -> None:
+        """One step of the optimiser on a batch of what was played."""
         if len(self.replay.items) < self.batch:
             return
         chosen, counts = self.replay.draw(self.batch, self.draws)

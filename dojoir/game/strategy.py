@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from random import Random
 
 import numpy as np
 
@@ -15,13 +17,14 @@ from dojoir.search import Play
 LENGTH = 20
 """How many moves an episode has at most."""
 
-ODD = 0.15
-"""How often a move is not the best that is known, so that no two episodes are the same."""
+CHANCE = 0.1
+"""By how much chance changes what an agent holds an action to be worth after the first episode, so that no two
+are the same: the scale of Gumbel noise, with which an action is taken as often as its softmax says."""
 
 
 class MaxQStrategy:
-    """Plays episodes from the starts, in turn: each move is the one that the agent holds to be worth most, or now
-    and then one of the ten best, by chance. Every state on the way is asked for."""
+    """Plays episodes from the starts, in turn: the first as the agent holds to be best, the others with some
+    chance. Every state on the way is asked for, and none twice."""
 
     def __init__(self, play: Play, *, agent: MaxQ, length: int = LENGTH) -> None:
         self.play, self.agent, self.length, self.target = play, agent, length, play.target
@@ -29,6 +32,7 @@ class MaxQStrategy:
         if self.encoder.size != agent.settings["state_size"]:
             raise dojoir.ArgumentError("the agent was made with an encoder of another size", "bad-model")
         self.episodes = 0
+        self.seen = {trace.kernel.hash for trace in play.starts}
         self.trace: dojoir.Trace | None = None
 
     def ask(self, n: int) -> Sequence[dojoir.Trace]:
@@ -49,24 +53,35 @@ class MaxQStrategy:
             self.trace, self.made = starts[self.episodes % len(starts)], 0
             self.episodes += 1
         position = KernelPosition(self, self.trace, self.play.sizes[0], 1.0, 0.0)
-        order = [int(i) for i in np.argsort(-self.agent.values(position), kind="stable")]
-        if self.play.rng.random() < ODD or self.episodes > len(self.play.starts):
-            best = order[:10]
-            self.play.rng.shuffle(best)
-            order = [*best, *order[10:]]
-        action = next(action for action in order if position.legal(action))
+        values = self.agent.values(position)
+        if self.episodes > len(self.play.starts):
+            values = values + CHANCE * np.array([gumbel(self.play.rng) for _ in values], np.float32)
+        order = np.argsort(-values, kind="stable")
+        action = next(int(i) for i in order if position.legal(int(i)) and self._is_new(position, int(i)))
         if action == 0 or self.made >= self.length:
             self.trace = None
             return None
         self.play.ledger.moves += 1
         self.made += 1
         self.trace = self.trace.then(position.moves[action - 1])
+        self.seen.add(self.trace.kernel.hash)
         return self.trace
+
+    def _is_new(self, position: KernelPosition, action: int) -> bool:
+        """Whether an action leads to a kernel that was not asked for; to stop is always new."""
+        if action == 0:
+            return True
+        return position.trace.then(position.moves[action - 1]).kernel.hash not in self.seen
 
     def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
         """It has learned before; a state that failed ends its episode."""
         if evaluations and evaluations[-1].status not in ("ok", "cut"):
             self.trace = None
+
+
+def gumbel(rng: Random) -> float:
+    """A number of the Gumbel distribution."""
+    return -math.log(-math.log(max(rng.random(), 1e-300)))
 
 
 def from_file(path: str) -> Callable[..., MaxQStrategy]:

@@ -44,6 +44,9 @@ class Place:
         self.asked += 1
         return action < 2
 
+    def shuffled(self, rng: Random) -> list[int]:
+        return rng.sample(range(3), 3)
+
 
 class Branches:
     """Stop at once for nothing, or go through a loss to the best state."""
