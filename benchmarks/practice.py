@@ -1,14 +1,16 @@
 """Texts of practice, as a newcomer writes them, with the schedule that the rules give, beside PyTorch eager.
 
     python benchmarks/practice.py [--rows conv1x1 mlp_loss] [--group programs] [--json FILE [--resume]]
+                                  [--peers compiled onnx]
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
 is timed at, the same mathematics in PyTorch (`eager`, an expression of the names of its inputs), and what its
 inputs are: `indices` gives the bound of integers, `scale` a factor of normal numbers, `positive` what is made so.
 
-Both run on one thread in one process, in turn, on the clock of the process: others on the machine disturb both
-alike. The time is the best of many turns, and a ratio above 1 says that dojoir is faster. Results are compared.
+All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
+`--peers` adds the same expression by torch.compile and by ONNX Runtime. The time is the best of many turns, and a
+ratio above 1 says that dojoir is faster. Results are compared.
 Beside it stands which ceiling the time is nearest to, as a share of it: the operations of the text at the peak
 of fused multiply-adds, or its arrays once through memory. A row under 1 and far from both is for a rule to see;
 more than all of it says that the arrays stay in a cache. The file of `--json` is written after every row.
@@ -20,14 +22,16 @@ import argparse
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import numpy as np
+from practice_peers import PEERS, Lacking
 
 import dojoir
 
@@ -82,6 +86,13 @@ class Row:
     arithmetic: float
     memory: float
     schedule_seconds: float
+    peers: dict[str, float] = field(default_factory=dict)
+    """Seconds of the others that have the text."""
+
+    @property
+    def of_best(self) -> float:
+        """The ratio to the best of all peers."""
+        return min([self.eager, *self.peers.values()]) / self.ours
 
     @property
     def ratio(self) -> float:
@@ -114,8 +125,8 @@ def _read(path: Path) -> Text:
     )
 
 
-def measured(text: Text, target: str, budget: float, ceiling: Any) -> Row:
-    """Both in turn. Raises ArithmeticError where the results differ by more than rounding."""
+def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequence[str] = ()) -> Row:
+    """All in turn. Raises ArithmeticError where the results differ by more than rounding."""
     torch, functional = _torch()
     given = text.inputs()
     start = process_time()
@@ -137,12 +148,27 @@ def measured(text: Text, target: str, budget: float, ceiling: Any) -> Row:
     error = max(_apart(*pair) for pair in zip(outputs.values(), (r.numpy() for r in results), strict=True))
     if not error <= TOLERANCE:
         raise ArithmeticError(f"{text.name}: results are {error:.2e} apart, as a share of the largest")
-    best_ours, best_eager = _in_turn(ours, eager, budget)
+    calls = {"ours": ours, "eager": eager}
+    for peer in peers:
+        try:
+            calls[peer] = PEERS[peer](text.eager, names)
+            found = getattr(calls[peer], "results", calls[peer])()
+            found = found if isinstance(found, tuple) else (found,)
+            if (
+                not max(_apart(*pair) for pair in zip(outputs.values(), (r.numpy() for r in found), strict=True))
+                <= TOLERANCE
+            ):
+                raise Lacking("its results are others")
+        except Lacking as lack:
+            calls.pop(peer, None)
+            print(f"{text.name}: without {peer}: {lack}", file=sys.stderr, flush=True)
+    times = dict(zip(calls, _in_turn([*calls.values()], budget), strict=True))
+    best_ours, best_eager = times.pop("ours"), times.pop("eager")
     arithmetic = memory = 0.0
     if ceiling is not None:
         arithmetic = dojoir.cost(text.kernel).flops(text.sizes) / (ceiling.fma_f32 * 1e9) / best_ours
         memory = sum(array.nbytes for array in arrays) / (ceiling.copy * 1e9) / best_ours
-    return Row(text.name, text.group, best_ours, best_eager, error, arithmetic, memory, spent)
+    return Row(text.name, text.group, best_ours, best_eager, error, arithmetic, memory, spent, times)
 
 
 def _numpy(buffer: Any) -> str:
@@ -168,23 +194,23 @@ def _apart(ours: np.ndarray, theirs: np.ndarray) -> float:
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
 
 
-def _in_turn(ours: Callable[[], object], eager: Callable[[], object], budget: float) -> tuple[float, float]:
+def _in_turn(calls: Sequence[Callable[[], object]], budget: float) -> list[float]:
     """The least seconds of each: a turn of a fast one is many calls."""
-    calls = []
-    for call in (ours, eager):
+    counts = []
+    for call in calls:
         start = process_time()
         call()
-        calls.append(max(1, int(0.004 / max(process_time() - start, 1e-7))))
-    best = [math.inf, math.inf]
+        counts.append(max(1, int(0.004 / max(process_time() - start, 1e-7))))
+    best = [math.inf] * len(calls)
     begun, turns = process_time(), 0
     while turns < LEAST or process_time() - begun < budget:
-        for n, call in enumerate((ours, eager)):
+        for n, call in enumerate(calls):
             start = process_time()
-            for _ in range(calls[n]):
+            for _ in range(counts[n]):
                 call()
-            best[n] = min(best[n], (process_time() - start) / calls[n])
+            best[n] = min(best[n], (process_time() - start) / counts[n])
         turns += 1
-    return best[0], best[1]
+    return best
 
 
 def mean(ratios: list[float]) -> float:
@@ -197,6 +223,7 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
     lines = [f"{'text':26}{'group':22}{'ours ms':>10}{'eager ms':>10}{'ratio':>8}  nearest ceiling"]
     lines += [
         f"{row.name:26}{row.group:22}{row.ours * 1e3:10.3f}{row.eager * 1e3:10.3f}{row.ratio:8.2f}  {row.limit}"
+        + "".join(f"  {peer} {seconds / row.ours:.2f}" for peer, seconds in row.peers.items())
         for row in sorted(rows.values(), key=lambda row: row.ratio)
     ]
     lines += [f"{name:26}FAILED: {why}" for name, why in failed.items()]
@@ -204,6 +231,10 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
         ratios = [row.ratio for row in rows.values()]
         lines.append(f"{len(rows)} rows, geometric mean {mean(ratios):.2f}, {sum(r < 1 for r in ratios)} under 1, "
                      f"{sum(r < 0.7 for r in ratios)} under 0.7")  # fmt: skip
+        if any(row.peers for row in rows.values()):
+            bests = [row.of_best for row in rows.values()]
+            lines.append(f"beside the best peer of each: geometric mean {mean(bests):.2f}, "
+                         f"{sum(r >= 1 for r in bests)} at 1 or more")  # fmt: skip
         programs = [row.ratio for row in rows.values() if row.group == "programs"]
         lines += [f"programs: geometric mean {mean(programs):.2f}"] if programs else []
     return "\n".join(lines)
@@ -215,6 +246,7 @@ def main() -> None:
     options.add_argument("--group", help="only those of this group")
     options.add_argument("--target", default="llvm")
     options.add_argument("--budget", type=float, default=BUDGET, help="seconds of the timing of a row")
+    options.add_argument("--peers", nargs="*", default=[], choices=[*PEERS], help="beside PyTorch eager")
     options.add_argument("--quick", action="store_true", help="leave out the ceilings of the machine")
     options.add_argument("--json", type=Path, help="write the results there after each row")
     options.add_argument("--resume", action="store_true", help="leave out what that file has")
@@ -233,7 +265,7 @@ def main() -> None:
             if name in rows:
                 continue
             try:
-                rows[name] = measured(found[name], given.target, given.budget, ceiling)
+                rows[name] = measured(found[name], given.target, given.budget, ceiling, given.peers)
                 print(f"{name:26}{rows[name].ratio:8.2f}", flush=True)
             except (dojoir.DojoError, ArithmeticError) as error:
                 failed[name] = str(error).splitlines()[0]

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
 
 import numpy as np
 
 import dojoir
-from dojoir.game.encoders import MOVE_SIZE, Encoder, Rows, Vector, encoder, move_row
+from dojoir.game.encoders import MOVE_SIZE, Encoder, Rows, Vector, encoder, lines_of, move_row, pass_row
 from dojoir.game.scoring import Scorer
 from dojoir.game.suite import Suite
 from dojoir.search import WEIGHTS
+from dojoir.search.actions import after, spread
+from dojoir.search.play import ACTIONS as OFTEN
 
 WORST = -3.0
 """The logarithm that stands for a state that cannot be run; none counts as slower."""
 
 SOON = 20_000
 """Steps of the checker within which a move must be shown to be legal to be played."""
+
+EACH = 5
+"""How many choices of parameters of a family of passes are among the actions."""
+
+LARGEST = 40
+"""How many lines the tree of a kernel may have for an episode to go on from it: beyond, there are many hundred
+candidates, most of them of no use, and each takes long to prove."""
 
 STOPPING = 1.0
 """How often to stop is drawn, where a family of moves has its number of `dojoir.search.WEIGHTS`."""
@@ -64,46 +73,73 @@ class Encodes(Protocol):
 
 
 class KernelPosition:
-    """A kernel on the way of a trace. Its moves are the candidates of the families that a search draws; one that
-    leads back to a kernel that the trace has been at counts as illegal: by the best state that can be reached, to
-    go to and fro would be worth as much as to go on."""
+    """A kernel on the way of a trace. Actions are the candidates of the families of moves that a search draws, and
+    passes with parameters. One that leads back to a kernel that the trace has been at counts as illegal: where the
+    best state that can be reached counts, to go to and fro would be worth as much as to go on."""
 
-    def __init__(self, arena: Encodes, trace: dojoir.Trace, sizes: Mapping[str, int], first: float, value: float):
-        self.trace, self.sizes, self.first, self.value = trace, sizes, first, value
-        self.vector = arena.encoder.encode(trace.kernel)
+    def __init__(
+        self,
+        arena: Encodes,
+        trace: dojoir.Trace,
+        sizes: Mapping[str, int],
+        first: float,
+        value: float,
+        made: int = 0,
+    ) -> None:
+        self.trace, self.sizes, self.first, self.value, self.made = trace, sizes, first, value, made
+        self.target, self.vector = arena.target, arena.encoder.encode(trace.kernel)
         self.moves = [
             move for move in dojoir.candidates(trace.kernel, arena.target) if WEIGHTS.get(move.name, 0) > 0
         ]
-        self.rows: Rows = np.zeros((1 + len(self.moves), MOVE_SIZE), np.float32)
+        self.passes = spread(arena.target, 1, EACH)
+        self.rows: Rows = np.zeros((1 + len(self.moves) + len(self.passes), MOVE_SIZE), np.float32)
         self.rows[0, 0] = 1
         for i, move in enumerate(self.moves, 1):
             self.rows[i] = move_row(trace.kernel, move)
-        self._legal: dict[int, bool] = {0: True}
+        for i, (text, family) in enumerate(self.passes.items(), 1 + len(self.moves)):
+            self.rows[i] = pass_row(text, family)
+        self._after: dict[int, dojoir.Trace | None] = {}
 
     def legal(self, action: int) -> bool:
-        found = self._legal.get(action)
-        if found is None:
-            move = self.moves[action - 1]
-            found = bool(dojoir.check(self.trace.kernel, move, SOON)) and self._is_new(move)
-            self._legal[action] = found
-        return found
+        return action == 0 or self.after(action) is not None
 
-    def _is_new(self, move: dojoir.Move) -> bool:
-        """Whether the kernel after a move is none that the trace has been at."""
-        after = self.trace.then(move).kernel.hash
-        return after not in {self.trace.start.hash, *(step.kernel.hash for step in self.trace.steps)}
+    def after(self, action: int) -> dojoir.Trace | None:
+        """The trace after an action that is not to stop; None where it may not be made."""
+        if action not in self._after:
+            found = self._tried(action)
+            if found is not None and found.kernel.hash in {self.trace.start.hash, *self._hashes()}:
+                found = None
+            self._after[action] = found
+        return self._after[action]
+
+    def _tried(self, action: int) -> dojoir.Trace | None:
+        if action > len(self.moves):
+            return after(self.trace, [*self.passes][action - 1 - len(self.moves)], self.target)
+        move = self.moves[action - 1]
+        return self.trace.then(move) if dojoir.check(self.trace.kernel, move, SOON) else None
+
+    def _hashes(self) -> Iterator[str]:
+        return (step.kernel.hash for step in self.trace.steps)
 
     def shuffled(self, rng: Random) -> list[int]:
         """As a search draws: first the family by its weight, then one of its candidates, each as likely."""
-        counts = Counter(move.name for move in self.moves)
+        counts = Counter(move.name for move in self.moves) + Counter(self.passes.values())
         shares = [STOPPING, *(WEIGHTS[move.name] / counts[move.name] for move in self.moves)]
+        passing = OFTEN * sum(WEIGHTS.values()) / len(set(self.passes.values()))
+        shares += [passing / counts[family] for family in self.passes.values()]
         keys = [rng.random() ** (1 / share) for share in shares]  # Efraimidis and Spirakis (2006)
         return sorted(range(len(keys)), key=lambda action: -keys[action])
 
 
+def is_last(kernel: dojoir.Kernel) -> bool:
+    """Whether no episode goes on from a kernel: its tree has more than LARGEST lines."""
+    return len(lines_of(kernel)) > LARGEST
+
+
 class KernelArena:
     """The kernels of a suite. The reward of an action is the logarithm of how many times as fast as the start the
-    state after it is; that of stopping is that of the state itself. An episode ends after `length` moves."""
+    state after it is; that of stopping is that of the state itself. An episode ends after `length` actions, and at
+    a kernel that `is_last`."""
 
     def __init__(self, suite: Suite, scorer: Scorer, *, length: int = 20, encoding: Encoder | str = "hash") -> None:
         self.suite, self.scorer, self.length, self.target = suite, scorer, length, scorer.target
@@ -121,10 +157,12 @@ class KernelArena:
     def act(self, position: KernelPosition, action: int) -> tuple[float, KernelPosition | None]:
         if action == 0:
             return position.value, None
-        trace = position.trace.then(position.moves[action - 1])
+        trace = position.after(action)
+        assert trace is not None, "the action is legal"
         found = self.scorer.score(trace, position.sizes)
         is_right = found.status in ("ok", "cut") and found.seconds
         value = max(WORST, math.log(position.first / found.seconds)) if is_right and found.seconds else WORST
-        if len(trace.moves) >= self.length or not is_right:
+        made = position.made + 1
+        if made >= self.length or not is_right or is_last(trace.kernel):
             return value, None
-        return value, KernelPosition(self, trace, position.sizes, position.first, value)
+        return value, KernelPosition(self, trace, position.sizes, position.first, value, made)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Protocol
@@ -195,16 +196,28 @@ def move_row(kernel: dojoir.Kernel, move: dojoir.Move) -> Vector:
     return np.clip(row, -1, 1)
 
 
+@lru_cache(maxsize=1 << 10)
+def pass_row(text: str, family: str) -> Vector:
+    """A pass with its parameters as MOVE_SIZE numbers, as `move_row` has them: its family, its text, and the
+    logarithms of its largest and smallest number."""
+    found = [f"pass {family}", f"pass {family}", text]
+    numbers = [int(word) for word in re.findall(r"\d+", text)]
+    row = np.zeros(MOVE_SIZE, np.float32)
+    row[:-8] = hashed([*found, *(f"{family} {number}" for number in numbers)], MOVE_SIZE - 8)
+    row[-2:] = [math.log2(1 + bound) / 16 for bound in (max(numbers, default=0), min(numbers, default=0))]
+    return np.clip(row, -1, 1)
+
+
 def line_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> str:
     """The line of a node, without labels."""
-    return _lines(kernel)[path]
+    return lines_of(kernel)[path]
 
 
 @lru_cache(maxsize=1 << 14)
 def shape_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> tuple[int, int, int, int, int]:
     """How deep a node is and how high, how many statements it has and how many marked scopes, and how many marked
     ones are around it."""
-    lines = _lines(kernel)
+    lines = lines_of(kernel)
     inside = {way: line for way, line in lines.items() if way[: len(path)] == path}
     around = [lines[path[:end]] for end in range(1, len(path))]
     return (
@@ -217,7 +230,7 @@ def shape_at(kernel: dojoir.Kernel, path: tuple[int, ...]) -> tuple[int, int, in
 
 
 @lru_cache(maxsize=1 << 8)
-def _lines(kernel: dojoir.Kernel) -> dict[tuple[int, ...], str]:
+def lines_of(kernel: dojoir.Kernel) -> dict[tuple[int, ...], str]:
     """The line of each node, as the canonical text has it."""
     found: dict[tuple[int, ...], str] = {}
     way: list[int] = []

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 import dojoir
-from dojoir.game.arena import KernelPosition
+from dojoir.game.arena import KernelPosition, is_last
 from dojoir.game.encoders import encoder
 from dojoir.game.maxq import MaxQ
 from dojoir.search import Play
@@ -58,20 +58,20 @@ class MaxQStrategy:
             values = values + CHANCE * np.array([gumbel(self.play.rng) for _ in values], np.float32)
         order = np.argsort(-values, kind="stable")
         action = next(int(i) for i in order if position.legal(int(i)) and self._is_new(position, int(i)))
-        if action == 0 or self.made >= self.length:
+        longer = None if action == 0 else position.after(action)
+        if longer is None or self.made >= self.length:
             self.trace = None
             return None
         self.play.ledger.moves += 1
         self.made += 1
-        self.trace = self.trace.then(position.moves[action - 1])
-        self.seen.add(self.trace.kernel.hash)
-        return self.trace
+        self.trace = None if is_last(longer.kernel) else longer
+        self.seen.add(longer.kernel.hash)
+        return longer
 
     def _is_new(self, position: KernelPosition, action: int) -> bool:
         """Whether an action leads to a kernel that was not asked for; to stop is always new."""
-        if action == 0:
-            return True
-        return position.trace.then(position.moves[action - 1]).kernel.hash not in self.seen
+        longer = None if action == 0 else position.after(action)
+        return longer is None or longer.kernel.hash not in self.seen
 
     def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
         """It has learned before; a state that failed ends its episode."""

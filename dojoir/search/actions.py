@@ -67,6 +67,31 @@ ACTIONS: Mapping[str, Space] = {
 """The families of actions by name."""
 
 
+def after(trace: dojoir.Trace, text: str, target: str) -> dojoir.Trace | None:
+    """The trace after an action, given as the text of a pipeline; None where it changes nothing."""
+    longer = trace.copy()
+    try:
+        for element in dojoir.parse_pipeline(text, machine=dojoir.machine_for(target)):
+            if isinstance(element, dojoir.Pass):
+                element(longer)
+            else:
+                longer.apply(element)
+    except dojoir.DojoError:
+        return None
+    return longer if longer.kernel != trace.kernel else None
+
+
+def spread(target: str, threads: int, each: int) -> dict[str, str]:
+    """Up to `each` texts of every family, evenly spread over its parameters, the first among them, with the name of
+    the family: for a player who ranks all that can be done."""
+    machine, found = dojoir.machine_for(target), dict[str, str]()
+    for family, space in ACTIONS.items():
+        texts = [*space(machine, threads)]
+        count = min(each, len(texts))
+        found.update((texts[number * len(texts) // count], family) for number in range(count))
+    return found
+
+
 def drawn(
     trace: dojoir.Trace, rng: random.Random, target: str, threads: int, tries: int = 3
 ) -> dojoir.Trace | None:
@@ -74,19 +99,8 @@ def drawn(
     the kernel."""
     machine = dojoir.machine_for(target)
     for _ in range(tries):
-        family = rng.choice([*ACTIONS])
-        texts = [*ACTIONS[family](machine, threads)]
-        if not texts:
-            continue
-        longer = trace.copy()
-        try:
-            for element in dojoir.parse_pipeline(rng.choice(texts), machine=machine):
-                if isinstance(element, dojoir.Pass):
-                    element(longer)
-                else:
-                    longer.apply(element)
-        except dojoir.DojoError:
-            continue
-        if longer.kernel != trace.kernel:
+        texts = [*ACTIONS[rng.choice([*ACTIONS])](machine, threads)]
+        longer = after(trace, rng.choice(texts), target) if texts else None
+        if longer is not None:
             return longer
     return None
