@@ -92,10 +92,14 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             error = align_error(buffer)
         case "align":
             error = "align takes one number of bytes, as in align 64"
+        case "stream" if len(numbers) == 1 and not attribute.listed and numbers[0]:
+            buffer, error = replace(buffer, stream=numbers[0]), None
+        case "stream" if numbers or attribute.listed:
+            error = "stream takes no number, or one of bytes, as in stream 8388608"
         case _ if numbers or attribute.listed:
             error = f"{word} takes no number"
         case "stream":
-            buffer, error = replace(buffer, stream=True), None
+            buffer, error = replace(buffer, stream=1), None
         case "strided":
             buffer, error = replace(buffer, strided=True), None
         case _:

@@ -23,7 +23,7 @@ from dojoir.codegen.lir.arith import (
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.conversions import as_stored, convert
 from dojoir.codegen.lower.state import Block, Lanes, Memory, State, Unit, Variable, Window
-from dojoir.codegen.lower.stream import is_aligned
+from dojoir.codegen.lower.stream import is_aligned, may_stream
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Mod
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
@@ -152,7 +152,7 @@ class Accesses:
         mask = self.state.mask
         if mask is not None and self._owns_all_lanes(access, place):
             value, mask = lir.Select(mask, value, lir.Load(value.type, place.array, address.offset)), None
-        if mask is None and _step(address) is None and place.layout.buffer.stream and self.unit.target.streams:
+        if mask is None and _step(address) is None and may_stream(self.unit, access.buffer, self.state):
             self._stream(access, place, address.offset, value)
             return
         self.block.emit(lir.Store(place.array, address.offset, value, _step(address), mask))

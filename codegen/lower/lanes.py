@@ -20,8 +20,8 @@ from dojoir.codegen.lower.padded import may_run_whole
 from dojoir.codegen.lower.plan import Plan, fixed_lanes
 from dojoir.codegen.lower.reductions import finish, keep
 from dojoir.codegen.lower.scopes import Scopes, at_least
-from dojoir.codegen.lower.state import Block, Lanes, Memory, Place, State, Window
-from dojoir.codegen.lower.stream import before_alignment, streamed_stores
+from dojoir.codegen.lower.state import Block, Lanes, Memory, Place, State, Unit, Window
+from dojoir.codegen.lower.stream import asked_of, before_alignment, streamed_stores
 from dojoir.ir.affine import Affine, Mod, SizeVar
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
@@ -36,8 +36,12 @@ BLOCK = 256
 
 def vector_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
     """A scope that runs in lanes."""
-    runner = _Runner(scopes, path, scope, state, scopes.unit.lines[path])
-    runner.below(scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1), block)
+    stop, runs = scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1)
+
+    def run(state: State, block: Block) -> None:
+        _Runner(scopes, path, scope, state, scopes.unit.lines[path]).below(stop, runs, block)
+
+    _by_size(scopes.unit, path, state, stop, block, run)
 
 
 def vector_nest(scopes: Scopes, nest: Nest, state: State, block: Block) -> None:
@@ -47,9 +51,29 @@ def vector_nest(scopes: Scopes, nest: Nest, state: State, block: Block) -> None:
     assert isinstance(scope, Scope)
     outer = (integer(0),) * (len(nest.paths) - 1)
     comment = "; ".join(scopes.unit.lines[path] for path in nest.paths)
-    runner = _Runner(scopes, path, scope, replace(state, iterators=(*state.iterators, *outer)), comment)
-    runs = all((least(extent) or 0) >= 1 for extent in nest.extents)
-    runner.below(nest.stop(state.iterators), runs, block)
+    stop, runs = nest.stop(state.iterators), all((least(extent) or 0) >= 1 for extent in nest.extents)
+
+    def run(state: State, block: Block) -> None:
+        around = replace(state, iterators=(*state.iterators, *outer))
+        _Runner(scopes, path, scope, around, comment).below(stop, runs, block)
+
+    _by_size(scopes.unit, path, state, stop, block, run)
+
+
+def _by_size(
+    unit: Unit, path: Path, state: State, stop: Value, block: Block, run: Callable[[State, Block], None]
+) -> None:
+    """The scope at `path`, of `stop` iterations, as `run` emits it; twice, if it depends on sizes whether what it
+    writes is streamed."""
+    asked = asked_of(unit, path, state, stop)
+    state = replace(state, cached=state.cached | asked.small)
+    if asked.large is None:
+        run(state, block)
+        return
+    streamed, cached = Block(), Block()
+    run(state, streamed)
+    run(replace(state, cached=state.cached | asked.open), cached)
+    block.emit(lir.If(asked.large, streamed.body, cached.body))
 
 
 class _Runner:

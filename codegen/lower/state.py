@@ -88,8 +88,8 @@ class State:
     the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled scopes
     whose iterations have some of their own, the scopes that are known to run as often as their constant bound says,
     or less often (`lower.full_tiles`), the guards that are known to hold, and those of which it was asked, the
-    element whose vectors are aligned to be streamed, and, on a GPU, where in a
-    launch."""
+    element whose vectors are aligned to be streamed, the buffers that are not streamed after all, and, on a GPU,
+    where in a launch."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
@@ -102,6 +102,7 @@ class State:
     holding: frozenset[Path] = frozenset()
     asked: frozenset[Path] = frozenset()
     aligned: Access | None = None
+    cached: frozenset[str] = frozenset()
     device: Device | None = None
 
     @property

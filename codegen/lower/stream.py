@@ -8,12 +8,76 @@ align asks at run time.
 from __future__ import annotations
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import add, affine_value, along, binary, compare, divide, integer, smaller, sub
+from dojoir.codegen.lir.arith import (
+    add,
+    affine_value,
+    along,
+    binary,
+    both,
+    compare,
+    divide,
+    integer,
+    known,
+    mul,
+    smaller,
+    sub,
+)
 from dojoir.codegen.lir.program import LINE, Type, Value, stream_alignment
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.state import Memory, State, Unit
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Path, Scope, Statement
+from dojoir.ir.paths import is_inside
+from dojoir.support.frozen import dataclass
+
+
+def may_stream(unit: Unit, name: str, state: State) -> bool:
+    """Whether stores to a buffer bypass the caches here."""
+    return unit.target.streams and unit.buffers[name].stream > 0 and name not in state.cached
+
+
+LONG = 512
+"""How many iterations a loop has that is streamed where its sizes decide."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Of the buffers that a scope writes and that are streamed where they are large: those that are not, those of
+    which the sizes of a call decide, and the condition that all of these are (None: there are none)."""
+
+    small: frozenset[str]
+    open: frozenset[str]
+    large: Value | None
+
+
+def asked_of(unit: Unit, path: Path, state: State, stop: Value) -> Asked:
+    """What is to be asked before the scope at `path` runs, of `stop` iterations, by `state` around it. One that
+    turns out to be short is not streamed either: it would only come to a whole line at its end."""
+    small, undecided = set(), set()
+    large: Value | None = None
+    for name, uses in unit.uses.items():
+        place, least = state.places.get(name), unit.buffers[name].stream
+        if least <= 1 or not (isinstance(place, Memory) and may_stream(unit, name, state)):
+            continue
+        if any(use.writes and is_inside(use.site.path, path) for use in uses):
+            size = _bytes(place)
+            fixed = known(size)
+            if fixed is None:
+                undecided.add(name)
+                large = both(large, compare("ge", size, integer(least)))
+            elif fixed < least:
+                small.add(name)
+    if large is not None and known(stop) is None:
+        large = both(large, compare("ge", stop, integer(LONG)))
+    return Asked(frozenset(small), frozenset(undecided), large)
+
+
+def _bytes(place: Memory) -> Value:
+    """The size of a buffer."""
+    total: Value = integer(place.layout.buffer.dtype.itemsize)
+    for _, extent in place.layout.stored:
+        total = mul(total, affine_value(extent, ()))
+    return total
 
 
 def streamed_stores(unit: Unit, path: Path, scope: Scope, state: State) -> list[Access]:
@@ -25,8 +89,7 @@ def streamed_stores(unit: Unit, path: Path, scope: Scope, state: State) -> list[
         if not isinstance(node, Statement) or unit.typed[(*path, number)].op is not None:
             continue
         place = state.places.get(node.target.buffer)
-        streamed = unit.target.streams and unit.buffers[node.target.buffer].stream
-        if not (streamed and isinstance(place, Memory) and place.copies == 1):
+        if not (may_stream(unit, node.target.buffer, state) and isinstance(place, Memory) and place.copies == 1):
             continue
         if is_contiguous(node.target, place, depth):
             found.append(node.target)

@@ -185,13 +185,13 @@ class Array(Operand):
 
 class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, whether stores bypass the caches, and whether a call gives the strides of
-    all dimensions but the innermost."""
+    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
+    more), and whether a call gives the strides of all dimensions but the innermost."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
     align: int
-    stream: bool
+    stream: bool | int
     strided: bool
 
 
@@ -312,7 +312,7 @@ class Builder:
         order: Sequence[int] | None = None,
         pad: Sequence[int] | None = None,
         align: int = 0,
-        stream: bool = False,
+        stream: bool | int = False,
         strided: bool = False,
     ) -> Array:
         self._check_new(name)
@@ -329,7 +329,7 @@ class Builder:
             None if order is None else tuple(order),
             None if pad is None else tuple(pad),
             align,
-            stream,
+            int(stream),
             strided,
         )
         error = (

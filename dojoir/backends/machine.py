@@ -13,6 +13,10 @@ from dojoir.support.public import public_class
 STREAMS = 4
 """In how many places of memory stores past the caches go on well at a time, where each writes whole lines."""
 
+SHARED = 16
+"""How many times as large as a core's own last cache the one that all share is taken to be, where it is not
+known."""
+
 
 RANGES = {
     "vector_bytes": (1, 1 << 16), "registers": (1, 1 << 16), "line": (1, 1 << 16), "cores": (0, 1 << 20),
@@ -66,6 +70,11 @@ class Machine:
             if not least <= value <= most:
                 message = f"{name} of a machine is from {least} to {most}, not {repr_of(value)}"
                 raise ArgumentError(message, "bad-machine")
+
+    @property
+    def held(self) -> int:
+        """The bytes that its caches hold: those of the last one, where it is known; 0 where it has none."""
+        return self.last_cache or (SHARED * self.caches[-1] if self.caches else 0)
 
     @property
     def streams(self) -> int:

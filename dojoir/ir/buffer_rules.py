@@ -6,6 +6,8 @@ from dojoir.ir.nodes import STORAGES, Buffer
 
 LARGEST_PAD = 2**20
 LARGEST_ALIGNMENT = 4096
+MOST_BYTES = 2**62
+"""More than an array can have."""
 
 
 def order_error(buffer: Buffer) -> str | None:
@@ -55,6 +57,8 @@ def stream_error(buffer: Buffer) -> str | None:
         return f"stream is for stores, and {buffer.name} is an input: leave it out"
     if buffer.stream and buffer.storage != "heap":
         return f"stream is for memory, and {buffer.name} is in {buffer.storage}: leave out one of them"
+    if buffer.stream < 0 or buffer.stream > MOST_BYTES:
+        return f"an array that is streamed has 1 to 2^{MOST_BYTES.bit_length() - 1} bytes, not {buffer.stream}"
     return None
 
 

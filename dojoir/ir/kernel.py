@@ -51,8 +51,8 @@ class Dim:
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
     memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
-    `stream` says that stores to it bypass the caches; `strided` that neighbours of all dimensions but the innermost
-    are as far apart as the call says.
+    where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
+    of all dimensions but the innermost are as far apart as the call says.
 
     An order that is the natural one, and a padding of nothing, are None."""
 
@@ -64,7 +64,7 @@ class Buffer:
     order: tuple[int, ...] | None = None
     pad: tuple[int, ...] | None = None
     align: int = 0
-    stream: bool = False
+    stream: int = 0
     strided: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 

@@ -133,7 +133,7 @@ def format_buffer(buffer: Buffer) -> str:
     if buffer.align:
         text += f" align {buffer.align}"
     if buffer.stream:
-        text += " stream"
+        text += " stream" if buffer.stream == 1 else f" stream {buffer.stream}"
     if buffer.strided:
         text += " strided"
     return text

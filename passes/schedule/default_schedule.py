@@ -71,7 +71,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up; none that is known to run once;
-    6. stream the outputs that are known to be larger than the last cache, and not read again;
+    6. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
+       call;
     7. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
        there is little to do.
 
@@ -92,7 +93,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     >>> print(trace.kernel)
     kernel softmax(N, M)
     in  x: f32[N, M]
-    out y: f32[N, M]
+    out y: f32[N, M] stream 16777216
     tmp m: f32[N~] reg
     tmp e: f32[N~, M]
     tmp s: f32[N~] reg

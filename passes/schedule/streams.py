@@ -10,33 +10,23 @@ from dojoir.backends.machine import Machine
 from dojoir.ir.nodes import Buffer, Kernel, Scope
 from dojoir.passes.base.move import BufferName
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.stream import Stream
+from dojoir.passes.hardware.stream import Stream, StreamLarge
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.sizes import Sizes, bytes_of
 from dojoir.passes.schedule.strides import step_of
-
-SHARED = 16
-"""How many times as large as a core's own last cache the one that all share is taken to be, where it is not
-known."""
 
 LONG = 512
 """How many neighbours a scope in lanes writes at least: shorter ones are not brought to whole lines."""
 
 
 def stream_outputs(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Streams each output that is known to be larger than the last cache, that nothing reads, and of which all
-    stores are of neighbours in lanes."""
-    last = machine.last_cache or SHARED * machine.caches[-1] if machine.caches else 0
+    """Streams each output that is larger than the last cache, that nothing reads, and of which all stores are of
+    neighbours in lanes. Where sizes are not known, the kernel asks for them."""
     for buffer in trace.kernel.buffers:
-        size = bytes_of(buffer, sizes)
-        if (
-            buffer.role == "out"
-            and last
-            and size is not None
-            and size > last
-            and is_written_along(trace.kernel, buffer)
-        ):
-            tried(trace, Stream(BufferName(buffer.name)))
+        size, name = bytes_of(buffer, sizes), BufferName(buffer.name)
+        large = machine.held > 0 and (size is None or size > machine.held)
+        if buffer.role == "out" and large and is_written_along(trace.kernel, buffer):
+            tried(trace, StreamLarge(name, machine.held) if size is None else Stream(name))
 
 
 def is_written_along(kernel: Kernel, buffer: Buffer) -> bool:

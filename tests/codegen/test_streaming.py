@@ -317,7 +317,8 @@ def test_the_moves_are_listed_where_they_help_and_taken_back() -> None:
     kernel = dojoir.parse(DOUBLE.replace(" stream", ""))
     listed = [str(move) for move in dojoir.moves(kernel)]
     fetched = [f"prefetch(0.0, {name}, {distance})" for name in "xy" for distance in (128, 512, 1024, 4096)]
-    assert [move for move in listed if move.startswith(("stream", "prefetch"))] == [*fetched, "stream(y)"]
+    wanted = [*fetched, "stream(y)", "stream_large(y, 33554432)"]
+    assert [move for move in listed if move.startswith(("stream", "prefetch"))] == wanted
     for text in ("stream(y)", "prefetch(0.0, x, 128)"):
         move = dojoir.parse_move(text)
         after = dojoir.apply(kernel, move)
@@ -351,3 +352,76 @@ def test_a_streamed_temporary_stays_in_memory() -> None:
     verdict = dojoir.check(dojoir.parse(text), "place(t, reg)")
     assert verdict.code == "streamed"
     assert "unstream(t)" in str(verdict)
+
+
+# -- where an array is large -------------------------------------------------------------------------------
+LARGE = """kernel large(N, M)
+in  x: f32[N, M]
+out y: f32[N, M] stream 4096
+out z: f64[M] stream 100
+out s: f32[N]
+
+N
+| s[{0}] = 0
+| M : v
+| | y[{0}, {1}] = 2 * x[{0}, {1}]
+| | s[{0}] += x[{0}, {1}]
+M : v
+| z[{0}] = f64(x[N - 1, {0}])
+"""
+
+
+def streaming(kernel: dojoir.Kernel) -> list[lir.Store]:
+    return [store for store in stores(lower_to(kernel, WIDE)) if store.streaming]
+
+
+def test_what_is_large_is_streamed_and_asked_at_the_call() -> None:
+    program = lower_to(dojoir.parse(LARGE), WIDE)
+    asked = [s for s in statements(program.body) if isinstance(s, lir.If) and s.otherwise]
+    written = [
+        [any(t.streaming for t in statements(side) if isinstance(t, lir.Store)) for side in (s.then, s.otherwise)]
+        for s in asked
+    ]
+    assert written.count([True, False]) == 2, "one version of each loop streams"
+    for m, found in ((8, set()), (16, {"z"}), (512, {"y", "z"})):
+        fixed = dojoir.parse(LARGE.replace("large(N, M)", f"large(N = 2, M = {m})"))
+        assert {store.buffer for store in streaming(fixed)} == found, m
+
+
+@pytest.mark.parametrize("target", targets())
+def test_both_versions_give_the_same(target: str) -> None:
+    """Of all sizes: what is large and long is streamed."""
+    kernel = dojoir.parse(LARGE)
+    plain = dojoir.parse(LARGE.replace(" stream 4096", "").replace(" stream 100", ""))
+    run = dojoir.compile(kernel, target)
+    random = np.random.default_rng(3)
+    for n, m in ((1, 1), (3, 12), (3, 13), (2, 511), (2, 512), (2, 513), (5, 1037)):
+        x = random.integers(-9, 9, (n, m)).astype(np.float32)
+        expected = dojoir.interpret(plain, {"x": x})
+        for name, values in run.run({"x": x}).items():
+            assert np.array_equal(values, expected[name]), (name, n, m)
+
+
+def test_the_move_and_its_text() -> None:
+    kernel = dojoir.parse(DOUBLE.replace(" stream", ""))
+    made = dojoir.apply(kernel, "stream_large(y, 4096)")
+    assert "out y: f32[N, M] stream 4096" in str(made)
+    assert dojoir.parse(str(made)) == made
+    trace = dojoir.Trace(kernel)
+    trace.apply("stream_large(y, 4096)")
+    trace.apply("unstream(y)")
+    assert trace.kernel == kernel
+    assert str(trace.moves[1].inverse(made)) == "stream_large(y, 4096)"
+    assert dojoir.check(kernel, "stream_large(y, 1)").code == "not-streamed"
+    assert dojoir.check(kernel, f"stream_large(y, {1 << 63})").code == "not-streamed"
+    assert dojoir.check(made, "stream_large(y, 4096)").code == "no-change"
+    trace = dojoir.Trace(made)
+    trace.apply("stream(y)")
+    assert str(trace.moves[0].inverse(made)) == "stream_large(y, 4096)"
+    trace.undo()
+    trace.apply("stream_large(y, 64)")
+    assert str(trace.moves[0].inverse(made)) == "stream_large(y, 4096)"
+    for wrong in ("stream 0", "stream(4096)", f"stream {1 << 63}", "stream(1, 2)"):
+        with pytest.raises(dojoir.KernelError) as raised:
+            dojoir.parse(DOUBLE.replace("stream", wrong))
+        assert raised.value.diagnostic.code == "bad-attribute", wrong

@@ -62,6 +62,7 @@ PLAIN = frozenset(
         "prefetch",
         "unprefetch",
         "stream",
+        "stream_large",
         "unstream",
     }
 )

@@ -236,7 +236,7 @@ def test_a_schedule_has_the_same_moves_on_every_machine_that_it_fits() -> None:
 def test_the_choice_says_its_machine() -> None:
     choice = schedules.choose(dojoir.kernels.load("relu"), cpu="znver3", sizes={"N": 1 << 24})
     assert str(choice) == (
-        "relu: schedule relu.single.moves, 4 moves, for znver3: vectors of 32 bytes, 16 registers, "
+        "relu: schedule relu.single.moves, 5 moves, for znver3: vectors of 32 bytes, 16 registers, "
         "caches 32 KiB + 512 KiB"
     )
     other = dojoir.parse("kernel f(N)\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}]\n")
@@ -381,7 +381,7 @@ def test_the_shell_says_which_schedule_it_took(capsys: pytest.CaptureFixture[str
     arguments = ["library:relu", "-O", "--why", "--cpu", "haswell", "-s", f"N={1 << 24}"]
     assert main(arguments) == 0
     out, err = capsys.readouterr()
-    assert err.startswith("relu: schedule relu.single.moves, 4 moves, for haswell: vectors of 32 bytes")
+    assert err.startswith("relu: schedule relu.single.moves, 5 moves, for haswell: vectors of 32 bytes")
     assert "stream" in out
 
 
