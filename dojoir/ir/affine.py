@@ -8,10 +8,11 @@ infinity, as in Python and in isl.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache, total_ordering
+from functools import lru_cache, total_ordering
 from math import gcd
 
 from dojoir.support.frozen import dataclass, hash_once, keep_hash
+from dojoir.support.kept import cached_property
 
 
 @hash_once

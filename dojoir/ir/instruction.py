@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 
 if TYPE_CHECKING:
     from dojoir.ir.nodes import Buffer, Kernel, Scope

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from dojoir.ir.paths import Path, format_path, parse_path
 from dojoir.ir.substitution import substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
 from dojoir.support.frozen import dataclass, hash_once
+from dojoir.support.kept import cached_property
 from dojoir.support.public import public
 
 STORAGES = ("heap", "stack", "reg", "shared")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import cached_property
 from typing import NamedTuple
 
 from dojoir.errors import Span
@@ -16,6 +15,7 @@ from dojoir.ir.expressions import Access, Expr, Op, affine_parts, are, expr_acce
 from dojoir.ir.hints import Hint, in_order
 from dojoir.ir.paths import Path
 from dojoir.support.frozen import dataclass, hash_once
+from dojoir.support.kept import cached_property
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")

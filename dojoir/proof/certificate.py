@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import islpy as isl
 
@@ -13,7 +13,7 @@ from dojoir.ir.nodes import Kernel, Replace, Statement, substitute, substitute_i
 from dojoir.rules.rule import RuleUse
 from dojoir.sets.kernel_sets import isl_affine, iterators, sets_of
 from dojoir.support.frozen import dataclass, hash_once
-from dojoir.support.kept import once_for_each
+from dojoir.support.kept import cached_property, once_for_each
 
 
 @dataclass(frozen=True)

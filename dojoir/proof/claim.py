@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from dojoir.ir.nodes import Kernel
 from dojoir.proof.certificate import InstanceMap
 from dojoir.sets.kernel_sets import KernelSets, sets_of
 from dojoir.support.frozen import dataclass, hash_once
+from dojoir.support.kept import cached_property
 
 
 @hash_once

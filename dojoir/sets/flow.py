@@ -9,7 +9,7 @@ of the accumulations is free. Where it is not, an accumulation reads its own ele
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cached_property, reduce
+from functools import reduce
 
 import islpy as isl
 
@@ -17,6 +17,7 @@ from dojoir.ir.nodes import Buffer, Guard, Kernel, Path, Scope, Site
 from dojoir.sets.flow_check import Accesses, compute_flow, without_equal_dims
 from dojoir.sets.kernel_sets import KernelSets, Read
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, spent
 
 STEPS = 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache, reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, ClassVar
 
 import islpy as isl
@@ -31,6 +31,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.places import ancestors
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, single, spent
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -28,3 +28,24 @@ def once_for_each(found_for: Callable[[N], T]) -> Callable[[N], T]:
         return found
 
     return kept
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:
+        """As that of the standard library, without its lock, which Python 3.12 has given up as well: two threads
+        that ask at once may both work it out, and find the same."""
+
+        def __init__(self, found_for: Callable[[Any], Any]) -> None:
+            self._found_for, self.__doc__ = found_for, found_for.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, of: Any, owner: type | None = None) -> Any:
+            if of is None:
+                return self
+            found = of.__dict__[self._name] = self._found_for(of)
+            return found

@@ -8,21 +8,21 @@ ISL = 3000
 TREE = 300
 """A node, a size or another small frozen object. Kernels share most of theirs with those they were made from."""
 
+_OF_KIND: dict[type, int] = {type(None): 16, int: 16, float: 16, bool: 16}
+"""What any object of a class weighs, for those that were met and are no texts and no collections."""
+
 
 def weight(value: object, depth: int = 3) -> int:
     """About the bytes of an object and, to some depth, of what is in it."""
+    kind = type(value)
+    fixed = _OF_KIND.get(kind)
+    if fixed is not None:
+        return fixed
     if isinstance(value, str):
         return 50 + len(value)
-    if value is None or isinstance(value, int | float | bool):
-        return 16
     if isinstance(value, tuple | frozenset | list | set):
-        return 56 + (sum(weight(part, depth - 1) for part in value) if depth else TREE * len(value))
+        return 56 + (sum([weight(part, depth - 1) for part in value]) if depth else TREE * len(value))
     if isinstance(value, dict):
         return 100 + 100 * len(value)
-    kind = type(value)
-    if kind.__module__.startswith("islpy"):
-        return ISL
-    own = getattr(kind, "held_bytes", None)
-    if own is not None:
-        return int(own)
-    return TREE
+    own = ISL if kind.__module__.startswith("islpy") else int(getattr(kind, "held_bytes", TREE))
+    return _OF_KIND.setdefault(kind, own)

@@ -14,7 +14,6 @@ Both are checked here against the flow itself. What does not fit raises `NotTran
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import cached_property
 
 import islpy as isl
 
@@ -36,6 +35,7 @@ from dojoir.sets.flow import Flow, whole_flow
 from dojoir.sets.flow_check import Accesses, compute_flow
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 from dojoir.types.elaborate import natural_type
 from dojoir.types.fma import contracted
 from dojoir.types.identities import neutral

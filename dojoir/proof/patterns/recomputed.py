@@ -18,7 +18,6 @@ writes to `copy[l]`. In each iteration of the scopes that the node shares with t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import combinations
 
 from dojoir.ir.affine import Affine, Iter
@@ -41,6 +40,7 @@ from dojoir.proof.core.written import comes_and_goes
 from dojoir.proof.difference import Change, difference_of
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 
 ZERO = Affine.constant(0)
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import (
@@ -51,6 +50,7 @@ from dojoir.proof.certificate import Origin
 from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators
 from dojoir.sets.ranges import without_divisions
 from dojoir.support.frozen import dataclass
+from dojoir.support.kept import cached_property
 from dojoir.support.memo import charge
 from dojoir.types.fma import fuse_alike, may_fuse
 
