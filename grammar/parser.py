@@ -17,7 +17,7 @@ from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
 from dojoir.grammar.version import check_version
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Extent, Kernel
+from dojoir.ir.nodes import Condition, Extent, Kernel, Size
 
 
 def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
@@ -25,10 +25,15 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
 
     Raises ParseError or KernelError, which show their place in `text`.
     """
+    return _affine(text, kernel.sizes, depth)
+
+
+@lru_cache(maxsize=1024)
+def _affine(text: str, sizes: tuple[Size, ...], depth: int) -> Affine:
     source = Source("<expression>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return affine(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around), "this")
+    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), "this")
 
 
 def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:

@@ -49,7 +49,7 @@ def unwritable(kernel: Kernel) -> tuple[str, str] | None:
         wrong = _attribute_error(buffer)
         if wrong is not None:
             return "bad-attribute", wrong
-    if all(map(_numbers_fit, kernel.body)) and max(map(_height, kernel.body), default=0) <= DEEPEST:
+    if all(map(_numbers_fit, kernel.body)) and max(map(height, kernel.body), default=0) <= DEEPEST:
         return None
     return _below(kernel.body, 0)
 
@@ -60,9 +60,9 @@ def _attribute_error(buffer: Buffer) -> str | None:
 
 
 @once_for_each
-def _height(node: Node) -> int:
+def height(node: Node) -> int:
     """How many scopes and guards nest in a node, itself counted."""
-    return 0 if isinstance(node, Statement) else 1 + max(map(_height, node.body), default=0)
+    return 0 if isinstance(node, Statement) else 1 + max(map(height, node.body), default=0)
 
 
 @once_for_each

@@ -154,13 +154,15 @@ class Answer(NamedTuple):
 
     `local`: it follows from what changed, what is around it, and the buffers used there (their declarations, and
     whether anything else uses them): wherever these are the same, so is the answer. `sliced`: it follows from a
-    slice, or from those children of the kernel that were changed. `steps` is about what it cost.
+    slice, or from those children of the kernel that were changed. `steps` is about what it cost. `in_order`: it
+    follows from how ranges are counted alone, the same instances run in the same order whatever they are.
     """
 
     legal: bool
     local: bool
     sliced: bool
     steps: int = 0
+    in_order: bool = False
 
 
 def is_legal(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int = STEP_LIMIT) -> bool:
@@ -188,7 +190,7 @@ def _answered(claim: Claim) -> Answer:
     if not isinstance(plain, Claim):
         return Answer(False, False, False)
     found = _answer(plain)
-    return found if plain is claim else found._replace(local=False, sliced=False)
+    return found if plain is claim else found._replace(local=False, sliced=False, in_order=False)
 
 
 def _answer(claim: Claim) -> Answer:
@@ -286,7 +288,7 @@ def _by_slice(claim: Claim) -> Answer:
     before, after, instances = claim.parts
     change = change_of(before, after, instances)
     if change is not None and runs_alike(before, after, instances, change):
-        return Answer(_keeps_marks_alike(claim, change), True, True)
+        return Answer(_keeps_marks_alike(claim, change), True, True, in_order=True)
     part = slice_of(before, after, instances, change) if change is not None else None
     found = _meanings.get(part) if part is not None else None
     if found is None:

@@ -225,6 +225,11 @@ class Move(ABC):
         """The `reach` of this very move on a kernel, where that of its family depends on more."""
         return self.reach
 
+    def like(self, kernel: Kernel) -> Move:
+        """A move at the same places and buffers that is legal if this one is, and this one if that one is, where a
+        pattern shows it: itself, unless a family has numbers at which no pattern looks."""
+        return self
+
     def followers(self) -> int:
         """How many nodes after the one at its place the move looks at besides, where it stands in the kernel."""
         return 0

@@ -13,6 +13,7 @@ from dojoir.ir.writable import unwritable
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
 from dojoir.passes.engine.catalogue import MOVES, parse_move
 from dojoir.passes.engine.grounds import Ground, grounds
+from dojoir.passes.engine.locality import neighbourhood
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.refusals import compared, refused
 from dojoir.proof.check import LEGAL, STEP_LIMIT, Answer, Verdict, answer, prove_rewrite
@@ -187,8 +188,8 @@ def _examine(
         return None, Verdict("illegal", diagnostic)
     if trust:
         return done, LEGAL
-    narrowest = None if uses_core() else next(grounds(kernel, move), None)
-    if narrowest is not None and narrowest.kind == "node" and _recalled(kernel, narrowest, step_limit):
+    narrowest = None if uses_core() else neighbourhood(kernel, move)
+    if narrowest is not None and _recalled(kernel, Ground("node", narrowest), step_limit):
         _keep(kernel, move, step_limit, done)
         return done, LEGAL
     verdict = prove_rewrite(kernel, done.kernel, done.instances, step_limit)

@@ -11,9 +11,8 @@ from collections.abc import Hashable
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.places import ancestors
-from dojoir.passes.base.move import Move, scope_at
+from dojoir.passes.base.move import Move
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.loops.splitting import Split, comes_back, divides
 from dojoir.proof.surroundings import Surroundings, surroundings
 from dojoir.support.memo import Memo
 
@@ -34,22 +33,6 @@ def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
     if here is None:
         here = _places.put((kernel, path), (_surroundings(kernel, path),))
     return (move.name, len(places), tuple(_others(move)), here[0]) if here[0] is not None else None
-
-
-def kin(kernel: Kernel, move: Move, place: Neighbourhood) -> Neighbourhood | None:
-    """The question that a split shares with those by other factors: where the iterator is in no division, it only
-    counts with two iterators in place of one, and what is left to ask is which bounds are multiples of the factor.
-    None for another move, and where the factor may tell: marks and hints ask for extents of their own.
-
-    This lists a split without making it; when it is made, it is proved.
-    """
-    if not isinstance(move, Split) or not 1 <= move.factor < 2**31:  # a larger one may make numbers too large
-        return None
-    path, scope = scope_at(kernel, move.scope)
-    if scope.marked or not comes_back((scope,), kernel.depth_of(path)):
-        return None
-    whole = tuple(divides(kernel, bound, move.factor) for bound in scope.extent.bounds)
-    return (place[0], place[1], whole, place[3])
 
 
 _places: Memo[tuple[Kernel, Path], tuple[Surroundings | None]] = Memo(1024)

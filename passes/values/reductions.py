@@ -53,6 +53,9 @@ from dojoir.types.identities import neutral
 FACTORS = (4, 8, 16)
 """The numbers of partial results that are listed."""
 
+FEW = 1 << 16
+"""Fewer partial results than this, in an array of one dimension, are never too many to be written."""
+
 
 @dataclass(frozen=True)
 class SplitReduction(Move):
@@ -131,6 +134,15 @@ class SplitReduction(Move):
             origins += [None, origin] if k == inside[0][0] else [origin]
             origins += [None] if k == inside[-1][0] else []
         return Rewrite(after.evolve(buffers=(*kernel.buffers, new)), InstanceMap(tuple(origins)))
+
+    def like(self, kernel: Kernel) -> Move:
+        """With the first number that is listed, where both are fewer than the iterations may be: each iteration
+        then has the partial result of a remainder, and how many there are counts for nothing."""
+        scope = scope_or_none(kernel, kernel.path(self.scope))
+        most = None if scope is None else scope.constant_bound
+        few = self.factor.text.isdecimal() and int(self.factor.text) < (FEW if most is None else min(most, FEW))
+        first = Formula(str(FACTORS[0]))
+        return replace(self, factor=first) if few and int(self.factor.text) >= FACTORS[0] else self
 
     def inverse(self, before: Kernel) -> Move:
         path = before.path(self.scope)

@@ -41,7 +41,7 @@ REFUTERS = {
 MEMOS = {
     substitution: ("_kept",),
     engine: ("_made", "_sound", "_answers"),
-    locality: ("_places", "_known", "_counted"),
+    locality: ("_places",),
     panes: ("_known", "_children"),
     check: ("_named", "_meanings"),
     difference: ("_changes",),
