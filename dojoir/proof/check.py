@@ -93,10 +93,14 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
 
 
 def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int | None = None) -> Verdict:
-    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given."""
-    claim = Claim(before, after, instances)
+    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given. Each try makes the claim
+    anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
+
+    def question() -> Verdict:
+        return check(Claim(before, after, instances))
+
     try:
-        return check(claim) if step_limit is None else Budget(step_limit).ask(lambda: check(claim))
+        return question() if step_limit is None else Budget(step_limit).ask(question)
     except StepLimitReached:
         return _undecided(step_limit)
 

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 
 import dojoir
-from dojoir.passes.engine.engine import asked
-from dojoir.proof.check import answer, compare, prove_rewrite
+from dojoir.passes.engine.engine import asked, made
+from dojoir.proof.check import answer, compare, prove_by_core, prove_rewrite
 from dojoir.sets.kernel_sets import sets_of, workspace
 from dojoir.sets.limits import Budget, StepLimitReached, limited, limited_in_part
 from dojoir.support import memo
@@ -277,3 +277,15 @@ def test_the_three_questions_agree() -> None:
     assert answer(kernel, done.kernel, done.instances, 1).legal == bool(
         prove_rewrite(kernel, done.kernel, done.instances, 1)
     )
+
+
+@pytest.mark.parametrize(("name", "move"), [("jacobi2d", "swap_scopes(0.0)"), ("softmax", "join_scopes(0, 1)")])
+def test_the_core_says_no_of_no_legal_move_whatever_its_budget(name: str, move: str) -> None:
+    """Where the first try is not enough and the second is, which has an isl context of its own."""
+    kernel = dojoir.kernels.load(name)
+    done = made(kernel, dojoir.parse_move(move))
+    said = set()
+    for limit in (2**n for n in range(8, 24)):
+        with fresh_tables():
+            said.add(prove_by_core(kernel, done.kernel, done.instances, limit).status)
+    assert said == {"unknown", "legal"}
