@@ -93,8 +93,8 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
 
 
 def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int | None = None) -> Verdict:
-    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given. Each try makes the claim
-    anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
+    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given. Each try makes the
+    claim anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
 
     def question() -> Verdict:
         return check(Claim(before, after, instances))
