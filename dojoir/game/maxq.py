@@ -36,9 +36,9 @@ class Network:
 
     def __init__(self, state_size: int, action_size: int, width: int) -> None:
         nn = torch.nn
-        self.state = nn.Sequential(nn.Linear(state_size, width), nn.ReLU())
-        self.action = nn.Sequential(nn.Linear(action_size, width), nn.ReLU())
-        self.head = nn.Sequential(nn.Linear(3 * width, width), nn.ReLU(), nn.Linear(width, 1))
+        self.state = nn.Sequential(nn.Linear(state_size, width), nn.LeakyReLU(0.1))
+        self.action = nn.Sequential(nn.Linear(action_size, width), nn.LeakyReLU(0.1))
+        self.head = nn.Sequential(nn.Linear(3 * width, width), nn.LeakyReLU(0.1), nn.Linear(width, 1))
         self.all = nn.ModuleDict({"state": self.state, "action": self.action, "head": self.head})
 
     def __call__(self, states: Any, rows: Any, counts: list[int]) -> Any:
@@ -81,8 +81,9 @@ def first_legal(position: Position, values: Vector) -> int:
 
 class MaxQ:
     """An agent that learns what actions are worth. `operator` is `max`, or `sum` for ordinary Q-learning; `gamma`
-    is what a step costs; the network makes `updates` steps for each that is played; `epsilon` is how often a legal
-    action is taken at random, falling to `least_epsilon` over `fall` steps. Everything random comes from `seed`."""
+    is what a step costs: near 1 all actions are worth the same to the max operator, since the best state can be
+    reached after any of them; the network makes `updates` steps for each that is played; `epsilon` is how often a
+    legal action is taken at random, falling to `least_epsilon` over `fall` steps. All randomness is of `seed`."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class MaxQ:
         action_size: int,
         *,
         operator: str = "max",
-        gamma: float = 0.95,
+        gamma: float = 0.8,
         width: int = 128,
         rate: float = 1e-3,
         batch: int = 32,
@@ -121,7 +122,7 @@ class MaxQ:
         self.optimizer = torch.optim.Adam(self.online.all.parameters(), lr=rate)
         self.replay = Replay(capacity)
         self.rng, self.draws = Random(seed), np.random.default_rng(seed)
-        self.steps = 0
+        self.steps, self.highest = 0, -np.inf
 
     # -- acting -------------------------------------------------------------------------------------------------
     def values(self, position: Position) -> Vector:
@@ -162,7 +163,7 @@ class MaxQ:
             action = self.choose(position)
             reward, after = arena.act(position, action)
             self.replay.add((position.vector, position.rows[action], reward, after))
-            best = max(best, reward)
+            best, self.highest = max(best, reward), max(self.highest, reward)
             self.steps += 1
             if self.steps % self.refresh == 0:
                 self.target.all.load_state_dict(self.online.all.state_dict())
@@ -195,8 +196,10 @@ class MaxQ:
         self.replay.weights[chosen] = np.abs(errors.detach().numpy()) + 1e-3
 
     def _goals(self, transitions: list[tuple[float, Position | None]]) -> list[float]:
-        """What transitions say that their actions are worth: the action after each is chosen by one network and
-        valued by the other."""
+        """What transitions say that their actions are worth. The action after each is chosen by one network and
+        valued by the one that holds it to be worth less (Fujimoto et al., 2018), by the max operator at most as
+        much as the best reward of any game so far: the largest of many guesses is else too high, and nothing is
+        added that would bring it down."""
         positions = [after for _, after in transitions if after is not None]
         if not positions:
             return [reward for reward, _ in transitions]
@@ -206,7 +209,7 @@ class MaxQ:
         with torch.no_grad():
             chosen, valued = (network(states, rows, counts).split(counts) for network in (self.online, self.target))
         later = iter(
-            self.gamma * float(values[first_legal(after, order.numpy())])
+            self.gamma * float(torch.minimum(order, values)[first_legal(after, order.numpy())])
             for after, order, values in zip(positions, chosen, valued, strict=True)
         )
         found = []
@@ -215,7 +218,7 @@ class MaxQ:
                 found.append(reward)
             else:
                 value = next(later)
-                found.append(max(reward, value) if self.operator == "max" else reward + value)
+                found.append(max(reward, min(value, self.highest)) if self.operator == "max" else reward + value)
         return found
 
     # -- files --------------------------------------------------------------------------------------------------
