@@ -23,10 +23,11 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.parting import is_contraction
-from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_rows
+from dojoir.passes.schedule.register_tile import MOST_SUMS, products
 from dojoir.passes.schedule.simplify import join_all
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends
+from dojoir.passes.schedule.tile_shape import tile_rows
 
 
 def take_units_away(trace: Trace) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from math import prod
 from types import MappingProxyType
 
 from dojoir.backends.host import machine_named
@@ -26,9 +27,10 @@ from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.quads import multiplies_bytes, sum_in_quads
-from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
+from dojoir.passes.schedule.sizes import Sizes, count_of
 from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
+from dojoir.passes.schedule.tile_shape import default_shape, shape_for, sums_in_lanes
 from dojoir.passes.schedule.transposes import transpose_squares
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -103,10 +105,6 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
     return Product(site.path[: -2 - sums], site, panels[0].buffer, dims[0], sums)
 
 
-MOST_COLUMNS = 64
-"""How many columns a tile has at most: so many lanes a scope may have."""
-
-
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
     """Gives each product of matrices, a nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`, a tile of `rows`
     by `columns` elements that stays in registers while the sum runs, and packs the panel that all rows share. Where
@@ -135,20 +133,18 @@ def tile_registers(
 ) -> None:
     """Gives a product its register tile: of `shape`, rows and columns, or as many vectors of columns, and rows, as
     leave a few registers for the operands. At the edges of the product tiles are cut, by the extents of their
-    scopes. A product that is known to have one row is none, and one with fewer rows than a tile has wider tiles;
-    what lies side by side is not packed for it. Raises DojoError where a move of it is refused."""
-    rows, columns = shape or tile_shape(trace, product, machine)
+    scopes. A product that is known to have one row is none; for one whose rows all fit in one tile, what lies side
+    by side is not packed. Raises DojoError where a move of it is refused."""
+    rows, columns = shape or tile_shape(trace, product, machine, sizes)
     scope = trace.kernel.at(product.rows)
     assert isinstance(scope, Scope)
-    count = count_of(scope.extent, sizes) or rows
+    count = count_of(scope.extent, sizes)
     if count == 1 and not shape:
         raise ArgumentError("one row shares nothing with another", "bad-arguments")
-    if not shape and is_short(product.column_scope.extent, sizes, _columns(trace, product, machine, 1)):
+    if not shape and _sums_in_lanes(trace, product, machine, sizes):
         _sum_in_lanes(trace, product)
         return
-    single = count < rows and not shape
-    if single:
-        rows, columns = count, _columns(trace, product, machine, (machine.registers - 2) // (count + 1))
+    single = count is not None and count <= rows and not shape
     fuse(trace, product.site.path)
     block = spot(trace, product.rows)
     act(trace, Tile, (block, block.child(0)), (rows, columns))
@@ -173,6 +169,16 @@ def tile_registers(
     _mark(trace, block, rows)
 
 
+def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:
+    """Whether there are too few columns for a tile."""
+    lanes, columns = _lanes(trace, product, machine), count_of(product.column_scope.extent, sizes)
+    if columns is None or columns >= lanes:
+        return False
+    counts = [count_of(scope.extent, sizes) for scope in product.site.scopes[-product.sums :]]
+    summed = None if None in counts else prod(count for count in counts if count is not None)
+    return sums_in_lanes(lanes, columns, summed)
+
+
 def _sum_in_lanes(trace: Trace, product: Product) -> None:
     """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
     over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
@@ -194,26 +200,22 @@ def _sum_in_lanes(trace: Trace, product: Product) -> None:
     act(trace, Vectorize, summed)
 
 
-def tile_shape(trace: Trace, product: Product, machine: Machine) -> tuple[int, int]:
-    """The rows and columns of a tile. An instruction that multiplies and adds needs a load of a row's element, or
-    of a vector of columns, for as many others as the tile has columns or rows: so it is nearly square in registers,
-    with more vectors than fit only where there are few registers."""
-    return tile_rows(machine), _columns(trace, product, machine, _vectors(machine))
+def tile_shape(
+    trace: Trace, product: Product, machine: Machine, sizes: Sizes = MappingProxyType({})
+) -> tuple[int, int]:
+    """The rows and columns of a tile of a product."""
+    lanes = _lanes(trace, product, machine)
+    if multiplies_bytes(trace.kernel, product.site):
+        return default_shape(machine, lanes)
+    scope = trace.kernel.at(product.rows)
+    assert isinstance(scope, Scope)
+    return shape_for(machine, lanes, count_of(scope.extent, sizes), count_of(product.column_scope.extent, sizes))
 
 
-def _columns(trace: Trace, product: Product, machine: Machine, vectors: int) -> int:
-    """The columns of a tile of so many vectors."""
+def _lanes(trace: Trace, product: Product, machine: Machine) -> int:
+    """How many results a vector has."""
     size = trace.kernel.buffer(product.site.statement.target.buffer).dtype.itemsize
-    return min(max(vectors * machine.vector_bytes // size, 1), MOST_COLUMNS)
-
-
-def tile_rows(machine: Machine) -> int:
-    """The rows of a tile: as many as leave registers for a row's element and a vector of each column."""
-    return (machine.registers - _vectors(machine) - 2) // _vectors(machine)
-
-
-def _vectors(machine: Machine) -> int:
-    return 4 if machine.registers >= 32 else 2
+    return max(machine.vector_bytes // size, 1)
 
 
 def fuse(trace: Trace, path: Path) -> None:

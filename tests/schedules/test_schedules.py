@@ -64,7 +64,7 @@ transpose            avx512 avx2 neon rvv
 
 MACHINES = ("avx512", "avx2", "neon", "rvv")
 
-FEW_ROWS = {"matmul": ("avx512",), "matmul_tn": ("avx512",), "matmul_nt": MACHINES, "matmul_int8": MACHINES}
+FEW_ROWS = {"matmul": (), "matmul_tn": (), "matmul_nt": MACHINES, "matmul_int8": MACHINES}
 """Those that have a schedule for few rows, and on which machines; others have tiles as high as the rows by rule."""
 
 

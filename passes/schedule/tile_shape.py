@@ -1,0 +1,111 @@
+"""How high and wide a register tile is: by the registers of the machine, and by the sizes that are known.
+
+A tile of r rows and v vectors of columns asks for r * v multiply-adds and about r + v loads in each step of the
+sum. Rows that are left over, fewer than a tile has, run by another way, which costs about two tiles; columns that
+are left over run with all lanes, as many of which are in vain. So where the numbers of rows and columns are known,
+the tile is the one with the least to do in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.backends.machine import Machine
+
+MOST_COLUMNS = 64
+"""How many columns a tile has at most: so many lanes a scope may have."""
+
+LATENCY = 8
+"""How many multiply-adds can begin before the first is done: a smaller tile waits."""
+
+LOAD = 0.25
+"""What a load costs beside a multiply-add: it runs at the same time, but comes from a cache."""
+
+GAIN = 0.92
+"""What another tile than the usual one must come down to: a smaller gain is not known so well."""
+
+LEFT = 2.0
+"""What the rows that are left cost, in tiles."""
+
+ODD, EVEN = 2.0, 1.1
+"""What the columns that are left cost, in tiles: code for vectors that are no power of two is worse."""
+
+NARROW = (1.25, 1.25, 1.1)
+"""What a tile costs that reads so few lines of the cache side by side of what is not packed: others are faster at
+fetching ahead, and half a line is wanted again later."""
+
+LINE = 64
+"""The bytes of a line."""
+
+DOT = 2.5
+"""What a vector of a sum in lanes costs, in multiply-adds: it loads both factors, and nothing is used twice."""
+
+ADDED_UP = 13
+"""What it costs to add up the lanes of a sum."""
+
+
+def default_shape(machine: Machine, lanes: int) -> tuple[int, int]:
+    """Rows and columns where no numbers are known: nearly square in registers."""
+    return tile_rows(machine), columns_of(machine, lanes, _vectors(machine))
+
+
+def tile_rows(machine: Machine) -> int:
+    """The rows of such a tile: as many as leave registers for a row's element and a vector of each column."""
+    return (machine.registers - _vectors(machine) - 2) // _vectors(machine)
+
+
+def columns_of(machine: Machine, lanes: int, vectors: int) -> int:
+    """The columns of a tile of so many vectors."""
+    return min(max(vectors * lanes, 1), MOST_COLUMNS)
+
+
+def shape_for(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> tuple[int, int]:
+    """Rows and columns for a product that has so many, as far as it is known."""
+    if (rows is None and columns is None) or lanes < 2:
+        return default_shape(machine, lanes)
+    usual, *others = _shapes(machine, lanes, rows, columns)
+    best = min(others, key=lambda shape: _steps(machine, lanes, shape, rows, columns))
+    better = _steps(machine, lanes, best, rows, columns) < GAIN * _steps(machine, lanes, usual, rows, columns)
+    return best if better else usual
+
+
+def sums_in_lanes(lanes: int, columns: int, summed: int | None) -> bool:
+    """Whether so few columns, less than a vector has, cost less as sums in lanes, each of two vectors at a time,
+    than as a tile that uses some of its lanes."""
+    if summed is None:
+        return columns * DOT < lanes
+    return columns * (DOT * -(-summed // lanes) + ADDED_UP) < summed
+
+
+def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> Iterator[tuple[int, int]]:
+    """What fits into the registers, the default first, then larger tiles before smaller ones."""
+    high, wide = default_shape(machine, lanes)
+    whole = MOST_COLUMNS if columns is None else lanes * -(-columns // lanes)
+    yield min(high, rows or high), min(wide, whole)
+    for vectors in range(min(MOST_COLUMNS, whole) // lanes, 0, -1):
+        for height in range((machine.registers - vectors - 1) // vectors, 0, -1):
+            if rows is None or height <= rows:
+                yield height, vectors * lanes
+
+
+def _steps(machine: Machine, lanes: int, shape: tuple[int, int], rows: int | None, columns: int | None) -> float:
+    """What a step of the sum costs in all tiles, in multiply-adds: of one row of tiles where rows are not known,
+    and of a vector of columns where these are not. To pack the panel is a load and a store for each vector."""
+    high, wide = shape
+    vectors = wide // lanes
+    tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)
+    left = EVEN if vectors & (vectors - 1) == 0 else ODD
+    across = (1 + left / 32) / vectors  # of many columns, one tile is cut
+    if columns is not None:
+        across = columns // wide + (left if columns % wide else 0)
+    if rows is None:
+        return tile * across / high
+    if rows <= high:
+        lines = vectors * machine.vector_bytes // LINE
+        return tile * across * (NARROW[lines] if lines < len(NARROW) and (columns or wide + 1) > wide else 1)
+    down = rows // high + (LEFT if rows % high else 0)
+    return (tile * down + 2 * vectors) * across
+
+
+def _vectors(machine: Machine) -> int:
+    return 4 if machine.registers >= 32 else 2

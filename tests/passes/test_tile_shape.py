@@ -1,0 +1,68 @@
+"""How high and wide register tiles are, where rows and columns are known."""
+
+from __future__ import annotations
+
+import pytest
+
+import dojoir
+from dojoir.backends.host import machine_named
+from dojoir.passes.schedule.tile_shape import default_shape, shape_for, sums_in_lanes
+
+MACHINES = {"avx512": 16, "znver4": 16, "avx2": 8, "znver3": 8, "neon": 4}
+"""Machines, and how many f32 a vector has."""
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_shape_fits_into_the_registers(name: str) -> None:
+    machine, lanes = machine_named(name), MACHINES[name]
+    for rows in (None, 1, 2, 3, 5, 7, 12, 13, 14, 25, 31, 64, 999):
+        for columns in (None, 1, 3, lanes, lanes + 1, 28, 46, 63, 65, 100, 1000):
+            high, wide = shape_for(machine, lanes, rows, columns)
+            vectors = wide // lanes
+            assert wide % lanes == 0 and 1 <= wide <= 64 and high >= 1
+            assert high * vectors + vectors + 1 <= machine.registers or (high, wide) == default_shape(
+                machine, lanes
+            )
+            assert rows is None or high <= rows
+            assert columns is None or wide < columns + lanes
+
+
+def test_where_nothing_is_known_or_all_is_large_the_tile_is_the_usual_one() -> None:
+    for name, lanes in MACHINES.items():
+        machine = machine_named(name)
+        usual = default_shape(machine, lanes)
+        assert shape_for(machine, lanes, None, None) == usual
+        assert shape_for(machine, lanes, 1024, 1024) == usual
+
+
+def test_no_rows_are_left_of_a_few() -> None:
+    """What is left of the rows costs two tiles: 7 rows are one tile of 7, not one of 6 and a rest."""
+    machine = machine_named("avx512")
+    for rows in (7, 13, 14):
+        assert shape_for(machine, 16, rows, 1000)[0] == rows
+    assert 16 % shape_for(machine, 16, 16, 28)[0] == 0
+
+
+def test_lanes_that_work_in_vain_are_counted() -> None:
+    machine = machine_named("avx512")
+    assert shape_for(machine, 16, 65, 65)[1] == 16, "80 lanes for 65 columns, where tiles of 64 run 128"
+    assert shape_for(machine, 16, 1000, 28)[1] == 32
+
+
+def test_a_few_columns_are_summed_in_lanes_only_where_the_sum_is_long() -> None:
+    assert sums_in_lanes(16, 1, 1000) and sums_in_lanes(16, 3, 914) and sums_in_lanes(8, 3, None)
+    assert not sums_in_lanes(16, 8, 1000), "a half of the lanes of a tile is more"
+    assert not sums_in_lanes(16, 3, 16) and not sums_in_lanes(16, 8, 4), "adding lanes up costs more than the sum"
+
+
+@pytest.mark.parametrize("name", ["matmul", "matmul_nt", "matmul_tn"])
+@pytest.mark.parametrize("sizes", [(40, 8, 4), (7, 40, 9), (13, 33, 5), (65, 65, 7), (5, 3, 2), (31, 17, 40)])
+def test_tiles_of_every_shape_are_right(name: str, sizes: tuple[int, int, int]) -> None:
+    kernel = dojoir.kernels.load(name)
+    for machine in ("avx512", "avx2"):
+        known = dict(zip(("N", "M", "K"), sizes, strict=True))
+        scheduled = (
+            dojoir.PASSES["default_schedule"].for_sizes(known).for_machine(machine_named(machine)).on(kernel)
+        )
+        report = dojoir.verify(scheduled.kernel, against=kernel, seeds=(1,), sizes=known, distributions=("normal",))
+        assert report, (machine, str(scheduled.kernel), str(report))
