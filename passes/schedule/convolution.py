@@ -10,6 +10,7 @@ Source: E. Georganas et al., "Anatomy of high-performance deep learning convolut
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
@@ -25,9 +26,10 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.register_tile import alone, fuse
-from dojoir.passes.schedule.sizes import Sizes, count_of, is_short
+from dojoir.passes.schedule.sizes import Sizes, count_of
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import NEAR, depends, step_of
+from dojoir.passes.schedule.tile_shape import window_shape
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
@@ -103,20 +105,22 @@ def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
 def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, sizes: Sizes) -> None:
     """Gives a convolution its register tile. The lanes are channels, whose filters lie side by side once they are
     packed: two vectors of them, and so many columns that the sums fill the registers; each instruction that
-    multiplies and adds then needs a fraction of a load. Where it has fewer channels, and its columns are
-    neighbours, the lanes are these: one vector of them, and as many channels as let half of the registers hold the
-    sums. Raises IllegalMove where a move of it is refused, ArgumentError where there is one channel."""
+    multiplies and adds then needs a fraction of a load. Where it has fewer channels, or the sums are short, and its
+    columns are neighbours, the lanes are these: one vector of them, and as many channels as let half of the
+    registers hold the sums (`window_shape`). Raises IllegalMove where a move of it is refused, ArgumentError where
+    there is one channel."""
     base, target = convolution.channels, convolution.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
     lanes = max(machine.vector_bytes // size, 1)
-    channels, columns = machine.registers // 2, lanes
-    scope = trace.kernel.at(base)
-    assert isinstance(scope, Scope)
-    if count_of(scope.extent, sizes) == 1:
+    scope, along = trace.kernel.at(base), trace.kernel.at(convolution.columns)
+    assert isinstance(scope, Scope) and isinstance(along, Scope)
+    known = count_of(scope.extent, sizes), count_of(along.extent, sizes)
+    if known[0] == 1:
         raise ArgumentError("one channel shares nothing with another", "bad-arguments")
-    across = convolution.strided or not is_short(scope.extent, sizes, 2 * lanes)
-    if across:
-        channels, columns = 2 * lanes, (machine.registers - 4) // 2 - machine.registers // 16
+    inner = convolution.site.scopes[trace.kernel.depth_of(convolution.columns) + 1 :]
+    counts = [count_of(scope.extent, sizes) for scope in inner]
+    summed = None if None in counts else prod(count for count in counts if count is not None)
+    across, channels, columns = window_shape(machine, lanes, *known, summed, convolution.strided)
     fuse(trace, convolution.site.path)
     levels = len(convolution.columns) - len(base)
     outer = spot(trace, base)

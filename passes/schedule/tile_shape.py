@@ -40,6 +40,9 @@ LINE = 64
 DOT = 2.5
 """What a vector of a sum in lanes costs, in multiply-adds: it loads both factors, and nothing is used twice."""
 
+SCATTER = 4
+"""What it costs to store a result whose neighbours in a vector do not lie side by side."""
+
 ADDED_UP = 13
 """What it costs to add up the lanes of a sum."""
 
@@ -75,6 +78,37 @@ def sums_in_lanes(lanes: int, columns: int, summed: int | None) -> bool:
     if summed is None:
         return columns * DOT < lanes
     return columns * (DOT * -(-summed // lanes) + ADDED_UP) < summed
+
+
+def window_shape(
+    machine: Machine, lanes: int, channels: int | None, columns: int | None, summed: int | None, strided: bool
+) -> tuple[bool, int, int]:
+    """Whether the lanes of a convolution are channels, and the channels and columns of its tile: for so many, as
+    far as they are known, each result a sum of so many products. They are channels where its columns are no
+    neighbours (`strided`)."""
+    usual = (machine.registers - 4) // 2 - machine.registers // 16
+    if channels is None or columns is None or lanes < 2:
+        if strided or channels is None or channels >= 2 * lanes:
+            return True, 2 * lanes, usual
+        return False, machine.registers // 2, lanes
+    high = min(
+        range((machine.registers - 3) // 2, 0, -1),
+        key=lambda high: (high != usual) * 0.01 + _window(high, 2, columns, channels, 2 * lanes),
+    )
+    few = min(range(machine.registers // 2, 0, -1), key=lambda few: _window(few, 1, channels, columns, lanes))
+    scattered = SCATTER * columns * channels / (summed or SCATTER * columns * channels)
+    across = _window(high, 2, columns, channels, 2 * lanes) + scattered
+    if strided or across <= _window(few, 1, channels, columns, lanes):
+        return True, 2 * lanes, high
+    return False, few, lanes
+
+
+def _window(high: int, vectors: int, down: int, across: int, wide: int) -> float:
+    """What a step of the sum costs in all tiles of a convolution, of `high` rows and so many vectors: `down` by
+    `across` elements, `wide` of them in the vectors of a tile."""
+    tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)
+    rows = down // high + (LEFT if down % high else 0)
+    return tile * rows * (across // wide + (EVEN if across % wide else 0))
 
 
 def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> Iterator[tuple[int, int]]:

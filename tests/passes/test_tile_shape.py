@@ -6,7 +6,7 @@ import pytest
 
 import dojoir
 from dojoir.backends.host import machine_named
-from dojoir.passes.schedule.tile_shape import default_shape, shape_for, sums_in_lanes
+from dojoir.passes.schedule.tile_shape import default_shape, shape_for, sums_in_lanes, window_shape
 
 MACHINES = {"avx512": 16, "znver4": 16, "avx2": 8, "znver3": 8, "neon": 4}
 """Machines, and how many f32 a vector has."""
@@ -66,3 +66,26 @@ def test_tiles_of_every_shape_are_right(name: str, sizes: tuple[int, int, int]) 
         )
         report = dojoir.verify(scheduled.kernel, against=kernel, seeds=(1,), sizes=known, distributions=("normal",))
         assert report, (machine, str(scheduled.kernel), str(report))
+
+
+def test_lanes_of_a_convolution_are_columns_where_sums_are_short_or_channels_few() -> None:
+    """Results whose lanes are channels are stored one by one: that is as much as a short sum."""
+    machine = machine_named("avx512")
+    assert window_shape(machine, 16, 128, 28, 64, strided=False) == (False, 16, 16)
+    assert window_shape(machine, 16, 8, 26, 72, strided=False) == (False, 8, 16)
+    assert window_shape(machine, 16, 64, 56, 576, strided=False)[0]
+    assert window_shape(machine, 16, 128, 28, 64, strided=True) == (True, 32, 14), (
+        "no columns are left of two tiles"
+    )
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_tile_of_a_convolution_fits_into_the_registers(name: str) -> None:
+    machine, lanes = machine_named(name), MACHINES[name]
+    for channels in (None, 2, 7, 16, 32, 64, 100):
+        for columns in (None, 1, 5, 28, 56, 61):
+            for strided in (False, True):
+                across, high, wide = window_shape(machine, lanes, channels, columns, 64, strided)
+                vectors, rows = (high // lanes, wide) if across else (wide // lanes, high)
+                assert rows * vectors + vectors + 1 <= machine.registers
+                assert across or not strided
