@@ -17,6 +17,7 @@ from dojoir.passes.loops.guards import RemoveGuard
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.abreast import rows_abreast
 from dojoir.passes.schedule.combinators import every, tried
 from dojoir.passes.schedule.contractions import (
     block_triangles,
@@ -65,8 +66,10 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
        products that are known to have one column; the lanes of a convolution are channels, unless these are known
        to be few; before that, a nest with a condition on a rest becomes one for each residue;
-    3. collapse what needs no storage, put small temporaries into registers, give sums into one element parts, and
-       make running sums into one element sums of blocks, where there are cores to share them;
+    3. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums
+       would wait for each addition, unless they are known to be few; collapse what needs no storage, put small
+       temporaries into registers, give sums into one element parts, and make running sums into one element sums of
+       blocks, where there are cores to share them;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -133,6 +136,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
+    rows_abreast(trace, machine, sizes)
     every(_collapsible)(trace)
     every(_scalars)(trace)
     sums_in_parts(trace)

@@ -23,10 +23,15 @@ def stream_outputs(trace: Trace, machine: Machine, sizes: Sizes) -> None:
     """Streams each output that is larger than the last cache, that nothing reads, and of which all stores are of
     neighbours in lanes. Where sizes are not known, the kernel asks for them."""
     for buffer in trace.kernel.buffers:
-        size, name = bytes_of(buffer, sizes), BufferName(buffer.name)
-        large = machine.held > 0 and (size is None or size > machine.held)
-        if buffer.role == "out" and large and is_written_along(trace.kernel, buffer):
-            tried(trace, StreamLarge(name, machine.held) if size is None else Stream(name))
+        if is_written_along(trace.kernel, buffer):
+            stream_if_large(trace, buffer, machine, sizes)
+
+
+def stream_if_large(trace: Trace, buffer: Buffer, machine: Machine, sizes: Sizes) -> None:
+    """Streams an output if the caches do not hold it; where sizes are not known, the kernel asks for them."""
+    size, name = bytes_of(buffer, sizes), BufferName(buffer.name)
+    if buffer.role == "out" and not buffer.stream and machine.held and (size is None or size > machine.held):
+        tried(trace, Stream(name) if size is not None else StreamLarge(name, machine.held))
 
 
 def is_written_along(kernel: Kernel, buffer: Buffer) -> bool:

@@ -81,11 +81,11 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
         act(trace, SetExtent, version, Affine.constant(1))
         act(trace, RemoveScope, version)
     first, second = path, (*path[:-1], path[-1] + 1)
-    _own_temporaries(trace, first, second)
+    own_temporaries(trace, first, second)
     return (*first, 0), (*second, 0)
 
 
-def _own_temporaries(trace: Trace, first: Path, second: Path) -> None:
+def own_temporaries(trace: Trace, first: Path, second: Path) -> None:
     """Gives each of two nodes temporaries of its own, of those that nothing else uses."""
     for buffer in [buffer for buffer in trace.kernel.buffers if buffer.role == "tmp"]:
         here: list[int] = []

@@ -1,0 +1,192 @@
+"""Rows side by side, where one row after another leaves a core waiting.
+
+A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
+row: with eight rows at once it is read an eighth as often, and memory is read from eight places. A running sum over
+a row waits for the addition before each; those of four rows do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Kernel, Path, Scope, Statement
+from dojoir.passes.base.move import BufferName, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.joining import SplitScopes
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.sizes import Sizes, is_short
+from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.streams import stream_if_large
+from dojoir.passes.schedule.strides import depends, scattered, sites_in, strided
+from dojoir.passes.schedule.versions import own_temporaries
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
+from dojoir.support.frozen import dataclass
+
+SUMS = 8
+"""How many rows are summed at once: their accumulators fit any registers, with what they read."""
+
+CHAINS = 4
+"""How many running sums go on side by side: as many as an addition takes cycles."""
+
+TOGETHER = 8
+"""How many elements of a running sum are put together before they are written."""
+
+VECTOR = 4
+"""How many of them are written at once: they are put together in registers, one by one."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A scope over rows that goes along each by the scope that is its child `number`; `written` is what running
+    sums are written to, or None for sums whose other factor all rows share."""
+
+    path: Path
+    number: int
+    written: str | None
+
+    @property
+    def count(self) -> int:
+        """How many rows go side by side."""
+        return SUMS if self.written is None else CHAINS
+
+
+def rows_abreast(trace: Trace, machine: Machine, sizes: Sizes) -> None:
+    """Brings several rows side by side wherever one would wait, but where these are known to be few for the cores.
+    Rows for which a move is refused stay as they were."""
+    for rows in reversed(list(_found(trace.kernel))):
+        scope = trace.kernel.at(rows.path)
+        assert isinstance(scope, Scope)
+        if not is_short(scope.extent, sizes, rows.count * max(machine.cores, 1)):
+            done = tried(trace, partial(_bring, rows=rows))
+            if done and rows.written is not None:
+                stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
+
+
+def _found(kernel: Kernel) -> Iterator[Rows]:
+    """In the order of the text."""
+    for path, node in kernel.walk():
+        if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
+            continue
+        inner = [n for n, child in enumerate(node.body) if not isinstance(child, Statement)]
+        if len(inner) != 1 or not inner[0]:
+            continue
+        along = node.body[inner[0]]
+        if not isinstance(along, Scope) or along.marks or along.hints or len(along.extent.bounds) != 1:
+            continue
+        match along.body:
+            case (Statement() as sum_,) if _shares(kernel, path, inner[0], sum_):
+                yield Rows(path, inner[0], None)
+            case (Statement() as total, Statement() as result) if _runs(kernel, path, total, result):
+                yield Rows(path, inner[0], result.target.buffer)
+
+
+def _shares(kernel: Kernel, path: Path, number: int, sum_: Statement) -> bool:
+    """Whether a statement adds up what lies along a row, times what all rows share, and lanes go along rows."""
+    depth = kernel.depth_of(path)
+    inside = [access for access in sum_.reads if depends(access, depth + 1)]
+    shared = [access for access in inside if not depends(access, depth)]
+    return (
+        sum_.accumulation is not None
+        and depends(sum_.target, depth)
+        and not depends(sum_.target, depth + 1)
+        and 0 < len(shared) < len(inside)
+        and scattered(kernel, path) > 0
+        and not strided(kernel, (*path, number))
+    )
+
+
+def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bool:
+    """Whether two statements keep a running sum of a row, and write it along the row."""
+    depth = kernel.depth_of(path)
+    return (
+        total.accumulation is not None
+        and kernel.buffer(total.target.buffer).role == "tmp"
+        and depends(total.target, depth)
+        and not depends(total.target, depth + 1)
+        and result.accumulation is None
+        and result.target.buffer != total.target.buffer
+        and kernel.buffer(result.target.buffer).role != "tmp"
+        and total.target in result.reads
+        and depends(result.target, depth)
+        and depends(result.target, depth + 1)
+    )
+
+
+def _bring(trace: Trace, rows: Rows) -> None:
+    """Raises IllegalMove where a move of it is refused."""
+    _cut(trace, rows.path, rows.count)
+    nest = spot(trace, rows.path)
+    act(trace, Split, nest, rows.count)
+    _dims_of_rows(trace, nest.child(0), rows.count)
+    scope = nest.child(0).node
+    assert isinstance(scope, Scope)
+    if len(scope.body) > rows.number + 1:
+        act(trace, SplitScopes, nest.child(0), rows.number + 1)
+    act(trace, SplitScopes, nest.child(0), rows.number)
+    act(trace, SwapScopes, nest.child(1))
+    if rows.written is None:
+        act(trace, Vectorize, nest.child(1))
+        act(trace, Unroll, nest.child(1, 0))
+    else:
+        _running(trace, nest, rows.written)
+
+
+def _running(trace: Trace, nest: Spot, result: str) -> None:
+    """Puts blocks of running sums together in registers. Raises IllegalMove where a move of it is refused."""
+    path = nest.child(1).path
+    copy = fresh_name(trace.kernel, f"{result}_block")
+    cut = _cut(trace, path, TOGETHER)
+    along = spot(trace, path)
+    act(trace, Split, along, TOGETHER)
+    act(trace, Stage, along.child(0), result, copy, "out")
+    act(trace, PlaceBuffer, copy, "reg")
+    act(trace, Split, along.child(1, 0), VECTOR)
+    act(trace, Vectorize, along.child(1, 0, 0))
+    for scope in (along.child(1, 0), along.child(1), along.child(0, 0), along.child(0), nest.child(0)):
+        act(trace, Unroll, scope)
+    if cut:
+        act(trace, Unroll, along.beside(1).child(0))
+
+
+def _cut(trace: Trace, path: Path, count: int) -> bool:
+    """Makes the scope at `path` run a multiple of `count` times, and one behind it what is left, with temporaries
+    of its own. Returns whether anything may be left."""
+    scope = trace.kernel.at(path)
+    assert isinstance(scope, Scope)
+    (extent,) = scope.extent.bounds
+    if extent.is_constant and extent.offset % count == 0:
+        return False
+    act(trace, Cut, spot(trace, path), extent // count * count)
+    own_temporaries(trace, path, (*path[:-1], path[-1] + 1))
+    return True
+
+
+def _dims_of_rows(trace: Trace, rows: Spot, count: int) -> None:
+    """Gives what a block of rows keeps one element of for each row, and nothing else uses, so many elements."""
+    kernel, depth = trace.kernel, trace.kernel.depth_of(rows.path)
+    inside = {access.buffer for site in sites_in(kernel, rows.path) for access in site.statement.accesses}
+    for name in sorted(inside):
+        buffer = kernel.buffer(name)
+        if buffer.role != "tmp":
+            continue
+        accesses = [a for site in kernel.sites for a in site.statement.accesses if a.buffer == name]
+        for dim in range(len(buffer.dims)):
+            if all(_follows(access, dim, depth) for access in accesses):
+                act(trace, SplitDim, name, dim, count)
+                tried(trace, ReuseDims(BufferName(name), dim))
+
+
+def _follows(access: Access, dim: int, depth: int) -> bool:
+    """Whether an index of an access changes with the iterator of `depth`."""
+    index = access.indices[dim]
+    return isinstance(index, Affine) and depth in index.iterators
