@@ -71,7 +71,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
         features,
         machine.masks,
         masked=masked,
-        dots=8 if architecture == "x86_64" and machine.vector_bytes >= 32 else 0,
+        dots=(machine.vector_bytes // 4 if architecture == "aarch64" else 8) if machine.dots else 0,
     )
 
 

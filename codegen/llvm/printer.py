@@ -60,6 +60,7 @@ class _Printer:
         target = self.target
         vnni = {"avx512vnni", "avx512vl"} <= target.features
         vnni |= "avxvnni" in target.features and target.vector_bits == 256
+        vnni |= target.architecture == "aarch64" and "dotprod" in target.features
         lanes = target.vector_bits // 32 if target.dots else 0
         return Values(code, fast, self.x86, target.scales, lanes, vnni, functions=self.functions)
 

@@ -54,6 +54,7 @@ fma a b c               a * b + c, rounded once
 fma_s a b c             the same with a scalar b
 fnma a b c              c - a * b, rounded once
 fms a b c               a * b - c, rounded once
+quads p                 i32 of four bytes each, in a row in memory; `load` where this is missing
 dot_ii a b c            c and the four products of the bytes of a and b (i32), both i8, wrapping around
 dot_ui a b c            the same where the bytes of a are u8
 dot_uu a b c            the same where the bytes of both are u8

@@ -87,7 +87,8 @@ class VectorValues(Values):
             case Dot(a, b, c, signed):
                 return self._operation(_DOTS[signed], value.type, a, b, c)
             case Quads(type, buffer, offset):
-                return self._access("load", type, self.pointer(buffer, offset), [], None, None)
+                word = "quads" if self.isa.has("quads", type) else "load"
+                return self._access(word, type, self.pointer(buffer, offset), [], None, None)
             case Convert(type, arg):
                 if self.isa.has("convert", type, arg.type):
                     return self._operation("convert", type, arg, source=arg.type)

@@ -85,7 +85,8 @@ class Machine:
     @property
     def dots(self) -> bool:
         """Whether it sums four products of bytes in each lane of 32 bits at once."""
-        return self.kind == "cpu" and self.architecture == "x86_64" and self.vector_bytes >= 32
+        wide = self.architecture == "x86_64" and self.vector_bytes >= 32
+        return self.kind == "cpu" and (wide or self.architecture == "aarch64")
 
     @property
     def facts(self) -> Mapping[str, int]:

@@ -19,7 +19,8 @@ V4 = V3 | {"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"}
 _ICELAKE = V4 | {"avx512vnni"}
 _COOPERLAKE = _ICELAKE | {"avx512bf16"}
 _NEON = frozenset({"neon"})
-_SVE = _NEON | {"sve"}
+_DOTS = _NEON | {"dotprod"}
+_SVE = _DOTS | {"sve"}
 
 _X86 = (
     ("x86-64", frozenset[str](), (32, 256)),
@@ -40,10 +41,10 @@ _X86 = (
 )
 _ARM = (
     ("generic-aarch64 cortex-a72", _NEON, (32, 1024)),
-    ("cortex-a76 neoverse-n1", _NEON, (64, 1024)),
+    ("cortex-a76 neoverse-n1", _DOTS, (64, 1024)),
     ("neoverse-v1 neoverse-n2", _SVE, (64, 1024)),
     ("neoverse-v2", _SVE, (64, 2048)),
-    ("apple-m1 apple-m2 apple-m3 apple-m4", _NEON, (128, 12288)),
+    ("apple-m1 apple-m2 apple-m3 apple-m4", _DOTS, (128, 12288)),
 )
 
 

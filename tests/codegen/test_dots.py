@@ -10,6 +10,7 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 from able import runs
@@ -25,7 +26,7 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.default_schedule import default_schedule
-from dojoir.runtime.build import c_toolchain, host, llvm_engine
+from dojoir.runtime.build import c_toolchain, emulation, host, llvm_engine
 from dojoir.support.cache import Cache
 
 BYTES = ("i8", "u8")
@@ -55,6 +56,24 @@ N
 | | {extent}
 | | | c[{{0}}, {{1}}] += {whole}(a[{{0}}, {{2}}]) * {whole}(b[{{2}}, {{1}}])
 """)
+
+
+FEATURES = {
+    "neon": "generic",
+    "neon, dotprod": "generic+dotprod",
+    "neon, i8mm": "generic+dotprod+i8mm",
+    "sve": "generic+v8_2a+sve",
+    "sve, i8mm": "generic+v8_2a+sve+i8mm",
+}
+"""Processors of Arm with an instruction for it, one that takes both kinds of bytes, or neither."""
+
+
+def emulates(target: str) -> None:
+    """Skips a test where a target is not emulated here."""
+    try:
+        emulated.machine(target)
+    except ToolchainError as error:
+        pytest.skip(error.diagnostic.message)
 
 
 @cache
@@ -96,6 +115,68 @@ def test_products_of_bytes_are_exact(left: str, right: str, target: str) -> None
     for seed, sizes in enumerate(SHAPES):
         given = matrices(seed, left, right, sizes)
         assert np.array_equal(run.run(given)["c"], expected(given)), sizes
+
+
+@pytest.mark.parametrize("processor", FEATURES)
+def test_products_of_bytes_are_exact_on_arm(processor: str, tmp_path: Path) -> None:
+    """Emulated, by each of the ways that a processor may have."""
+    target = processor.partition(",")[0]
+    emulates(target)
+    kernels = [scheduled(matmul(left, right), target) for left, right in PAIRS]
+    kernels.append(scheduled(matmul("u8", "i8", whole="u32"), target))
+    assert all(dots(kernel, target) for kernel in kernels)
+    program = emulated.build(target, kernels, tmp_path, (f"-mcpu={FEATURES[processor]}",))
+    trials = []
+    for number, kernel in enumerate(kernels):
+        left, right = (buffer.dtype.name for buffer in kernel.arguments[:2])
+        for seed, sizes in enumerate(SHAPES):
+            given = matrices(seed, left, right, sizes)
+            whole = {"i32": np.int32, "u32": np.uint32}[kernel.arguments[2].dtype.name]
+            named = dict(zip("NMK", sizes, strict=True))
+            trials.append((number, emulated.Trial(kernel, given, named, {"c": expected(given).astype(whole)})))
+    for length in emulated.LENGTHS[target]:
+        for (_, trial), found in zip(trials, emulated.run(target, program, trials, length), strict=True):
+            assert np.array_equal(found["c"], trial.expected["c"]), (trial.kernel, trial.sizes, length)
+
+
+@pytest.mark.parametrize(
+    ("processor", "word"), [("neon, dotprod", "sdot"), ("neon, i8mm", "usdot"), ("sve", "sdot")]
+)
+def test_arm_has_an_instruction_for_it(processor: str, word: str, tmp_path: Path) -> None:
+    target = processor.partition(",")[0]
+    emulates(target)
+    signed = "u8" if word == "usdot" else "i8"
+    source, text = tmp_path / "dots.c", tmp_path / "dots.s"
+    source.write_text(dojoir.emit(scheduled(matmul(signed, "i8"), target), target))
+    toolchain = emulated.machine(target).toolchain.with_options((f"-mcpu={FEATURES[processor]}", "-S"))
+    subprocess.run([*toolchain.command, *toolchain.options, str(source), "-o", str(text)], check=True)
+    assert re.search(rf"\t{word}\t", text.read_text())
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-n1", "cortex-a72"])
+def test_llvm_for_arm_has_the_sum(cpu: str, tmp_path: Path) -> None:
+    """Emulated, with the instruction and by pairs, beside calls in C."""
+    emulates("neon")
+    parts, files, trials = [], [], []
+    for number, (left, right) in enumerate(PAIRS):
+        kernel = dojoir.parse(FOURS.replace("a: i8", f"a: {left}").replace("b: u8", f"b: {right}"))
+        named = replace(kernel, name=f"k{number}_f")
+        parts.append((lower(named, "neon"), "// in LLVM IR\n\n"))
+        text = dojoir.emit(named, "llvm", cpu=cpu)
+        assert ("dot.v4i32" in text) == (cpu == "neoverse-n1")
+        files.append(tmp_path / f"k{number}.ll")
+        files[-1].write_text(text)
+        for seed in range(4):
+            made = matrices(seed, left, right, (1, 64, 36))
+            c = np.arange(16, dtype=np.int32)
+            given = {"a": made["a"].reshape(36), "b": made["b"][:9].reshape(9, 16, 4), "c": c}
+            trials.append((number, emulated.Trial(kernel, given, {"K": 9}, dojoir.interpret(kernel, given))))
+    machine = emulated.machine("neon")
+    options = (f"-mcpu={FEATURES['neon, dotprod']}", *map(str, files))
+    *_, calls, main = emulation.program_sources(parts)
+    replace(machine, toolchain=machine.toolchain.with_options(options)).build([calls, main], tmp_path / "f")
+    for (_, trial), found in zip(trials, emulated.run("neon", tmp_path / "f", trials), strict=True):
+        assert np.array_equal(found["c"], trial.expected["c"]), trial.kernel
 
 
 def test_sums_wrap_around() -> None:
@@ -289,7 +370,7 @@ def test_the_rules_sum_in_fours_where_the_machine_does() -> None:
         assert dots(kernel, machine) >= 1
     assert dots(scheduled(matmul("u8", "i8", extent="8"), "avx2")) >= 1
     short = matmul("i8", "i8", extent="3")
-    for text, machine in ((matmul("i16", "i8"), "avx2"), (matmul("i8", "i8"), "neon"), (short, "avx2")):
+    for text, machine in ((matmul("i16", "i8"), "avx2"), (matmul("i8", "i8"), "rvv"), (short, "avx2")):
         assert "k_in" not in str(scheduled(text, machine))
         assert ", 4, " not in str(scheduled(text, machine))
 

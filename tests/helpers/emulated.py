@@ -59,8 +59,8 @@ def machine(target: str) -> emulation.Machine:
     return emulation.find(ISAS[target])
 
 
-def build(target: str, kernels: Sequence[Kernel], folder: Path) -> Path:
-    """One program that holds the kernels."""
+def build(target: str, kernels: Sequence[Kernel], folder: Path, options: Sequence[str] = ()) -> Path:
+    """One program that holds the kernels; `options` are further ones of the compiler."""
     isa, parts = ISAS[target], []
     for number, kernel in enumerate(kernels):
         named = replace(kernel, name=f"k{number}_{kernel.name}")
@@ -70,7 +70,7 @@ def build(target: str, kernels: Sequence[Kernel], folder: Path) -> Path:
     *sources, calls, main = emulation.program_sources(parts)
     half = len(sources) // 2
     found = machine(target)
-    quick = replace(found, toolchain=found.toolchain.with_options(("-O1",)))
+    quick = replace(found, toolchain=found.toolchain.with_options(("-O1", *options)))
     quick.build([merged(sources[:half]), merged(sources[half:]), calls, main], out)
     return out
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dojoir.codegen.lir.program import Type
+from dojoir.codegen.simd.isas.arm_dots import dot_helpers
 from dojoir.codegen.simd.table import Isa, rows
 from dojoir.codegen.target import Target
 
@@ -41,6 +42,13 @@ store     float int                  vst1<q>_<t>(p, a)
 
 add       float int                  vadd<q>_<t>(a, b)
 sub       float int                  vsub<q>_<t>(a, b)
+quads     i32@128                    vreinterpretq_s32_s8(vld1q_s8((const int8_t *)p))
+dot_ii    i32@128                    dot_ii_neon(a, b, c)
+dot_ui    i32@128                    dot_ui_neon(a, b, c)
+dot_uu    i32@128                    dot_uu_neon(a, b, c)
+dot_ii    u32@128                    vreinterpretq_u32_s32(dot_ii_neon(a, b, vreinterpretq_s32_u32(c)))
+dot_ui    u32@128                    vreinterpretq_u32_s32(dot_ui_neon(a, b, vreinterpretq_s32_u32(c)))
+dot_uu    u32@128                    vreinterpretq_u32_s32(dot_uu_neon(a, b, vreinterpretq_s32_u32(c)))
 mul       float int8 int16 int32     vmul<q>_<t>(a, b)
 mul_s     float int16 int32          vmul<q>_n_<t>(a, b)
 div       float                      vdiv<q>_<t>(a, b)
@@ -128,7 +136,7 @@ def _keep(count: int) -> str:
 
 NEON = Isa(
     name="neon",
-    target=Target("neon", 128, "scalar", registers=32, streams=False),
+    target=Target("neon", 128, "scalar", registers=32, streams=False, dots=4),
     words=_words,
     table=tuple(rows(_NEON)),
     most_bits=128,
@@ -136,5 +144,7 @@ NEON = Isa(
     header="arm_neon.h",
     options=(),
     architecture="aarch64",
-    helpers={f"bytes_{n}": _bytes(n) for n in (2, 4)} | {f"keep_{n}": _keep(n) for n in (2, 4)},
+    helpers={f"bytes_{n}": _bytes(n) for n in (2, 4)}
+    | {f"keep_{n}": _keep(n) for n in (2, 4)}
+    | dot_helpers("neon"),
 )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dojoir.codegen.lir.program import Type
+from dojoir.codegen.simd.isas.arm_dots import dot_helpers
 from dojoir.codegen.simd.table import Isa, rows
 from dojoir.codegen.target import Target
 
@@ -141,6 +142,13 @@ sllv      signed                     svlsl_<t>_x(pg, a, svreinterpret_<ut>_<t>(b
 srlv      unsigned                   svlsr_<t>_x(pg, a, b)
 srav      signed                     svasr_<t>_x(pg, a, svreinterpret_<ut>_<t>(b))
 
+quads     i32                        svld1_s32(pg, (const int32_t *)p)
+dot_ii    i32                        dot_ii_sve(a, b, c)
+dot_ui    i32                        dot_ui_sve(a, b, c)
+dot_uu    i32                        dot_uu_sve(a, b, c)
+dot_ii    u32                        svreinterpret_u32_s32(dot_ii_sve(a, b, svreinterpret_s32_u32(c)))
+dot_ui    u32                        svreinterpret_u32_s32(dot_ui_sve(a, b, svreinterpret_s32_u32(c)))
+dot_uu    u32                        svreinterpret_u32_s32(dot_uu_sve(a, b, svreinterpret_s32_u32(c)))
 select    float int                  svsel_<t>(a, b, c)
 true      bool                       pg
 false     bool                       svpfalse_b()
@@ -195,7 +203,7 @@ static inline void store_f32in64(svbool_t pg, float *p, svfloat32_t a)
 
 SVE = Isa(
     name="sve",
-    target=Target("sve", 128, "vl", registers=32, streams=False),
+    target=Target("sve", 128, "vl", registers=32, streams=False, dots=1),
     words=_words,
     table=tuple(rows(_SVE)),
     most_bits=128,
@@ -210,5 +218,5 @@ SVE = Isa(
     active="pg",
     active_type="svbool_t",
     gathers=True,
-    helpers=_HELPERS,
+    helpers=_HELPERS | dot_helpers("sve"),
 )
