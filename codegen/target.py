@@ -21,7 +21,8 @@ class Target:
     `ldexp`. `warp`: it is a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`:
     one access moves several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ
     and 1/√x of an f32 that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple,
-    have the sum of four products of bytes (0: none). `architecture` and `features` are those of the machine, by
+    have the sum of four products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by
+    i8 alone. `architecture` and `features` are those of the machine, by
     LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
@@ -40,6 +41,7 @@ class Target:
     approximates: bool = False
     masked: frozenset[int] = frozenset()
     dots: int = 0
+    mixed: bool = False
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -51,6 +53,11 @@ class Target:
 C = Target("c", 0)
 CUDA = Target("cuda", 0, streams=False, warp=32, shared_bytes=227 << 10, approximates=True)
 HIP = Target("hip", 0, streams=False, warp=64, shared_bytes=64 << 10, approximates=True)
+
+
+def has_vnni(features: frozenset[str], vector_bits: int) -> bool:
+    """Whether an x86 has `vpdpbusd` of such vectors."""
+    return {"avx512vnni", "avx512vl"} <= features or ("avxvnni" in features and vector_bits == 256)
 
 
 def llvm_target(architecture: str, features: frozenset[str]) -> Target:
@@ -72,6 +79,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
         machine.masks,
         masked=masked,
         dots=(machine.vector_bytes // 4 if architecture == "aarch64" else 8) if machine.dots else 0,
+        mixed=has_vnni(features, 8 * machine.vector_bytes),
     )
 
 

@@ -74,8 +74,8 @@ def _with_vnni(values: Values, lanes: int, a: str, b: str, c: str, signed: tuple
 
     match signed:
         case (True, True):
-            c = code.value(f"sub {kind} {c}, {sums('zeroinitializer', LEAST, b)}")
-            a = code.value(f"xor {kind} {a}, {LEAST}")
+            c = code.value(f"sub {kind} {c}, {sums('zeroinitializer', LEAST, a)}")
+            a, b = code.value(f"xor {kind} {b}, {LEAST}"), a
         case (False, False):
             c = code.value(f"sub {kind} {c}, {sums('zeroinitializer', a, LEAST)}")
             b = code.value(f"xor {kind} {b}, {LEAST}")

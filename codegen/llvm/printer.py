@@ -10,7 +10,7 @@ from dojoir.codegen.llvm import words as text
 from dojoir.codegen.llvm.code import Code, Module
 from dojoir.codegen.llvm.statements import Statements
 from dojoir.codegen.llvm.values import Values
-from dojoir.codegen.target import Target
+from dojoir.codegen.target import Target, has_vnni
 
 X86 = ("x86_64", "i686", "i386")
 """The architectures with an instruction of their own to order stores past the caches."""
@@ -58,8 +58,7 @@ class _Printer:
 
     def _values(self, code: Code, fast: bool) -> Values:
         target = self.target
-        vnni = {"avx512vnni", "avx512vl"} <= target.features
-        vnni |= "avxvnni" in target.features and target.vector_bits == 256
+        vnni = has_vnni(target.features, target.vector_bits)
         vnni |= target.architecture == "aarch64" and "dotprod" in target.features
         lanes = target.vector_bits // 32 if target.dots else 0
         return Values(code, fast, self.x86, target.scales, lanes, vnni, functions=self.functions)

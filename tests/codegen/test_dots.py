@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -19,7 +20,7 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import lower
-from dojoir.codegen.lir.program import Dot, Quads
+from dojoir.codegen.lir.program import Declare, Dot, Quads
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.simd.isas.x86_dots import KINDS, dot_helpers
 from dojoir.errors import ToolchainError
@@ -265,10 +266,23 @@ def _emulated() -> str:
     return "\n".join([*lines, f"  ret <16 x i32> {total}", "}", ""])
 
 
+TILE = """kernel f(K)
+in    a: i8[5, 4*K]
+in    b: u8[K, 16, 4]
+inout c: i32[5, 16]
+K
+| 5 : u
+| | 16 : v
+| | | 4
+| | | | c[{1}, {2}] += i32(a[{1}, 4*{0} + {3}]) * i32(b[{0}, {2}, {3}])
+"""
+
+
 @pytest.mark.parametrize(("left", "right"), PAIRS)
-def test_the_instruction_of_vnni_gives_the_sum(left: str, right: str) -> None:
+@pytest.mark.parametrize(("given", "rows"), [(FOURS, 1), (TILE, 5)], ids=["one", "tile"])
+def test_the_instruction_of_vnni_gives_the_sum(given: str, rows: int, left: str, right: str) -> None:
     """The code for a processor with VNNI, its instruction replaced by what the manual says that it does."""
-    kernel = dojoir.parse(FOURS.replace("a: i8", f"a: {left}").replace("b: u8", f"b: {right}"))
+    kernel = dojoir.parse(given.replace("a: i8", f"a: {left}").replace("b: u8", f"b: {right}"))
     text = dojoir.emit(kernel, "llvm", cpu="znver4")
     assert "pmadd" not in text
     name = "llvm.x86.avx512.vpdpbusd.512"
@@ -279,12 +293,43 @@ def test_the_instruction_of_vnni_gives_the_sum(left: str, right: str) -> None:
     library = llvm_engine.build(text, [word], {}, Cache.default())
     function = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, ctypes.c_int64)(library.addresses[word])
     for seed in range(4):
-        made = matrices(seed, left, right, (1, 64, 36))
-        a, b = made["a"].reshape(36), np.ascontiguousarray(made["b"].reshape(36, 16, 4)[:9])
-        c = np.arange(16, dtype=np.int32)
+        made = matrices(seed, left, right, (rows, 64, 36))
+        a, b = made["a"], np.ascontiguousarray(made["b"].reshape(36, 16, 4)[:9])
+        a, c = (a if rows > 1 else a.reshape(36)), np.arange(16 * rows, dtype=np.int32)
+        c = c.reshape(rows, 16) if rows > 1 else c
         before = {"a": a, "b": b, "c": c.copy()}
         assert function(a.ctypes.data, b.ctypes.data, c.ctypes.data, 9) == 0
         assert np.array_equal(c, dojoir.interpret(kernel, before)["c"])
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+@pytest.mark.parametrize("given", [FOURS, TILE], ids=["one", "tile"])
+def test_llvm_comes_to_an_end_for_vnni(given: str, left: str, right: str, tmp_path: Path) -> None:
+    """Its selection of instructions did not, where the bytes of a number in all lanes were flipped in all lanes."""
+    source = tmp_path / "f.dojo"
+    source.write_text(given.replace("a: i8", f"a: {left}").replace("b: u8", f"b: {right}"))
+    command = [sys.executable, "-m", "dojoir.cli", str(source), "--emit", "asm", "--cpu", "znver4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "vpdpbusd" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "count"),
+    [
+        ("a: i8", "a: u8", 1),
+        ("in    b: u8", "in    b: i8", 1),
+        ("a: i8", "a: i8", 0),  # one of each kind
+    ],
+)
+def test_rows_of_a_tile_share_what_is_taken_off(old: str, new: str, count: int) -> None:
+    """Of bytes of one kind, once for all rows: a sum beside those of the rows."""
+    assert old in TILE
+    program = lower(dojoir.parse(TILE.replace(old, new)), "avx512")
+    assert sum(isinstance(stmt, Declare) for stmt in statements(program.body)) == count
+    found = [v for stmt in statements(program.body) for v in values(stmt) if isinstance(v, Dot)]
+    assert len(found) == 1 + count
+    assert all(dot.signed == (False, True) for dot in found)
 
 
 C_TEST = """#include <immintrin.h>

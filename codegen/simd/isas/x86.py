@@ -219,7 +219,7 @@ _X86_V4 = _X86_V3 | {"bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 
 AVX512 = Isa(
     name="avx512",
-    target=Target("avx512", 512, "mask", registers=32, scales=True, dots=8),
+    target=Target("avx512", 512, "mask", registers=32, scales=True, dots=8, mixed=True),
     words=_words,
     table=tuple(rows(_AVX512)),
     most_bits=512,
