@@ -6,7 +6,8 @@
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
 is timed at, the same mathematics in PyTorch (`eager`, an expression of the names of its inputs), and what its
-inputs are: `indices` gives the bound of integers, `scale` a factor of normal numbers, `positive` what is made so.
+inputs are: `indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal
+numbers, `positive` what is made so. Where a comment `numpy` has the same as an expression of NumPy, so is that.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the same expression by torch.compile and by ONNX Runtime. The time is the best of many turns, and a
@@ -55,6 +56,7 @@ class Text:
     bounds: dict[str, str]
     scales: dict[str, float]
     positive: frozenset[str]
+    numpy: str = ""
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Its inputs, the same ones for the same name."""
@@ -67,6 +69,9 @@ class Text:
             if buffer.name in self.bounds:
                 high = self.sizes.get(self.bounds[buffer.name]) or int(self.bounds[buffer.name])
                 found[buffer.name] = draw.integers(0, high, shape).astype(_numpy(buffer))
+            elif np.dtype(_numpy(buffer)).kind in "iu":
+                limits = np.iinfo(_numpy(buffer))
+                found[buffer.name] = draw.integers(limits.min, limits.max, shape, _numpy(buffer), endpoint=True)
             else:
                 values = draw.standard_normal(shape) * self.scales.get(buffer.name, 1.0)
                 values = np.abs(values) + 1e-3 if buffer.name in self.positive else values
@@ -122,6 +127,7 @@ def _read(path: Path) -> Text:
         dict(re.findall(r"(\w+) < (\w+)", said.get("indices", ""))),
         {name: float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", said.get("scale", ""))},
         frozenset(re.findall(r"\w+", said.get("positive", ""))),
+        said.get("numpy", ""),
     )
 
 
@@ -149,6 +155,11 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
     if not error <= TOLERANCE:
         raise ArithmeticError(f"{text.name}: results are {error:.2e} apart, as a share of the largest")
     calls = {"ours": ours, "eager": eager}
+    if text.numpy:
+        calls["numpy"] = eval(f"lambda: {text.numpy}", {"np": np, **given})
+        error = max(error, _apart(next(iter(outputs.values())), calls["numpy"]()))
+        if not error <= TOLERANCE:
+            raise ArithmeticError(f"{text.name}: NumPy's results are others")
     for peer in peers:
         try:
             calls[peer] = PEERS[peer](text.eager, names)
