@@ -135,11 +135,13 @@ class Fma:
 @dataclass(frozen=True)
 class Quads:
     """Four neighbouring elements of one byte in each lane: the bytes of an i32 as they lie in memory, in lane l
-    those of `buffer` from `offset + 4 l` on. The order of bytes in a number does not matter to `Dot`."""
+    those of `buffer` from `offset + 4 l` on, read only where `mask` says so, else 0. The order of bytes in a number
+    does not matter to `Dot`."""
 
     type: Type
     buffer: str
     offset: Value
+    mask: Value | None = None
 
 
 @dataclass(frozen=True)

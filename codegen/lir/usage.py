@@ -107,8 +107,10 @@ def operand_positions(value: Value, at_position: bool) -> Iterator[tuple[Value, 
                 yield stride, True
             if mask is not None:
                 yield mask, False
-        case Quads(offset=offset):
+        case Quads(offset=offset, mask=mask):
             yield offset, True
+            if mask is not None:
+                yield mask, False
         case Compare():
             for operand in operands(value):
                 yield operand, at_position and operand.type == INDEX

@@ -73,8 +73,8 @@ def operands(value: Value) -> tuple[Value, ...]:
             return (condition, yes, no)
         case Fma(a, b, c) | Dot(a, b, c):
             return (a, b, c)
-        case Quads(offset=offset):
-            return (offset,)
+        case Quads(offset=offset, mask=mask):
+            return (offset,) if mask is None else (offset, mask)
         case Load(offset=offset, stride=stride, mask=mask):
             return tuple(part for part in (offset, stride, mask) if part is not None)
         case Call(args=args):
@@ -102,8 +102,8 @@ def rebuilt(value: Value, change: Callable[[Value], Value]) -> Value:
             return Fma(change(a), change(b), change(c))
         case Dot(a, b, c):
             return replace(value, a=change(a), b=change(b), c=change(c))
-        case Quads(offset=offset):
-            return replace(value, offset=change(offset))
+        case Quads(offset=offset, mask=mask):
+            return replace(value, offset=change(offset), mask=None if mask is None else change(mask))
         case Load(offset=offset, stride=stride, mask=mask):
             changed = (None if part is None else change(part) for part in (stride, mask))
             return Load(value.type, value.buffer, change(offset), *changed)

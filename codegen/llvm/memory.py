@@ -47,7 +47,12 @@ def load(values: Values, value: Load) -> str:
 def quads(values: Values, value: Quads) -> str:
     """The operand that holds four bytes a lane."""
     pointer = _address(values, value.buffer, value.offset, inbounds=True)
-    return values.code.value(f"load {text.spelled(value.type)}, ptr {pointer}, align 1")
+    spelled = text.spelled(value.type)
+    if value.mask is None:
+        return values.code.value(f"load {spelled}, ptr {pointer}, align 1")
+    flags, mask = _mask(values, value.mask, value.type.lanes)
+    arguments = [("ptr", pointer), ("i32", "1"), (flags, mask), (spelled, "zeroinitializer")]
+    return values.code.call(f"llvm.masked.load.{text.mangled(value.type)}.p0", spelled, arguments)
 
 
 def store(values: Values, statement: Store) -> None:

@@ -24,6 +24,7 @@ from dojoir.codegen.lir.program import (
     Load,
     Parallel,
     Quads,
+    Select,
     Splat,
     Stmt,
     Store,
@@ -82,42 +83,53 @@ def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:
         one, other = other, one
     if one.signed and not other.signed:
         one, other = other, one
-    total = Dot(one.value, other.value, sum_.place, (one.signed, other.signed))
+    if any(each.mask not in (None, sum_.mask) for each in (one, other)):
+        return ()
+    total: Value = Dot(one.value, other.value, sum_.place, (one.signed, other.signed))
+    if sum_.mask is not None:
+        total = Select(sum_.mask, total, sum_.place)
     note = (Comment(loop.comment),) if loop.comment else ()
     return (*note, replace(stmt, value=total))
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """`place` grows by the product of two factors."""
+    """`place` grows by the product of two factors, where `mask` says so."""
 
     place: Value
     factors: tuple[Value, Value]
+    mask: Value | None = None
 
 
 def _accumulated(stmt: Assign | Store) -> _Sum | None:
     own = stmt.var if isinstance(stmt, Assign) else Load(stmt.value.type, stmt.buffer, stmt.offset)
-    match stmt.value:
+    value, mask = stmt.value, None
+    match value:
+        case Select(condition, yes, no) if no == own:
+            value, mask = yes, condition
+    match value:
         case Binary(_, "add", left, Binary(_, "mul", one, other)) if left == own:
-            return _Sum(own, (one, other))
+            return _Sum(own, (one, other), mask)
         case Binary(_, "add", Binary(_, "mul", one, other), right) if right == own:
-            return _Sum(own, (one, other))
+            return _Sum(own, (one, other), mask)
     return None
 
 
 @dataclass(frozen=True)
 class _Bytes:
-    """Four bytes a lane, and whether they are i8."""
+    """Four bytes a lane, whether they are i8, and where they are read (None: everywhere)."""
 
     value: Value
     signed: bool
+    mask: Value | None = None
 
 
 def _quads(factor: Value, var: Var) -> _Bytes | None:
     """The elements that a factor is in four iterations of `var`, where they are bytes that lie side by side."""
     lanes = factor.type.lanes
+    mask: Value | None = None
     match factor:
-        case Convert(_, Load(Type(dtype), buffer, offset, stride, None)) if lanes > 1 and _is(stride, QUAD):
+        case Convert(_, Load(Type(dtype), buffer, offset, stride, mask)) if lanes > 1 and _is(stride, QUAD):
             kind = Type(I32, lanes)
         case Splat(_, Convert(_, Load(Type(dtype), buffer, offset, None, None))):
             kind = Type(I32)
@@ -131,7 +143,10 @@ def _quads(factor: Value, var: Var) -> _Bytes | None:
     others = (atom for atom in terms if atom != var)
     if terms.get(var) != 1 or any(part == var for atom in others for part in parts(atom)):
         return None
-    return _Bytes(spread(Quads(kind, buffer, _at_first(offset, var)), lanes), dtype.kind == "i")
+    if mask is not None and any(part == var for part in parts(mask)):
+        return None
+    quads = Quads(kind, buffer, _at_first(offset, var), mask)
+    return _Bytes(spread(quads, lanes), dtype.kind == "i", mask)
 
 
 def _is(stride: Value | None, number: int) -> bool:

@@ -234,8 +234,10 @@ class _Cutter:
                 where, apart = self._where(offset, stride, piece)
                 within = None if mask is None else self.piece(mask, piece)
                 return Load(Type(type.dtype, lanes), buffer, where, apart, within)
-            case Quads(type, buffer, offset):
-                return Quads(Type(type.dtype, lanes), buffer, add(self._scalar(offset), integer(4 * piece.first)))
+            case Quads(type, buffer, offset, mask):
+                where = add(self._scalar(offset), integer(4 * piece.first))
+                within = None if mask is None else self.piece(mask, piece)
+                return Quads(Type(type.dtype, lanes), buffer, where, within)
             case Call(type, function, args):
                 given = tuple(self.piece(arg, piece) for arg in args)
                 return Call(Type(type.dtype, lanes), self._function(function, lanes), given)

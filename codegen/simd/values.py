@@ -86,9 +86,9 @@ class VectorValues(Values):
                 return self._fma(value.type, a, b, c)
             case Dot(a, b, c, signed):
                 return self._operation(_DOTS[signed], value.type, a, b, c)
-            case Quads(type, buffer, offset):
+            case Quads(type, buffer, offset, mask):
                 word = "quads" if self.isa.has("quads", type) else "load"
-                return self._access(word, type, self.pointer(buffer, offset), [], None, None)
+                return self._access(word, type, self.pointer(buffer, offset), [], mask, None)
             case Convert(type, arg):
                 if self.isa.has("convert", type, arg.type):
                     return self._operation("convert", type, arg, source=arg.type)

@@ -20,7 +20,7 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.codegen.c.symbols import symbol
 from dojoir.codegen.emission import lower
-from dojoir.codegen.lir.program import Declare, Dot, Quads
+from dojoir.codegen.lir.program import Declare, Dot, Quads, Select
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.simd.isas.x86_dots import KINDS, dot_helpers
 from dojoir.errors import ToolchainError
@@ -235,6 +235,15 @@ def test_a_scope_of_four_is_one_operation(old: str, new: str, count: int) -> Non
             given[name] = random.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, endpoint=True).astype(kind)
         found = dojoir.compile(kernel, target).run({k: v.copy() for k, v in given.items()})["c"]
         assert np.array_equal(found, dojoir.interpret(kernel, given)["c"])
+
+
+def test_tiles_that_are_cut_have_it_too() -> None:
+    """Under their mask, which holds for the bytes that are read as well."""
+    program = lower(scheduled(matmul("i8", "i8"), "avx512"), "avx512")
+    found = [p for s in statements(program.body) for v in values(s) for p in parts(v)]
+    masked = [p for p in found if isinstance(p, Select) and isinstance(p.yes, Dot)]
+    assert masked
+    assert all(p.yes.b == replace(p.yes.b, mask=p.condition) and p.no == p.yes.c for p in masked)
 
 
 def test_a_program_reads_no_bytes_but_those() -> None:
