@@ -192,6 +192,9 @@ class Unhoist(Undoing):
         indices = {d: index for d, index in enumerate(read.indices) if isinstance(index, Affine)}
         copy = substitute(writer, substitute_iterators(indices))
         assert isinstance(copy, Statement)
+        if any(d >= len(site.scopes) for affine in affine_parts(copy.value) for d in affine.iterators):
+            message = f"what is assigned to `{gone.name}` depends on scopes that are not around its read"
+            raise Refusal("another-form", message, site.path)
         value = with_parts(site.statement.value, {reads[0]: copy.value}, site.path)
         earlier = kernel.replace_node(site.path, replace(site.statement, value=value))
         place = (*path[:-1], path[-1] - 1)

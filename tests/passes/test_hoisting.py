@@ -75,6 +75,14 @@ def test_refused(move: str, code: str) -> None:
     assert dojoir.check(dojoir.parse(ROWS), move).code == code
 
 
+def test_what_scopes_elsewhere_give_is_not_put_back() -> None:
+    """The last of many values that a nest assigns, which is read outside of the scopes that it depends on."""
+    text = "kernel f(N, M)\nin x: f32[N, M]\nout y: f32[N]\ntmp t: f32\n"
+    kernel = dojoir.parse(text + "N\n| M\n| | t = log(x[{0}, {1}])\nN\n| y[{0}] = t\n")
+    assert dojoir.check(kernel, "unhoist(1.0, t)").code == "another-form"
+    assert not any(move.name == "unhoist" for move in dojoir.moves(kernel))
+
+
 def test_what_the_part_depends_on_runs_before() -> None:
     kernel = dojoir.parse(ROWS)
     after = dojoir.apply(kernel, f"hoist(@i, {INNER}, 5, t)")
