@@ -1,8 +1,12 @@
-"""Loops written in another way that run the same statements, on the same elements, in the same order: seen from
-the text alone, with hardly any isl.
+"""Recognises loops that were rewritten without reordering anything: split, cut, peeled, shifted, collapsed, …
 
-`alike` holds two pieces of tree against each other. Every rule of `_Match._scope` is one way to enumerate the range
-of a scope, 0 <= i < E for all bounds E, from below:
+The theorem. If two trees run the same sequence of statement instances, each on the same elements, they mean the
+same, and the one is well-formed if the other is. Marks are another question.
+
+How it is seen. `alike` walks both trees together and keeps, for each iterator of the old tree, its value in the
+iterators of the new one. A statement must be the old one with these values put in. A scope runs its body for all i
+from 0 that are below each bound E, in ascending order; the new tree may count through that range in any of these
+ways, each a rule of `_Match._ways`:
 
 - as it is: by a scope of the same extent, or of one that is shown to be equal;
 - in blocks of f (`split`): i = f*o + r for 0 <= r < f. Lexicographic order of (o, r) is order of i. The blocks o
@@ -14,15 +18,14 @@ of a scope, 0 <= i < E for all bounds E, from below:
 - by its body alone, if it runs once (`once`): i = 0;
 - a scope and its only child of constant extent c in one (`collapse`): c*i + j enumerates the pairs (i, j) in order.
 
-A condition between two numbers is decided: where it holds, the guard is what it is without it, and the body alone
-where no other is left (`drop_condition`, `remove_guard`); where it does not, what is in the guard never runs, and
-may be left out, as may a scope in which all is so (`delete_node`).
+Conditions between two numbers may come and go (`drop_condition`, `remove_guard`): one that holds changes nothing,
+and what stands under one that does not hold never runs, so that it may be left out (`delete_node`).
 
-A statement may also become a fused accumulation, or cease to be one, and a product that is added an `fma`, where
-rounding is free.
+Where rounding is free (no `fp strict`), a product that is added may become an `fma`, or an accumulation a fused
+one, or back.
 
-Two trees that match run one sequence of statement instances, so that all that the checker asks holds of the one
-if it holds of the other, marks aside.
+Only bounds are asked of isl, and only where the text does not show them: that a shift is not negative, that a range
+is not cut beyond its end, that a peeled scope runs, that two extents are equal.
 """
 
 from __future__ import annotations
@@ -64,9 +67,11 @@ ONE = Affine.constant(1)
 def alike(
     sets: KernelSets, around: tuple[Scope | Guard, ...], old: Sequence[Node], new: Sequence[Node], first: int
 ) -> list[Origin] | None:
-    """What each statement of `new` stands for, if `new` runs as `old` does, both inside `around`; else None.
+    """For each statement of `new`, which instance of which statement of `old` it runs, if the two lists of nodes,
+    both inside `around`, run the same sequence of instances. None says nothing.
 
-    `sets` are those of the kernel, for its facts, and `first` is the number of the first statement of `old`.
+    `sets` are those of the kernel, asked for bounds and facts; `first` is the number of the first statement of
+    `old`.
     """
     depth = sum(isinstance(node, Scope) for node in around)
     match = _Match(sets, [])

@@ -1,10 +1,15 @@
-"""Two temporaries that get one storage, the one when the other is done: seen from the text, with no isl.
+"""Recognises `share_buffer` where the two live ranges are disjoint: temporary `b` now uses the storage of `a`.
 
-In the kernel before, all users of the one stand in children of the kernel before those of the other. In the one
-after, every access of one of them names the other, and nothing else differs. In a kernel that is well-formed, each
-read of a temporary, and each accumulation into it, is of an element that a plain assignment gave before; the last
-one to it, and all accumulations since, run behind all users of the other temporary, or before all of them. So each
-read gets the value that it got.
+The theorem. Let `a` and `b` be temporaries declared alike, and let every top-level child of the kernel that uses
+`a` come before every one that uses `b`, or the other way round. Then renaming `b` to `a` everywhere keeps the
+meaning.
+
+Why. The kernel before is well-formed: each read of `b`, and each accumulation into it, is of an element that a
+plain assignment to `b` gave earlier. That assignment and all that follows it on `b` run after the last use of `a`,
+so nothing of `a` overwrites the value in between. The same holds for `a` if it is the later of the two. With at
+most one operator among the accumulations, renaming makes no two of them clash that were on different buffers.
+
+Decided on the text alone, without isl.
 """
 
 from __future__ import annotations
@@ -15,8 +20,8 @@ from dojoir.proof.difference import told_apart
 
 
 def takes_the_storage(claim: Claim) -> bool:
-    """Whether all that changed is that a temporary now uses the storage of another one of its form, which is used
-    before all that it is used in, or behind."""
+    """Whether the kernel after is the kernel before with one temporary renamed to another that is declared alike
+    and has a disjoint live range. False says nothing."""
     before, after, instances = claim.parts
     if len(before.buffers) != len(after.buffers) + 1:
         return False
@@ -28,8 +33,8 @@ def takes_the_storage(claim: Claim) -> bool:
 
 
 def are_apart(kernel: Kernel, one: str, other: str) -> bool:
-    """Whether two buffers are temporaries of one form, all users of the one stand in children of the kernel before
-    those that hold users of the other, and at most one operator accumulates into them."""
+    """Whether two buffers are temporaries that are declared alike, the top-level children that use the one all come
+    before those that use the other, and at most one operator accumulates into the two together."""
     first, second = kernel.buffer(one), kernel.buffer(other)
     if not first.role == second.role == "tmp" or first.form != second.form:
         return False

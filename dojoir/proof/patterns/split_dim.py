@@ -1,8 +1,12 @@
-"""A temporary one dimension of which became two: seen from the text to hold the same elements in other places.
+"""Recognises `split_dim`: one dimension of a temporary was divided into blocks, and every access moved along.
 
-Element i of the dimension is then at (i // f, i % f), for the constant extent f of the second dimension, and the
-first has as many blocks of f as hold the dimension. That is one to one: two accesses touch one element as before,
-and no value goes another way.
+The theorem. A dimension of extent E became two, of ceil(E / f) blocks and of the constant f, and each access to
+element i of it now goes to (i // f, i % f). Nothing else changed. Then both kernels mean the same: the map from old
+to new elements is one to one, so two accesses meet in one element exactly where they did, and every read gets its
+value from the same write. A temporary is neither given nor returned, so that nobody else sees the new places.
+
+The old indices must be in bounds, as an index beyond E could fall into the last block. Decided on the text, but for
+these bounds and whether f divides E.
 """
 
 from __future__ import annotations
@@ -21,9 +25,8 @@ ZERO = Affine.constant(0)
 
 
 def is_renumbered(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether a dimension of a temporary surely became two, and nothing else changed.
-
-    Raises isl.Error where the step limit of the context is reached.
+    """Whether the kernel after is the kernel before with one dimension of one temporary divided into blocks. False
+    says nothing. Raises isl.Error where the step limit of the context is reached.
     """
     if instances != identity(before) or len(before.buffers) != len(after.buffers):
         return False
@@ -48,7 +51,7 @@ def is_renumbered(before: Kernel, after: Kernel, instances: InstanceMap) -> bool
 
 
 def _split_dim(sets: KernelSets, old: Buffer, new: Buffer) -> int | None:
-    """The dimension of a temporary that became two, if that is all that changed of what it holds."""
+    """The number of the dimension that became two; None if the declarations differ in more, or in anything else."""
     if (old.role, new.role) != ("tmp", "tmp") or (old.name, old.dtype) != (new.name, new.dtype):
         return None
     for dim, declared in enumerate(old.dims):
@@ -62,7 +65,7 @@ def _split_dim(sets: KernelSets, old: Buffer, new: Buffer) -> int | None:
 
 
 def _holds(sets: KernelSets, whole: Dim, blocks: Dim, factor: int) -> bool:
-    """Whether there are as many blocks as it takes."""
+    """Whether the blocks hold all of the dimension, and are no more than it takes."""
     divides = Condition(whole.extent % factor, "==", ZERO)
     if blocks.extent == whole.extent // factor and sets.always(divides):
         return True
@@ -75,7 +78,8 @@ def _blank(nodes: tuple[Node, ...], buffer: str) -> tuple[Node, ...]:
 
 
 def _is_same_element(old: Access, new: Access, dim: int, factor: int, scopes: Sequence[Scope]) -> bool:
-    """Whether an access touches the element that it did, in its new place."""
+    """Whether the new indices are the quotient and the remainder of the old one: to the letter once divisions that
+    the scopes decide are left out, or as block * f + inner with 0 <= inner < f."""
     index, parts = old.indices[dim], new.indices[dim : dim + 2]
     rest = (*new.indices[:dim], index, *new.indices[dim + 2 :])
     match index, parts:

@@ -1,22 +1,26 @@
-"""A node that works on a copy of a part of an array: seen from the text to do what it does on the array itself.
+"""Recognises `stage`: a node works on a local copy of a box of an array, filled before it, written back after it,
+or both.
 
-Before, a node touches elements base + s*l of `array`, with a step s of at least 1 in each dimension. After, it
-touches `copy[l]`, a new temporary, and around it stand nests that copy the box of all l with 0 <= l < F, into the
-copy before it and back after it, or one of them. In each iteration of the scopes around these:
+Before, the node touches elements base + s*l of `array`, where base is fixed while the node runs and the step s is
+at least 1 in each dimension. After, it touches element l of a new temporary, `copy`. The box is all l with
+0 <= l < F: `fill` copies it from the array just before the node, `drain` copies it back just after.
 
-- nothing but the node touches the copy, and the node nothing of the array: base + s*l and l name the elements one
-  to one, so that what the node reads of its own writing, it reads as before;
-- all that it touches lies in the box. Filled before, an element of the copy begins with what that of the array has;
-  not filled, it is assigned before it is read or copied back;
-- what is copied back is what the node left there, or the value that was there before.
+The theorem. In each iteration of the scopes around these three, the node reads and leaves the same values, because
 
-Elements of the array that share storage are not both in the box: where a dimension has no storage, it has one
-index there. Then what is copied into it must be what the node reads there, which the storage holds, as the kernel
-before is well-formed; so what is copied back goes to elements that it held.
+- it alone uses the copy, and it no longer uses the array. As l -> base + s*l is one to one, a read of something
+  that the node itself wrote finds the same write as before;
+- everything that it touches is in the box. With a fill, an element of the copy starts with the value of its element
+  of the array. Without one, each element is assigned before it is read or drained;
+- a drain writes to the array what the node left, or puts back the value that was already there.
 
-Copies are of the type of the array, so that they only pass values on. What they touch must lie in the array, and
-what the first one reads must have been written. Whether iterations of marked scopes are still independent is
-another question: the copies touch elements that the node does not.
+What else has to hold, and is asked here:
+
+- fill and drain stay inside of the array, and the elements that fill reads have been written;
+- array and copy have one type: a copy must not round;
+- no two elements of the box share storage. A dimension that keeps one element only (`collapsed`) has a box of one
+  index; what fill reads there must be what the node read there, since the storage may hold another element's value.
+
+Not asked here: whether marked scopes are still independent. Fill and drain touch elements that the node need not.
 """
 
 from __future__ import annotations
@@ -43,9 +47,8 @@ ONE = Affine.constant(1)
 
 
 def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
-    """Whether the change surely is a node that now works on a copy, and nothing else.
-
-    Raises isl.Error where the step limit of the context is reached.
+    """Whether the change is that one node works on a copy, as the theorem above has it. False says nothing. Raises
+    isl.Error where the step limit of the context is reached.
     """
     found = _form(before, after, instances, change)
     return (
@@ -56,10 +59,9 @@ def works_on_copy(before: Kernel, after: Kernel, instances: InstanceMap, change:
 
 
 def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, buffer: str) -> bool:
-    """Whether all that the new kernel reads of a buffer within the change was surely read there before, and not
-    first assigned there: then it has been written, if the kernel before is well-formed.
-
-    Raises isl.Error where the step limit of the context is reached.
+    """Whether the elements of a buffer that the new kernel reads within the change were read there before as well,
+    with no assignment to them there first. Then they have been written, as the kernel before is well-formed. False
+    says nothing. Raises isl.Error where the step limit of the context is reached.
     """
     found = _form(before, after, instances, change)
     if found is not None and found.filled and found.array.name == buffer and _reads_the_box(after, change, found):
@@ -68,8 +70,8 @@ def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Chan
 
 
 def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
-    """The copies around a node that works on one, as the text shows them; None where there are none. The last ones
-    are kept."""
+    """What is copied, if the text of the change has the form of a fill, the node and a drain; else None. The last
+    answers are kept."""
     rewrite = before, after, instances, change
     kept = _forms.get(*rewrite)
     return (kept if kept is not None else _forms.put((_form_of(*rewrite),), *rewrite))[0]
@@ -92,8 +94,8 @@ def _stands_for_itself(before: Kernel, instances: InstanceMap, change: Change, f
 
 @dataclass(frozen=True)
 class _Staging:
-    """The copy, the array, where the part of it begins and its steps, and how far the copies go in each
-    dimension."""
+    """A change in the form of `stage`. In dimension d, element l of the copy stands for element
+    `bases[d] + steps[d] * l` of the array, for l below `extents[d]`."""
 
     copy: Buffer
     array: Buffer
@@ -108,7 +110,8 @@ _forms: ObjectMemo[tuple[_Staging | None]] = ObjectMemo(16)
 
 
 def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, drained: bool) -> _Staging | None:
-    """What the form of the change says, or None where it is another."""
+    """What is copied, if the change is exactly this: a fill if `filled`, the node with every access of the array
+    made to the copy, a drain if `drained`. None otherwise."""
     *kept, copy = after.buffers
     if tuple(kept) != before.buffers or copy.role != "tmp" or len(change.old) != 1:
         return None
@@ -140,8 +143,8 @@ def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, draine
 def _copying(
     node: Node, copy: Buffer, depth: int, back: bool
 ) -> tuple[str, tuple[Affine, ...], tuple[int, ...], tuple[Extent, ...]] | None:
-    """The array that a nest copies into the copy, or `back` to which it copies it; where the part begins, its
-    steps, and the extents of the scopes. None where it does something else."""
+    """Of a nest that does nothing but copy a box, from the array or `back` to it: the array, the base and the step
+    in each dimension, and the extents of the nest. None for any other node."""
     extents: list[Extent] = []
     while isinstance(node, Scope) and len(node.body) == 1:
         extents.append(node.extent)
@@ -178,7 +181,7 @@ def _fits(after: Kernel, found: _Staging) -> bool:
 
 
 def _stays_inside(after: Kernel, change: Change, found: _Staging) -> bool:
-    """Whether all accesses of the node to the copy lie in the box, and the box in the copy and in the array."""
+    """Whether the node stays in the box, and fill and drain stay in both the copy and the array."""
     sets = sets_of(after)
     copies = [change.are[0]] * found.filled + [change.are[-1]] * found.drained
     if prove_bounds(after, copies) is not None:
@@ -203,7 +206,8 @@ def _in_box(sets: KernelSets, number: int, access: Access, found: _Staging) -> b
 
 
 def _has_values(before: Kernel, after: Kernel, instances: InstanceMap, change: Change, found: _Staging) -> bool:
-    """Whether all that is read, of the array by the first copy and of the copy, has been written."""
+    """Whether fill reads only elements of the array that were written, and, without one, the node assigns each
+    element of the copy before it is read or drained."""
     if not found.filled:
         return comes_and_goes(after, found.copy)
     if not found.drained and any(after.sites[k].statement.target.buffer == found.copy.name for k in change.are[1:]):

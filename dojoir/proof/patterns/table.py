@@ -33,10 +33,12 @@ from dojoir.support.memo import ObjectMemo
 
 @dataclass(frozen=True)
 class Pattern:
-    """A shape of a claim. `holds` says whether a claim, whose certificate fits its kernels, has it; `theorem` says
-    what follows from it. What follows always is that the kernel after means what the one before means, and is
-    well-formed if that is; marks are another question. With `converse`, the kernel before is also well-formed if
-    the one after is."""
+    """A sufficient condition for a claim, seen without asking the core.
+
+    `holds` takes a claim whose certificate fits its kernels. True means that the kernel after means what the kernel
+    before means, and is well-formed if that one is; `theorem` says why, in a sentence. False says nothing. Marks
+    are never part of it. `converse`: the kernel before is well-formed if the one after is, too, so that the pattern
+    also decides the same claim read backwards (the inverse of a move)."""
 
     name: str
     holds: Callable[[Claim], bool]
@@ -45,17 +47,18 @@ class Pattern:
 
 
 def is_plain(claim: Claim) -> bool:
-    """Whether one of the patterns that are seen from the text holds. Of marks that says nothing."""
+    """Whether a pattern of `TEXTUAL` holds: then the claim does, marks aside."""
     return any(pattern.holds(claim) for pattern in TEXTUAL)
 
 
 def is_plain_both_ways(claim: Claim) -> bool:
-    """The same, so that the kernel before is well-formed if the one after is."""
+    """Whether one holds that decides the claim read backwards as well: each kernel is well-formed if the other
+    is."""
     return any(pattern.holds(claim) for pattern in TEXTUAL if pattern.converse)
 
 
 def keeps_order(claim: Claim) -> bool:
-    """Whether the pattern holds that asks isl for all that depends on order."""
+    """Whether `ORDER` holds: isl finds no two instances that conflict and change places."""
     return ORDER.holds(claim)
 
 
@@ -64,8 +67,9 @@ _InChange = Callable[[Kernel, Kernel, InstanceMap, Change], bool]
 
 
 def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], bool]:
-    """What is asked of the change, of claims that replace no read by an expression and that declare a new buffer,
-    or the same ones."""
+    """A pattern that looks at the one place where two kernels differ (`Change`). It is not asked where they differ
+    in several places, where a read became an expression or the other way round, or where the buffers differ
+    otherwise than `declares` says: by one that is new, or not at all."""
 
     def asked(claim: Claim) -> bool:
         before, after, instances = claim.parts
@@ -82,8 +86,10 @@ def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], boo
 
 
 def _order_may_tell(claim: Claim, change: Change) -> bool:
-    """Whether a statement within the change accumulates into an array that another operator accumulates into too.
-    There the order counts; where it does with a buffer of its own in place of the array, it need not."""
+    """Whether a statement within the change accumulates into a buffer that another operator accumulates into as
+    well. The order of `+=` and `max=` on one element counts. Given a new buffer, on which its operator is alone,
+    the same statement may be one whose order is free: a pattern would then compare unlike things, and is not
+    asked."""
     mixed, origins = claim.old.mixed, (claim.certificate.origins[k] for k in change.are)
     statements = (claim.before.sites[origin.site].statement for origin in origins if origin is not None)
     return bool(mixed) and any(s.accumulation is not None and s.target.buffer in mixed for s in statements)
@@ -149,8 +155,8 @@ def same_but_storage(before: Kernel, after: Kernel) -> bool:
 
 
 def mixed_up(before: Kernel, after: Kernel) -> list[str]:
-    """The buffers stored in another way of which it is not seen that each read gets what was written to its
-    element."""
+    """The buffers whose storage changed and may now mix up elements: of the others it is seen that each read still
+    gets what was written to its element."""
     changed = (b for a, b in zip(before.buffers, after.buffers, strict=True) if a.dims != b.dims)
     return [buffer.name for buffer in changed if not keeps_elements_apart(after, buffer)]
 
