@@ -95,6 +95,12 @@ def machine_for(target: str, cpu: str | None = None) -> Machine:
     `c`, else a typical one of the instruction set. Raises ArgumentError for a target or processor that is not
     known, or a processor without the instructions of the target."""
     name, cpu = split_target(target, cpu)
+    machine = _machine_for(name, cpu)
+    return replace(machine, quads=False) if name == "c" else machine
+
+
+def _machine_for(name: str, cpu: str | None) -> Machine:
+    """The same, whatever the target can spell."""
     if cpu is None:
         return machine_named(name)
     chosen = replace(processor_named(cpu), cores=0) if cpu != "host" else detected()

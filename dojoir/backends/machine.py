@@ -39,7 +39,8 @@ class Machine:
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
     off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
     core uses, the nearest first, `last_cache` those of the one that all cores share (0: not known), and `line`
-    those that they move at a time. `architecture` and `features` are by LLVM's names (empty: any).
+    those that they move at a time; `quads` says that sums of four products of bytes are spelled as an instruction,
+    as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
     `thread_registers` for a thread at most.
@@ -62,6 +63,7 @@ class Machine:
     shared_bytes: int = 0
     thread_registers: int = 0
     last_cache: int = 0
+    quads: bool = True
 
     def __post_init__(self) -> None:
         numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}
@@ -86,7 +88,7 @@ class Machine:
     def dots(self) -> bool:
         """Whether it sums four products of bytes in each lane of 32 bits at once."""
         wide = self.architecture == "x86_64" and self.vector_bytes >= 32
-        return self.kind == "cpu" and (wide or self.architecture == "aarch64")
+        return self.quads and self.kind == "cpu" and (wide or self.architecture == "aarch64")
 
     @property
     def facts(self) -> Mapping[str, int]:

@@ -429,6 +429,15 @@ def test_the_rules_sum_in_fours_where_the_machine_does() -> None:
         assert ", 4, " not in str(scheduled(text, machine))
 
 
+def test_portable_c_has_no_use_for_fours() -> None:
+    """It has no word for them, and its products are slower so; the same machine for llvm has."""
+    kernel = matmul("i8", "i8")
+    for target, found in (("c", False), ("llvm", True)):
+        machine = dojoir.machine_for(target, "znver3")
+        text = str(dojoir.PASSES["default_schedule"].for_machine(machine).on(kernel).kernel)
+        assert ("// 4, 4, " in text) == found, target
+
+
 def test_the_product_of_the_library_has_them_too() -> None:
     trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.kernels.load("matmul_int8"))
     assert dots(trace.kernel) >= 1
