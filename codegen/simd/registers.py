@@ -87,6 +87,8 @@ def _replaced(array: Array, body: tuple[Stmt, ...]) -> tuple[Stmt, ...] | None:
     for stmt in statements(unrolled):
         if isinstance(stmt, Stream | Prefetch) and array.name in buffers(stmt):
             return None
+        if isinstance(stmt, Parallel) and any(array.name in buffers(inner) for inner in statements((stmt,))):
+            return None  # other threads reach memory alone
         for kind, offset, plain in _accesses(stmt, array.name):
             place = known(offset)
             if not plain or place is None or place % kind.lanes:

@@ -209,3 +209,21 @@ def test_narrow_types_of_one_width_have_functions_of_their_own(target: str) -> N
     made = re.findall(r"static inline \w+ (\w*_to_b?f16\w*)\(", text)
     assert len(made) == len(set(made))
     assert any("_to_bf16" in name for name in made)
+
+
+def test_a_scalar_that_a_shared_scope_adds_to_stays_in_memory() -> None:
+    """A scope of one iteration may be shared out: its code cannot reach variables of the code around it."""
+    text = """kernel f(N)
+in  x: f32[N]
+out y: f32
+tmp s: f32
+
+s = 0
+1 : p
+| s += x[{0}]
+N
+| s += x[{0}]
+y = s
+"""
+    for target in ("avx512", "avx2", "neon", "sve", "rvv"):
+        assert "s[0] +=" in dojoir.emit(dojoir.parse(text), target)
