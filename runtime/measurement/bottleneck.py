@@ -45,6 +45,7 @@ _JUMP = re.compile(r"^\s+j\w+\s+([.\w$]+)\s*(?:#.*)?$")
 _STACK = re.compile(r"-?\w*\(%(?:rsp|rbp)\)")
 _SUM = re.compile(r"^v?(?:add[sp][sdh]|fn?m(?:add|sub)\d+[sp][sdh]|padd[bwdq])$")
 _FLOAT = re.compile(r"^v?(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)[sp][sdh]$")
+_WHOLE = re.compile(r"^v?(?:pdp\w+|pmadd\w+|pmul[lh]\w+|pmuludq|pmuldq)$")
 _GATHER = re.compile(r"^v?(?:p?gather\w+|pinsr\w|insertps)$")
 
 
@@ -57,6 +58,12 @@ class Loop:
     def share(self, form: re.Pattern[str]) -> float:
         """The share of instructions with such names."""
         return sum(bool(form.match(name)) for name, _ in self.code) / max(1, len(self.code))
+
+    @property
+    def work(self) -> int:
+        """How many instructions compute on floats or multiply integers: a loop that packs what another one
+        multiplies has none."""
+        return sum(bool(_FLOAT.match(name) or _WHOLE.match(name)) for name, _ in self.code)
 
     @property
     def on_stack(self) -> float:
@@ -107,7 +114,7 @@ def of_code(asm: str, bound_by: str | None, fraction: float | None) -> Bottlenec
         kind: Kind = "bytes" if bound_by == "memory" else "FMA"
         what = "moves bytes" if kind == "bytes" else "multiplies and adds"
         return Bottleneck(kind, f"it {what} at {fraction:.0%} of what this machine reaches")
-    loop = max(_innermost(asm), key=lambda one: (len(one.code) * one.share(_FLOAT), len(one.code)), default=None)
+    loop = max(_innermost(asm), key=lambda one: (one.work, len(one.code)), default=None)
     if loop is None or not loop.code:
         return None
     count = len(loop.code)
@@ -118,8 +125,8 @@ def of_code(asm: str, bound_by: str | None, fraction: float | None) -> Bottlenec
     if 0 < loop.sums < CHAINS:
         chains = f"{loop.sums} sum{'s' if loop.sums > 1 else ''}"
         return Bottleneck("latency", f"each iteration waits for {chains}, and {CHAINS} side by side fill the units")
-    share = loop.share(_FLOAT)
-    return Bottleneck("instructions", f"{share:.0%} of the {count} instructions of the loop compute on floats")
+    what = "multiply integers" if loop.share(_WHOLE) > loop.share(_FLOAT) else "compute on floats"
+    return Bottleneck("instructions", f"{loop.work / count:.0%} of the {count} instructions of the loop {what}")
 
 
 def _innermost(asm: str) -> Iterator[Loop]:

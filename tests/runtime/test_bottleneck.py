@@ -28,6 +28,11 @@ SPILLED = TILE.replace("\tjne", "\tvmovups\t32(%rsp), %ymm1\n\tvmovups\t%ymm1, -
 
 GATHERED = "g:\n.L1:\n\tvpinsrd\t$1, (%rax), %xmm0, %xmm0\n\tvgatherqps\t%xmm1, (%rax,%ymm0), %xmm2\n\tjne\t.L1\n"
 
+DOTS = "d:\n" + ".L1:\n" + "\tvpinsrb\t$1, (%rax), %xmm0, %xmm0\n" * 40 + "\tjne\t.L1\n.L2:\n" + "".join(
+    f"\tvpdpbusd\t(%rsi,%rax), %ymm{n}, %ymm{n + 2}\n" for n in range(10)
+) + "\tjb\t.L2\n"  # fmt: skip
+"""Bytes that one loop packs and another, shorter one multiplies."""
+
 
 @pytest.mark.parametrize(
     ("asm", "bound_by", "fraction", "kind"),
@@ -38,6 +43,8 @@ GATHERED = "g:\n.L1:\n\tvpinsrd\t$1, (%rax), %xmm0, %xmm0\n\tvgatherqps\t%xmm1, 
         (TILE, "arithmetic", 0.3, "instructions"),
         (SPILLED, "arithmetic", 0.3, "spills"),
         (GATHERED, None, None, "gathers"),
+        (DOTS, "arithmetic", 0.3, "instructions"),
+        (DOTS.replace("vpdpbusd", "vpmaddwd"), "arithmetic", 0.3, "instructions"),
     ],
 )
 def test_what_bounds_a_loop(asm: str, bound_by: str | None, fraction: float | None, kind: str) -> None:
