@@ -18,8 +18,8 @@ NEAR = 0.9
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the machine reaches on a number of threads: GB/s read, copied (both ways counted) and in a triad, and
-    GFLOP/s of fused multiply-adds."""
+    """What the machine reaches on a number of threads: GB/s read, copied (both ways counted) and in a triad,
+    GFLOP/s of fused multiply-adds, and GOP/s of products of bytes, 0 where that was not measured."""
 
     threads: int
     read: float
@@ -27,6 +27,7 @@ class Ceiling:
     triad: float
     fma_f32: float
     fma_f64: float
+    dot_i8: float = 0.0
 
     @property
     def memory(self) -> float:
