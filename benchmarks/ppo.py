@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256)
     parser.add_argument("--steps", type=int, default=2048)
     parser.add_argument("--episodes", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=1e-3, help="of learning")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     import gymnasium
@@ -59,7 +60,14 @@ def main() -> None:
     seeds = range(10_000, 10_000 + given.episodes)
     at_random = played(env, lambda _, mask: int(rng.choice(np.flatnonzero(mask))), seeds)
     agent = MaskablePPO(
-        "MlpPolicy", made(), n_steps=256, batch_size=64, seed=given.seed, device="cpu", ent_coef=0.01
+        "MlpPolicy",
+        made(),
+        n_steps=128,
+        batch_size=64,
+        learning_rate=given.rate,
+        seed=given.seed,
+        device="cpu",
+        ent_coef=0.01,
     )
     agent.learn(given.steps)
     learned = played(env, lambda seen, mask: int(agent.predict(seen, action_masks=mask)[0]), seeds)
