@@ -149,7 +149,7 @@ def test_a_package_adds_a_target(beside: dict[str, str]) -> None:
 
 
 def test_the_command_line_lists_and_uses_it(beside: dict[str, str], tmp_path: Path) -> None:
-    main = "from dojoir.cli import main; main()"
+    main = "import sys; from dojoir.cli import main; sys.exit(main())"
     text = tmp_path / "relu.dojo"
     text.write_text(str(dojoir.kernels.load("relu")))
     for arguments in (["--list-targets"], [str(text), "--emit", "python"]):

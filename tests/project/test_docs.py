@@ -86,7 +86,8 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment in which `dojoir-opt` is on the path."""
     folder = tmp_path_factory.mktemp("bin")
     command = folder / "dojoir-opt"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "from dojoir.cli import main; main()" "$@"\n')
+    program = "import sys; from dojoir.cli import main; sys.exit(main())"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
     command.chmod(0o755)
     return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
