@@ -184,6 +184,31 @@ def blocks(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
             return ()
 
 
+def with_blocks(stmt: Stmt, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """A statement with what `change` makes of each block inside it."""
+    match stmt:
+        case For(body=body) | Launch(body=body) | Phase(body=body):
+            return replace(stmt, body=change(body))
+        case Parallel(prologue=prologue, body=body, epilogue=epilogue):
+            return replace(stmt, prologue=change(prologue), body=change(body), epilogue=change(epilogue))
+        case If(then=then, otherwise=otherwise):
+            return replace(stmt, then=change(then), otherwise=change(otherwise))
+        case Instruct(otherwise=otherwise):
+            return replace(stmt, otherwise=change(otherwise))
+    return stmt
+
+
+def with_loops(body: tuple[Stmt, ...], change: Callable[[For], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """A block with what `change` makes of each loop in it. Where that is nothing, the loop stays, and those inside
+    it are asked; what stands for a loop is not asked again."""
+
+    def changed(stmt: Stmt) -> tuple[Stmt, ...]:
+        found = change(stmt) if isinstance(stmt, For) else ()
+        return found or (with_blocks(stmt, lambda inner: with_loops(inner, change)),)
+
+    return tuple(new for stmt in body for new in changed(stmt))
+
+
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement of a block and of the blocks inside it, in the order of the text."""
     for stmt in body:

@@ -19,10 +19,7 @@ from dojoir.codegen.lir.program import (
     Convert,
     Dot,
     For,
-    If,
-    Instruct,
     Load,
-    Parallel,
     Quads,
     Select,
     Splat,
@@ -32,7 +29,7 @@ from dojoir.codegen.lir.program import (
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts, rebuilt
+from dojoir.codegen.lir.walk import parts, rebuilt, with_loops
 from dojoir.ir.dtypes import DTYPES
 from dojoir.support.frozen import dataclass
 
@@ -44,20 +41,7 @@ I32 = DTYPES["i32"]
 
 def with_dots(body: tuple[Stmt, ...], lanes: int) -> tuple[Stmt, ...]:
     """The block with such scopes in one, where their lanes are a multiple of `lanes`."""
-    return tuple(new for stmt in body for new in _statement(stmt, lanes))
-
-
-def _statement(stmt: Stmt, lanes: int) -> tuple[Stmt, ...]:
-    match stmt:
-        case For(body=body):
-            return _summed(stmt, lanes) or (replace(stmt, body=with_dots(body, lanes)),)
-        case Parallel(body=body):
-            return (replace(stmt, body=with_dots(body, lanes)),)
-        case If(then=then, otherwise=otherwise):
-            return (replace(stmt, then=with_dots(then, lanes), otherwise=with_dots(otherwise, lanes)),)
-        case Instruct(otherwise=otherwise):
-            return (replace(stmt, otherwise=with_dots(otherwise, lanes)),)
-    return (stmt,)
+    return with_loops(body, lambda loop: _summed(loop, lanes))
 
 
 def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:

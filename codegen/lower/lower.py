@@ -19,7 +19,7 @@ from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.fences import fenced
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.layout import Layout
-from dojoir.codegen.lower.mixed_dots import apart
+from dojoir.codegen.lower.mixed_dots import with_sums_apart
 from dojoir.codegen.lower.parallel import parallel_scope
 from dojoir.codegen.lower.placement import homes_of, uses_of
 from dojoir.codegen.lower.plan import Analysis
@@ -64,7 +64,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     scopes.fill((), kernel.body, State(places=places), block)
     steps = tuple(step for found in strides.values() for step in found)
     body = with_dots(block.body, target.dots) if target.dots else block.body
-    body = apart(body, names) if target.mixed else body
+    body = with_sums_apart(body, names) if target.mixed else body
     return replace(_program(unit, by_value, fenced(body), steps), text=to_text(given, names=True))
 
 

@@ -17,17 +17,14 @@ from dojoir.codegen.lir.program import (
     Declare,
     Dot,
     For,
-    If,
-    Instruct,
     Load,
-    Parallel,
     Splat,
     Stmt,
     Store,
     Value,
     Var,
 )
-from dojoir.codegen.lir.walk import parts
+from dojoir.codegen.lir.walk import parts, with_loops
 from dojoir.codegen.lower.state import Names
 from dojoir.support.frozen import dataclass
 
@@ -35,22 +32,9 @@ LEAST = -0x7F7F7F80
 """-128, or 128, in each byte of an i32."""
 
 
-def apart(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
-    """The block with such sums in loops over rows."""
-    return tuple(new for stmt in body for new in _statement(stmt, names))
-
-
-def _statement(stmt: Stmt, names: Names) -> tuple[Stmt, ...]:
-    match stmt:
-        case For(body=body):
-            return _loop(stmt, names) or (replace(stmt, body=apart(body, names)),)
-        case Parallel(body=body):
-            return (replace(stmt, body=apart(body, names)),)
-        case If(then=then, otherwise=otherwise):
-            return (replace(stmt, then=apart(then, names), otherwise=apart(otherwise, names)),)
-        case Instruct(otherwise=otherwise):
-            return (replace(stmt, otherwise=apart(otherwise, names)),)
-    return (stmt,)
+def with_sums_apart(body: tuple[Stmt, ...], names: Names) -> tuple[Stmt, ...]:
+    """The block with the sum of the bytes of `b` apart in each loop over such a tile."""
+    return with_loops(body, lambda loop: _loop(loop, names))
 
 
 @dataclass(frozen=True)
