@@ -90,7 +90,7 @@ class StreamLarge(Move):
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         if self.bytes < 2:
-            raise Refusal("not-streamed", "arrays of 2 bytes or more are large: all others are for `stream`")
+            raise Refusal("not-streamed", "bytes is 2 or more; `stream` is for an array of any size")
         return _streamed(kernel, self.buffer, self.bytes)
 
     def inverse(self, before: Kernel) -> Move:
