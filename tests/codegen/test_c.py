@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree, random_arguments, small_sizes
 from c_machine import Arrays, Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lir_programs import AT, F32, I32, N, array, index, numpy_type, over_n, program
 from numpy.typing import NDArray
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir.codegen.c.printer import print_c

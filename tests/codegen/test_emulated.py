@@ -11,8 +11,9 @@ from random import Random
 import everywhere
 import numpy as np
 import pytest
+from agreement import small_sizes
 from emulated import LENGTHS, machine
-from runnable import runnable_kernel, small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir import kernels

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from agreement import agree
 from on_harness import run
 from references import inputs
-from runnable import agree
 
 import dojoir
 from dojoir.codegen.emission import gpu_program

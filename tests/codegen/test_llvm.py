@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree, random_arguments, small_sizes
 from lir_programs import AT, F32, N, array, index, numpy_type, over_n, program
 from numpy.typing import NDArray
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check

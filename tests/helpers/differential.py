@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from functools import cache
 from random import Random
 
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from agreement import agree, random_arguments, small_sizes
+from runnable import runnable_kernel
 from strategies import damage, syntactic_kernel
 
 import dojoir

@@ -20,7 +20,8 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from runnable import runnable_kernel, small_sizes
+from agreement import small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 

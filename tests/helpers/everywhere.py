@@ -25,10 +25,10 @@ from random import Random
 
 import emulated
 import numpy as np
+from agreement import agree, random_arguments, small_sizes
 from differential import is_bitwise
 from emulated import LENGTHS, Arrays, Trial, merged
 from folders import TESTS
-from runnable import agree, random_arguments, small_sizes
 
 import dojoir
 from dojoir import Kernel, kernels, schedules

@@ -24,9 +24,10 @@ from typing import Literal
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))
 
+from agreement import agree, random_arguments
 from gpu_kernels import ALL
 from on_harness import run
-from runnable import agree, random_arguments, runnable_kernel
+from runnable import runnable_kernel
 from walks import some_sizes
 
 import dojoir

@@ -25,10 +25,11 @@ from random import Random
 
 import numpy as np
 import numpy.typing as npt
+from agreement import random_arguments
 from enumeration import Element
 from races import race
 from races import run as touches
-from runnable import random_arguments, runnable_kernel
+from runnable import runnable_kernel
 from tangled import tangled_kernel
 from walks import QUICK, Run, disagreement, draw_moves, some_sizes
 

@@ -19,9 +19,10 @@ from time import process_time
 
 import numpy as np
 import numpy.typing as npt
+from agreement import agree, random_arguments
 from differential import is_bitwise
 from races import TooLong, race
-from runnable import agree, random_arguments, runnable_kernel
+from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree
 from on_harness import run
 from references import inputs
-from runnable import agree
 
 import dojoir
 from dojoir.codegen.lower.layout import Layout

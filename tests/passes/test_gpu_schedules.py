@@ -10,10 +10,11 @@ from random import Random
 from typing import Literal
 
 import pytest
+from agreement import agree
 from folders import ROOT
 from on_harness import run
 from references import inputs
-from runnable import agree, runnable_kernel
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir import schedules

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from agreement import agree
 from on_harness import run
 from references import inputs
-from runnable import agree
 
 import dojoir
 

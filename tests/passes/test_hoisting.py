@@ -7,7 +7,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from runnable import agree, random_arguments, runnable_kernel
+from agreement import agree, random_arguments
+from runnable import runnable_kernel
 from tangled import tangled_kernel
 from walks import some_sizes
 

@@ -6,8 +6,9 @@ from functools import cache
 from random import Random
 
 import pytest
+from agreement import agree, random_arguments, small_sizes
 from references import CASES, Case, inputs
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from runnable import runnable_kernel
 
 import dojoir
 from dojoir.backends.machine import Machine

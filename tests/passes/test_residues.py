@@ -6,7 +6,8 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from runnable import agree, random_arguments, runnable_kernel
+from agreement import agree, random_arguments
+from runnable import runnable_kernel
 from tangled import tangled_kernel
 from walks import some_sizes
 

@@ -6,7 +6,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from runnable import agree, random_arguments, runnable_kernel, small_sizes
+from agreement import agree, random_arguments, small_sizes
+from runnable import runnable_kernel
 
 from dojoir import interpret, parse, prove, to_text
 
