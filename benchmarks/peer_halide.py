@@ -9,103 +9,34 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from peer_common import Arrays, Builder, Call, fastest, library
+from peer_halide_plan import (
+    CHUNK,
+    LANES,
+    WIDE,
+    along,
+    by_rows,
+    call,
+    flat,
+    i,
+    ii,
+    io,
+    j,
+    ji,
+    jo,
+    n,
+    parallel,
+    row_sum,
+    source,
+    v,
+)
+from peer_halide_products import attention, bmm, conv2d, matmul
 
 hl: Any = library("halide")
-
-LANES = 16
-WIDE = 4 * LANES
-CHUNK = 1 << 15
-"""Elements of a task, where rows are not."""
-
-i, j, k, n, o, v = (hl.Var(name) for name in "ijknov")
-io, ii, jo, ji, ko, t = (hl.Var(name) for name in ("io", "ii", "jo", "ji", "ko", "t"))
-
-
-def source(array: np.ndarray[Any, Any]) -> Any:
-    """An input with the shape and strides of an array as constants; the last axis of the array comes first."""
-    return _fixed(hl.ImageParam(hl.Float(32), array.ndim), array)
-
-
-def _fixed(image: Any, array: np.ndarray[Any, Any]) -> Any:
-    for axis in range(array.ndim):
-        dim = image.dim(axis)
-        dim.set_bounds(0, array.shape[-1 - axis])
-        dim.set_stride(array.strides[-1 - axis] // array.itemsize)
-    return image
-
-
-def call(
-    outputs: Sequence[tuple[Any, np.ndarray[Any, Any]]], inputs: Sequence[tuple[Any, np.ndarray[Any, Any]]]
-) -> Call:
-    """The pipeline that computes the outputs, compiled, on these arrays."""
-    for function, array in outputs:
-        _fixed(function.output_buffer(), array)
-    arguments = [hl.Argument(image) for image, _ in inputs]
-    pipeline = hl.Pipeline([function for function, _ in outputs])
-    compiled = pipeline.compile_to_callable(arguments, hl.get_host_target())
-    buffers = [hl.Buffer(array) for _, array in (*inputs, *outputs)]
-    return lambda: compiled(*buffers)
-
-
-def parallel(stage: Any, threads: int, variable: Any, size: int | None = None) -> None:
-    """Spreads a loop over the threads, `size` iterations a task."""
-    if threads > 1 and size is None:
-        stage.parallel(variable)
-    elif threads > 1:
-        stage.parallel(variable, size)
-
-
-def flat(threads: int, function: Any) -> None:
-    """The schedule of an elementwise function of one long axis."""
-    function.split(i, io, ii, CHUNK).vectorize(ii, LANES).unroll(ii, 4)
-    parallel(function, threads, io)
-
-
-def along(
-    name: str,
-    length: int,
-    rows: Sequence[Any],
-    term: Callable[[Any], Any],
-    combine: Callable[[Any, Any], Any],
-    start: Any,
-) -> tuple[Any, list[Any]]:
-    """The reduction of `term` over `length` positions for each of `rows`, and the functions that it is made of."""
-    part, total = hl.Func(f"{name}_part"), hl.Func(name)
-    blocks, rest = divmod(length, WIDE)
-    part[(v, *rows)] = start
-    block = hl.RDom([(0, blocks)])
-    part[(v, *rows)] = combine(part[(v, *rows)], term(block.x * WIDE + v))
-    part.vectorize(v, LANES).unroll(v).bound(v, 0, WIDE).store_in(hl.MemoryType.Stack)
-    update = part.update(0)
-    update.reorder(v, block.x).vectorize(v, LANES).unroll(v)
-    if rest:
-        last = hl.RDom([(0, rest)])
-        part[(last.x, *rows)] = combine(part[(last.x, *rows)], term(blocks * WIDE + last.x))
-        part.update(1).allow_race_conditions().vectorize(last.x, LANES, hl.TailStrategy.GuardWithIf)
-    lane = hl.RDom([(0, WIDE)])
-    total[tuple(rows)] = start
-    total[tuple(rows)] = combine(total[tuple(rows)], part[(lane.x, *rows)])
-    total.update().atomic().vectorize(lane.x)
-    return total, [part, total]
-
-
-def row_sum(name: str, length: int, term: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
-    return along(name, length, [i], term, operator.add, hl.f32(0))
-
-
-def by_rows(threads: int, y: Any, length: int, inner: Sequence[Any]) -> None:
-    """The schedule of a function of rows: what they need is computed for each of them, where it is used."""
-    y.vectorize(j, LANES, hl.TailStrategy.ShiftInwards).unroll(j, 4) if length % WIDE == 0 else y.vectorize(
-        j, LANES, hl.TailStrategy.ShiftInwards
-    )
-    parallel(y, threads, i, max(1, CHUNK // length))
-    for function in inner:
-        function.compute_at(y, i)
 
 
 # -- rows ------------------------------------------------------------------------------------------------------
@@ -347,127 +278,6 @@ def batchnorm_training(arrays: Arrays, threads: int) -> Call:
     parallel(y, threads, i)
     outputs = [(mean, arrays["mean"]), (var, arrays["var"]), (y, result)]
     return call(outputs, [(x, data), (g, arrays["g"]), (b, arrays["b"])])
-
-
-# -- products --------------------------------------------------------------------------------------------------
-def matmul(arrays: Arrays, threads: int) -> Call:
-    """Blocks of the inner axis; B packed in panels of 64 columns, 6 rows of a panel of C in registers."""
-    a, b = source(arrays["a"]), source(arrays["b"])
-    _rows, inner = arrays["a"].shape
-    block, panel, tile, high = 256, 64, 6, 96
-    packed, prod, c = hl.Func("packed"), hl.Func("prod"), hl.Func("c")
-    packed[ji, k, jo] = b[jo * panel + ji, k]
-    r, blocks = hl.RDom([(0, block)]), hl.RDom([(0, inner // block)])
-    prod[j, i, ko] = hl.f32(0)
-    prod[j, i, ko] += a[ko * block + r.x, i] * packed[j % panel, ko * block + r.x, j // panel]
-    c[j, i] = hl.f32(0)
-    c[j, i] += prod[j, i, blocks.x]
-    c.vectorize(j, LANES)
-    parallel(c, threads, i, 64)
-    it, im = hl.Var("it"), hl.Var("im")
-    update = c.update()
-    update.split(j, jo, ji, panel).split(i, io, im, high, hl.TailStrategy.GuardWithIf)
-    update.split(im, it, ii, tile, hl.TailStrategy.GuardWithIf)
-    update.reorder(ji, ii, it, jo, io, blocks.x).vectorize(ji, LANES).unroll(ji).unroll(ii)
-    parallel(update, threads, io)
-    prod.compute_at(c, it).bound_extent(j, panel).vectorize(j, LANES).unroll(j).unroll(i)
-    prod.update().reorder(j, i, r.x).vectorize(j, LANES).unroll(j).unroll(i)
-    packed.compute_root().bound(ji, 0, panel).reorder(ji, jo, k).vectorize(ji, LANES).unroll(ji)
-    parallel(packed, threads, k, 64)
-    return call([(c, arrays["c"])], [(a, arrays["a"]), (b, arrays["b"])])
-
-
-def bmm(arrays: Arrays, threads: int) -> Call:
-    a, b = source(arrays["a"]), source(arrays["b"])
-    inner = arrays["a"].shape[2]
-    prod, c = hl.Func("prod"), hl.Func("c")
-    r = hl.RDom([(0, inner)])
-    prod[j, i, n] = hl.f32(0)
-    prod[j, i, n] += a[r.x, i, n] * b[j, r.x, n]
-    c[j, i, n] = prod[j, i, n]
-    c.tile(j, i, jo, io, ji, ii, WIDE, 4).reorder(ji, ii, io, jo, n).vectorize(ji, LANES).unroll(ji).unroll(ii)
-    parallel(c, threads, n)
-    prod.compute_at(c, io).vectorize(j, LANES).unroll(j).unroll(i)
-    prod.update().reorder(j, i, r.x).vectorize(j, LANES).unroll(j).unroll(i)
-    return call([(c, arrays["c"])], [(a, arrays["a"]), (b, arrays["b"])])
-
-
-def conv2d(arrays: Arrays, threads: int) -> Call:
-    """All 64 output channels of 7 places in registers; the image padded and the filter packed before."""
-    x, f = source(arrays["x"]), source(arrays["f"])
-    outs, channels, high, wide = arrays["f"].shape
-    width = arrays["y"].shape[3]
-    w, h, c = hl.Var("w"), hl.Var("h"), hl.Var("c")
-    wo, wi = hl.Var("wo"), hl.Var("wi")
-    packed, acc, row, y = hl.Func("packed"), hl.Func("acc"), hl.Func("row"), hl.Func("y")
-    batch, _, height, _ = arrays["x"].shape
-    padded = hl.BoundaryConditions.constant_exterior(
-        x, hl.f32(0), [(0, width), (0, height), (0, channels), (0, batch)]
-    )
-    image = hl.Func("image")
-    image[w, h, c, n] = padded[w - 1, h - 1, c, n]
-    packed[o, i, j, c] = f[i, j, c, o]
-    r = hl.RDom([(0, wide), (0, high), (0, channels)])
-    acc[o, w, h, n] = hl.f32(0)
-    acc[o, w, h, n] += packed[o, r.x, r.y, r.z] * image[w + r.x, h + r.y, r.z, n]
-    row[o, w, h, n] = acc[o, w, h, n]
-    y[w, h, o, n] = row[o, w, h, n]
-    y.reorder(w, o, h, n).vectorize(w, 8)
-    y.fuse(h, n, t)
-    parallel(y, threads, t, 8)
-    row.compute_at(y, t).split(w, wo, wi, 7).bound(o, 0, outs).reorder(o, wi, wo).vectorize(o, LANES)
-    row.unroll(o).unroll(wi)
-    acc.compute_at(row, wo).vectorize(o, LANES).unroll(o).unroll(w)
-    acc.update().reorder(o, w, r.x, r.y, r.z).vectorize(o, LANES).unroll(o).unroll(w)
-    packed.compute_root().bound(o, 0, outs)
-    image.compute_root()
-    parallel(image, threads, c)
-    return call([(y, arrays["y"])], [(x, arrays["x"]), (f, arrays["f"])])
-
-
-def attention(arrays: Arrays, threads: int) -> Call:
-    """A pipeline for each 64 queries, over the keys that the last of them attends to."""
-    size = arrays["q"].shape[1]
-    calls = [_attention(arrays, threads, low, min(low + 64, size)) for low in range(0, size, 64)]
-
-    def run() -> None:
-        for part in calls:
-            part()
-
-    return run
-
-
-def _attention(arrays: Arrays, threads: int, low: int, high: int) -> Call:
-    given = [arrays["q"][:, low:high], arrays["k"][:, :high], arrays["v"][:, :high]]
-    q, key, value = (source(array) for array in given)
-    _heads, _, width = arrays["q"].shape
-    scale = float(arrays["scale"])
-    turned, s, scores, p, inv = (hl.Func(name) for name in ("turned", "s", "scores", "p", "inv"))
-    acc, y = hl.Func("acc"), hl.Func("y")
-    d, u = hl.RDom([(0, width)]), hl.RDom([(0, high)])
-    turned[j, o, n] = key[o, j, n]
-    s[j, i, n] = hl.f32(0)
-    s[j, i, n] += q[d.x, i, n] * turned[j, d.x, n]
-    scores[j, i, n] = hl.select(j <= i + low, s[j, i, n], hl.f32(-3.4e38))
-    top, first = along("m", high, [i, n], lambda at: scores[at, i, n], hl.max, hl.f32(-3.4e38))
-    p[j, i, n] = hl.exp(hl.f32(scale) * (scores[j, i, n] - top[i, n]))
-    total, second = along("l", high, [i, n], lambda at: p[at, i, n], operator.add, hl.f32(0))
-    inv[i, n] = 1 / total[i, n]
-    acc[o, i, n] = hl.f32(0)
-    acc[o, i, n] += p[u.x, i, n] * value[o, u.x, n]
-    y[o, i, n] = acc[o, i, n] * inv[i, n]
-    y.bound(o, 0, width).split(i, io, ii, 4).vectorize(o, LANES).unroll(o).unroll(ii)
-    parallel(y, threads, n)
-    turned.compute_at(y, n).vectorize(j, LANES)
-    acc.compute_at(y, io).vectorize(o, LANES).unroll(o).unroll(i)
-    acc.update().reorder(o, i, u.x).vectorize(o, LANES).unroll(o).unroll(i)
-    scores.compute_at(y, io).split(j, jo, ji, WIDE).reorder(ji, i, jo).vectorize(ji, LANES).unroll(ji).unroll(i)
-    s.compute_at(scores, jo).bound_extent(j, WIDE).vectorize(j, LANES).unroll(j).unroll(i)
-    s.update().reorder(j, i, d.x).vectorize(j, LANES).unroll(j).unroll(i)
-    p.compute_at(y, io).vectorize(j, LANES)
-    for function in (*first, *second, inv):
-        function.compute_at(y, io)
-    return call([(y, arrays["y"][:, low:high])], [*zip((q, key, value), given, strict=True)])
 
 
 BUILDERS: dict[str, Builder] = {

@@ -7,138 +7,17 @@ What Halide's file says of reductions and tiles holds here too. exp and erf are 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from peer_common import Arrays, Builder, Call, library
+from peer_tvm_plan import CHUNK, LANES, WIDE, Array, Plan, along, bound, by_rows, call, real, source
+from peer_tvm_products import attention, bmm, conv2d, matmul
 
 tvm: Any = library("tvm")
 te: Any = library("tvm.te")
 tirx: Any = library("tvm.tirx")
 topi: Any = library("tvm.topi")
-s_tir: Any = library("tvm.s_tir")
-codegen: Any = library("tvm.target.codegen")
-
-LANES = 16
-WIDE = 4 * LANES
-CHUNK = 1 << 15
-Array = np.ndarray[Any, Any]
-LOWEST = -3.4e38
-
-
-def source(array: Array, name: str) -> Any:
-    return te.placeholder(array.shape, "float32", name=name)
-
-
-def real(value: float) -> Any:
-    return tirx.const(value, "float32")
-
-
-class Plan:
-    """A schedule under way, on a number of threads."""
-
-    def __init__(self, function: Any, threads: int) -> None:
-        self.s = s_tir.Schedule(function)
-        self.threads = threads
-
-    def loops(self, name: str) -> list[Any]:
-        return list(self.s.get_loops(self.s.get_sblock(name)))
-
-    def parallel(self, loop: Any) -> None:
-        if self.threads > 1:
-            self.s.parallel(loop)
-
-    def vectors(self, name: str, unroll: int = 1) -> None:
-        """Vectors along the innermost loop of a stage, several at a time."""
-        _, some, lanes = self.s.split(self.loops(name)[-1], [None, unroll, LANES])
-        self.s.vectorize(lanes)
-        if unroll > 1:
-            self.s.unroll(some)
-
-    def at(self, name: str, loop: Any) -> None:
-        self.s.compute_at(self.s.get_sblock(name), loop)
-
-    def inline(self, *names: str) -> None:
-        for name in names:
-            self.s.compute_inline(self.s.get_sblock(name))
-
-    def partial(self, name: str) -> None:
-        """The stage of partial results: its last loop but one reduces, its last is `WIDE` places."""
-        *_, lane, block = self.loops(name)
-        some, lanes = self.s.split(lane, [None, LANES])
-        self.s.reorder(block, some, lanes)
-        self.s.vectorize(lanes)
-        self.s.unroll(some)
-        self.clear(name, block)
-
-    def clear(self, name: str, loop: Any) -> None:
-        """Start values before the loop, in vectors."""
-        start = self.s.decompose_reduction(self.s.get_sblock(name), loop)
-        assert start is not None
-
-    def build(self) -> Any:
-        target = tvm.target.Target(
-            {"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": self.threads}
-        )
-        with tvm.ir.transform.PassContext(
-            opt_level=3, config={"s_tir.LoopPartition": {"partition_const_loop": True}}
-        ):
-            return tirx.build(self.s.mod, target=target)["main"]
-
-
-def call(
-    arguments: Sequence[tuple[Any, Array]], threads: int, schedule: Callable[[Plan], None], alias: bool = False
-) -> Call:
-    """The function of these tensors, scheduled and compiled, on these arrays."""
-    function = te.create_prim_func([tensor for tensor, _ in arguments])
-    if alias:
-        function = function.with_attr("tirx.noalias", False)
-    return _bound(Plan(function, threads), [array for _, array in arguments], schedule)
-
-
-def _bound(plan: Plan, arrays: Sequence[Array], schedule: Callable[[Plan], None]) -> Call:
-    schedule(plan)
-    compiled = plan.build()
-    tensors = [tvm.runtime.from_dlpack(array) for array in arrays]
-    return lambda: compiled(*tensors)
-
-
-def along(
-    name: str, shape: tuple[int, ...], length: int, term: Callable[..., Any], kind: str = "sum"
-) -> tuple[Callable[..., Any], list[str], list[str]]:
-    """The reduction of `term(*index, position)` at each index of `shape`: how to read it, its stages, and which of
-    them have partial results."""
-    reduce = te.sum if kind == "sum" else te.max
-    blocks, rest = divmod(length, WIDE)
-    block, lane = te.reduce_axis((0, blocks)), te.reduce_axis((0, WIDE))
-    part = te.compute(
-        (*shape, WIDE), lambda *at: reduce(term(*at[:-1], block * WIDE + at[-1]), axis=block), name=f"{name}_part"
-    )
-    total = te.compute(shape, lambda *at: reduce(part(*at, lane), axis=lane), name=f"{name}_total")
-    if not rest:
-        return total, [f"{name}_part", f"{name}_total"], [f"{name}_part"]
-    last = te.reduce_axis((0, rest))
-    tail = te.compute(shape, lambda *at: reduce(term(*at, blocks * WIDE + last), axis=last), name=f"{name}_tail")
-    both = te.compute(
-        shape,
-        lambda *at: total(*at) + tail(*at) if kind == "sum" else te.max(total(*at), tail(*at)),
-        name=f"{name}_both",
-    )
-    names = [f"{name}_{end}" for end in ("part", "total", "tail", "both")]
-    return both, names, [f"{name}_part"]
-
-
-def by_rows(plan: Plan, output: str, stages: Sequence[str], partial: Sequence[str], vectors: Sequence[str]) -> None:
-    """Everything that a row needs, where it is used."""
-    row = plan.loops(output)[0]
-    plan.parallel(row)
-    for stage in reversed(stages):
-        plan.at(stage, row)
-    for stage in partial:
-        plan.partial(stage)
-    for stage in (*vectors, output):
-        plan.vectors(stage)
 
 
 # -- rows ------------------------------------------------------------------------------------------------------
@@ -255,7 +134,7 @@ def cumsum(arrays: Arrays, threads: int) -> Call:
     """Four rows side by side (more share too few sets of the cache), so that no sum waits for another."""
     rows, length = arrays["x"].shape
     text = _CUMSUM.format(rows=rows, length=length, kind="parallel" if threads > 1 else "serial")
-    return _bound(Plan(tvm.script.from_source(text), threads), [arrays["x"], arrays["y"]], lambda plan: None)
+    return bound(Plan(tvm.script.from_source(text), threads), [arrays["x"], arrays["y"]], lambda plan: None)
 
 
 def jacobi2d_sweep(arrays: Arrays, threads: int) -> Call:
@@ -264,7 +143,7 @@ def jacobi2d_sweep(arrays: Arrays, threads: int) -> Call:
         plan.vectors("b")
 
     text = _JACOBI.format(size=arrays["a"].shape[0])
-    return _bound(Plan(tvm.script.from_source(text), threads), [arrays["a"], arrays["b"]], schedule)
+    return bound(Plan(tvm.script.from_source(text), threads), [arrays["a"], arrays["b"]], schedule)
 
 
 def transpose(arrays: Arrays, threads: int) -> Call:
@@ -444,179 +323,6 @@ def batchnorm_training(arrays: Arrays, threads: int) -> Call:
 
     outputs = [(mean, arrays["mean"]), (var, arrays["var"]), (y, result)]
     return call([(x, data), (g, arrays["g"]), (b, arrays["b"]), *outputs], threads, schedule)
-
-
-# -- products --------------------------------------------------------------------------------------------------
-def matmul(arrays: Arrays, threads: int) -> Call:
-    """Blocks of the inner axis; B packed in panels of 64 columns, 4 rows of a panel of C in registers."""
-    a, b = source(arrays["a"], "a"), source(arrays["b"], "b")
-    (rows, inner), columns = arrays["a"].shape, arrays["b"].shape[1]
-    panel, tile, high, deep = WIDE, 4, 64, 256
-    k, blocks = te.reduce_axis((0, deep), "k"), te.reduce_axis((0, inner // deep), "blocks")
-    packed = te.compute((columns // panel, inner, panel), lambda o, k, v: b[k, o * panel + v], name="packed")
-    prod = te.compute(
-        (inner // deep, rows, columns),
-        lambda s, i, j: te.sum(a[i, s * deep + k] * packed[j // panel, s * deep + k, j % panel], axis=k),
-        name="prod",
-    )
-    c = te.compute((rows, columns), lambda i, j: te.sum(prod[blocks, i, j], axis=blocks), name="c")
-
-    def schedule(plan: Plan) -> None:
-        s, block = plan.s, plan.s.get_sblock("c")
-        plan.parallel(plan.loops("packed")[0])
-        plan.vectors("packed")
-        i, j, over = plan.loops("c")
-        io, im, ii = s.split(i, [None, high // tile, tile])
-        jo, jm, lanes = s.split(j, [None, panel // LANES, LANES])
-        s.reorder(over, io, jo, im, ii, jm, lanes)
-        s.vectorize(lanes)
-        plan.parallel(io)
-        plan.at("prod", im)
-        s.decompose_reduction(block, over)
-        *_, row, column, k = plan.loops("prod")
-        _tile(plan, "prod", row, column, [k])
-
-    return call([(a, arrays["a"]), (b, arrays["b"]), (c, arrays["c"])], threads, schedule)
-
-
-def _tile(plan: Plan, name: str, row: Any, column: Any, over: Sequence[Any]) -> None:
-    """A product of few rows and columns as a tile that stays in registers while the inner axes go by. What TVM has
-    on the stack may have 1024 bytes."""
-    some, lanes = plan.s.split(column, [None, LANES])
-    plan.s.reorder(*over, row, some, lanes)
-    plan.s.vectorize(lanes)
-    plan.s.unroll(some)
-    plan.s.unroll(row)
-    plan.s.set_scope(plan.s.get_sblock(name), 0, "local")
-    plan.clear(name, over[0])
-
-
-def bmm(arrays: Arrays, threads: int) -> Call:
-    a, b = source(arrays["a"], "a"), source(arrays["b"], "b")
-    k = te.reduce_axis((0, arrays["a"].shape[2]), "k")
-    prod = te.compute(arrays["c"].shape, lambda s, i, j: te.sum(a[s, i, k] * b[s, k, j], axis=k), name="prod")
-    c = te.compute(arrays["c"].shape, lambda s, i, j: prod[s, i, j], name="c")
-
-    def schedule(plan: Plan) -> None:
-        batch, i, j = plan.loops("c")
-        io, ii = plan.s.split(i, [None, 4])
-        jo, jm, lanes = plan.s.split(j, [None, WIDE // LANES, LANES])
-        plan.s.reorder(batch, jo, io, ii, jm, lanes)
-        plan.s.vectorize(lanes)
-        plan.parallel(batch)
-        plan.at("prod", io)
-        *_, row, column, k = plan.loops("prod")
-        _tile(plan, "prod", row, column, [k])
-
-    return call([(a, arrays["a"]), (b, arrays["b"]), (c, arrays["c"])], threads, schedule)
-
-
-def conv2d(arrays: Arrays, threads: int) -> Call:
-    """All 64 output channels of 4 places in registers; the image padded and the filter packed before."""
-    x, f = source(arrays["x"], "x"), source(arrays["f"], "f")
-    outs, channels, high, wide = arrays["f"].shape
-    batch, _, height, width = arrays["y"].shape
-    image = topi.nn.pad(x, [0, 0, 1, 1], name="image")
-    c, p, q = (te.reduce_axis((0, size)) for size in (channels, high, wide))
-    packed = te.compute((channels, high, wide, outs), lambda c, p, q, o: f[o, c, p, q], name="packed")
-    acc = te.compute(
-        (batch, height, width, outs),
-        lambda n, h, w, o: te.sum(image[n, c, h + p, w + q] * packed[c, p, q, o], axis=[c, p, q]),
-        name="acc",
-    )
-    y = te.compute(arrays["y"].shape, lambda n, o, h, w: acc[n, h, w, o], name="y")
-
-    def schedule(plan: Plan) -> None:
-        n, o, h, w = plan.loops("y")
-        plan.s.reorder(n, h, o, w)
-        both = plan.s.fuse(n, h)
-        plan.parallel(both)
-        plan.at("acc", both)
-        block = plan.s.get_sblock("acc")
-        copy = plan.s.cache_write(block, 0, "local")
-        w, o, c, p, q = plan.s.get_loops(block)[-5:]
-        wo, wi = plan.s.split(w, [None, 4])
-        oo, lanes = plan.s.split(o, [None, LANES])
-        plan.s.reorder(wo, c, p, q, wi, oo, lanes)
-        plan.s.vectorize(lanes)
-        plan.s.unroll(oo)
-        plan.s.unroll(wi)
-        plan.s.reverse_compute_at(copy, wo)
-        _, lanes = plan.s.split(plan.s.get_loops(copy)[-1], [None, LANES])
-        plan.s.vectorize(lanes)
-        plan.s.decompose_reduction(block, c)
-        plan.parallel(plan.loops("image")[0])
-
-    return call([(x, arrays["x"]), (f, arrays["f"]), (y, arrays["y"])], threads, schedule)
-
-
-def attention(arrays: Arrays, threads: int) -> Call:
-    """A function for each 64 queries, over the keys that the last of them attends to. TVM takes no views: what they
-    give is copied to its place."""
-    size = arrays["q"].shape[1]
-    calls = [_attention(arrays, threads, low, min(low + 64, size)) for low in range(0, size, 64)]
-
-    def run() -> None:
-        for part in calls:
-            part()
-
-    return run
-
-
-def _attention(arrays: Arrays, threads: int, low: int, high: int) -> Call:
-    q, key, value = (source(arrays[name], name) for name in "qkv")
-    heads, _, width = arrays["q"].shape
-    count = high - low
-    d, u = te.reduce_axis((0, width), "d"), te.reduce_axis((0, high), "u")
-    turned = te.compute((heads, width, high), lambda h, d, j: key[h, j, d], name="turned")
-    s = te.compute(
-        (heads, count, high), lambda h, i, j: te.sum(q[h, i + low, d] * turned[h, d, j], axis=d), name="s"
-    )
-    masked = te.compute(s.shape, lambda h, i, j: tirx.Select(j <= i + low, s[h, i, j], real(LOWEST)), name="masked")
-    top, first, wide = along("m", (heads, count), high, lambda h, i, p: masked[h, i, p], "max")
-    scale = real(float(arrays["scale"]))
-    shifted = te.compute(s.shape, lambda h, i, j: scale * (masked[h, i, j] - top(h, i)), name="shifted")
-    e = topi.fast_exp(shifted)
-    total, second, more = along("l", (heads, count), high, lambda h, i, p: e[h, i, p])
-    inv = te.compute((heads, count), lambda h, i: real(1.0) / total(h, i), name="inv")
-    acc = te.compute((heads, count, width), lambda h, i, o: te.sum(e[h, i, u] * value[h, u, o], axis=u), name="acc")
-    y = te.compute((heads, count, width), lambda h, i, o: acc[h, i, o] * inv[h, i], name="y")
-
-    def schedule(plan: Plan) -> None:
-        plan.inline("shifted", "masked")
-        h, i, _ = plan.loops("y")
-        plan.parallel(h)
-        io, _ = plan.s.split(i, [None, 4])
-        for stage in reversed(["s", *first, e.op.name, *second, "inv", "acc"]):
-            plan.at(stage, io)
-        plan.at("turned", h)
-        plan.vectors("turned")
-        plan.vectors(e.op.name)
-        plan.vectors("y")
-        for stage in (*wide, *more):
-            plan.partial(stage)
-        for stage in ("s", "acc"):
-            block = plan.s.get_sblock(stage)
-            row, column, over = plan.s.get_loops(block)[-3:]
-            outer, some, lanes = plan.s.split(column, [None, 4, LANES])
-            plan.s.reorder(outer, over, row, some, lanes)
-            plan.s.vectorize(lanes)
-            plan.s.unroll(some)
-            plan.s.unroll(row)
-            copy = plan.s.cache_write(block, 0, "local")
-            plan.s.reverse_compute_at(copy, outer)
-            _, lanes = plan.s.split(plan.s.get_loops(copy)[-1], [None, LANES])
-            plan.s.vectorize(lanes)
-            plan.s.decompose_reduction(block, over)
-
-    mine = np.from_dlpack(tvm.runtime.empty((heads, count, width), "float32"))
-    compute = call([(q, arrays["q"]), (key, arrays["k"]), (value, arrays["v"]), (y, mine)], threads, schedule)
-
-    def run() -> None:
-        compute()
-        arrays["y"][:, low:high] = mine
-
-    return run
 
 
 BUILDERS: dict[str, Builder] = {
