@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Node, Path, Scope, format_path, parse_path
+from dojoir.ir.nodes import Condition, Extent, Node, Path, Scope, format_path, parse_path
 from dojoir.ir.places import siblings
+from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.move import Formula, Move, Place, Quoted
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.guards import AddGuard
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.schedule.combinators import make
 from dojoir.support.frozen import dataclass
@@ -36,9 +39,31 @@ class Spot:
         """The node as it is now."""
         return self.trace.kernel.at(self.path)
 
+    @property
+    def scope(self) -> Scope:
+        """The scope as it is now. Raises ArgumentError where another node is there."""
+        node = self.node
+        if not isinstance(node, Scope):
+            raise ArgumentError(f"{self} is a {type(node).__name__.lower()}, not a scope", "bad-arguments")
+        return node
+
+    @property
+    def depth(self) -> int:
+        """How many scopes are around it now."""
+        return self.trace.kernel.depth_of(self.path)
+
+    @property
+    def iterator(self) -> Affine:
+        """The iterator of the scope, as what is inside says it now."""
+        return Affine.iterator(self.depth)
+
     def child(self, *numbers: int) -> Spot:
         """What is inside of it now, by child indices."""
         return spot(self.trace, (*self.path, *numbers))
+
+    def scopes(self) -> list[Spot]:
+        """The scopes right inside of it now, in the order of the text."""
+        return [self.child(n) for n, node in enumerate(self.scope.body) if isinstance(node, Scope)]
 
     def beside(self, number: int) -> Spot:
         """What now stands so many places behind it, or before it."""
@@ -54,18 +79,26 @@ def spot(trace: Trace, path: Path) -> Spot:
     return Spot(trace, format_path(path), len(trace.steps))
 
 
-Argument = Spot | Affine | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int] | Iterable[str]
+Argument = Spot | Affine | Extent | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int] | Iterable[str]
 
 
 def move(kind: type[Move], *arguments: Argument) -> Move:
-    """A move of a kind. A spot stands for the place at which its node is now, an affine expression for the formula
-    that says it."""
+    """A move of a kind. A spot stands for the place at which its node is now, an affine expression or an extent for
+    the formula that says it."""
     return kind(*map(_written, arguments))
 
 
 def act(trace: Trace, kind: type[Move], *arguments: Argument) -> None:
     """Makes a move of a kind. Raises IllegalMove where it is refused."""
     make(trace, move(kind, *arguments))
+
+
+def guard_body(trace: Trace, scope: Spot, conditions: Iterable[Condition]) -> Spot:
+    """Puts all that is in a scope under a guard of these conditions, and returns it. Raises IllegalMove where it
+    is refused."""
+    text = Quoted(" and ".join(map(format_condition, conditions)))
+    act(trace, AddGuard, scope.child(0), len(scope.scope.body), text)
+    return scope.child(0)
 
 
 def stand_alone(trace: Trace, nest: Spot, levels: int) -> Spot:
@@ -82,9 +115,7 @@ def stand_alone(trace: Trace, nest: Spot, levels: int) -> Spot:
 
 def first_nest(around: Spot) -> Spot:
     """The first scope inside of a scope."""
-    scope = around.node
-    assert isinstance(scope, Scope)
-    return around.child(next(n for n, node in enumerate(scope.body) if isinstance(node, Scope)))
+    return around.scopes()[0]
 
 
 def _written(argument: Argument) -> object:
@@ -93,4 +124,6 @@ def _written(argument: Argument) -> object:
         return Place(str(argument))
     if isinstance(argument, Affine):
         return Formula(str(argument))
+    if isinstance(argument, Extent):
+        return Formula(format_extent(argument))
     return argument if isinstance(argument, str | int | Formula | Quoted) else tuple(map(_written, argument))

@@ -12,8 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
-from dojoir.ir.text import format_extent
-from dojoir.passes.base.move import Formula, fresh_name
+from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
@@ -61,7 +60,7 @@ def _in_parts(trace: Trace, path: Path, level: int = 1) -> None:
         assert isinstance(scope, Scope)
         part = fresh_name(trace.kernel, f"{name}_part")
         start = spot(trace, path)
-        act(trace, SplitReduction, start, name, part, Formula(format_extent(scope.extent)))
+        act(trace, SplitReduction, start, name, part, scope.extent)
         begin = spot(trace, path)
         act(trace, JoinScopes, begin, begin.beside(1))
     if level < LEVELS:
