@@ -2,7 +2,8 @@
 
 A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
 row: with eight rows at once it is read an eighth as often, and memory is read from eight places. A running sum over
-a row waits for the addition before each; those of four rows do not wait for each other.
+a row waits for the addition before each, and so does all that takes from the element before, as a running maximum;
+those of four rows do not wait for each other.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.carried import carry, recurs
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.spots import Spot, act, spot
@@ -48,11 +50,13 @@ VECTOR = 4
 @dataclass(frozen=True)
 class Rows:
     """A scope over rows that goes along each by the scope that is its child `number`; `written` is what running
-    sums are written to, or None for sums whose other factor all rows share."""
+    sums are written to, or None for sums whose other factor all rows share. Where each is taken from what was
+    `written` before it, it `recurs`."""
 
     path: Path
     number: int
     written: str | None
+    recurs: bool = False
 
     @property
     def count(self) -> int:
@@ -88,6 +92,8 @@ def _found(kernel: Kernel) -> Iterator[Rows]:
                 yield Rows(path, inner[0], None)
             case (Statement() as total, Statement() as result) if _runs(kernel, path, total, result):
                 yield Rows(path, inner[0], result.target.buffer)
+            case (Statement() as step,) if recurs(kernel, path, inner[0], step):
+                yield Rows(path, inner[0], step.target.buffer, recurs=True)
 
 
 def _shares(kernel: Kernel, path: Path, number: int, sum_: Statement) -> bool:
@@ -124,6 +130,10 @@ def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bo
 
 def _bring(trace: Trace, rows: Rows) -> None:
     """Raises IllegalMove where a move of it is refused."""
+    if rows.recurs:
+        assert rows.written is not None
+        carry(trace, rows.path, rows.written)
+        rows = Rows(rows.path, rows.number + 1, rows.written)
     _cut(trace, rows.path, rows.count)
     nest = spot(trace, rows.path)
     act(trace, Split, nest, rows.count)

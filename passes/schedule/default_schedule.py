@@ -66,8 +66,9 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
        products that are known to have one column; the lanes of a convolution are channels, unless these are known
        to be few; before that, a nest with a condition on a rest becomes one for each residue;
-    3. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums
-       would wait for each addition, unless they are known to be few; collapse what needs no storage, put small
+    3. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
+       what else an element takes from the one before it, would wait for each addition, unless they are known to be
+       few; collapse what needs no storage, put small
        temporaries into registers, give sums into one element parts, and make running sums into one element sums of
        blocks, where there are cores to share them;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those

@@ -8,7 +8,7 @@ from math import gcd
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -379,10 +379,16 @@ def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: di
                 raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
             reach = reach + (extent - 1) * coefficient
         reaches.add(reach)
-    largest = [r for r in reaches if all((r - other).is_constant and (r - other).offset >= 0 for other in reaches)]
+    largest = [r for r in reaches if all(_never_negative(r - other) for other in reaches)]
     if not largest:
         raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
     return largest[0]
+
+
+def _never_negative(value: Affine) -> bool:
+    """Whether a value is 0 or more whatever the sizes: each of them is 1 at least."""
+    rises = all(isinstance(atom, SizeVar) and coefficient > 0 for atom, coefficient in value.terms)
+    return rises and value.offset + sum(coefficient for _, coefficient in value.terms) >= 0
 
 
 def _step(dim: int, found: list[Access], base: Affine, depth: int) -> int:

@@ -39,6 +39,16 @@ N
 | | y[{0}, {1}] = 2 * s[{0}]
 """
 
+RECURS = """kernel recurs(N, M)
+in  x: f64[N, M]
+out y: f64[N, M]
+
+N
+| y[{0}, 0] = x[{0}, 0]
+| M - 1
+| | y[{0}, {1} + 1] = max(y[{0}, {1}], x[{0}, {1} + 1])
+"""
+
 MACHINE = replace(MACHINES["avx2"], cores=1)
 
 
@@ -53,7 +63,11 @@ def is_abreast(kernel: Kernel, count: int) -> bool:
     return f"{count} : u" in str(kernel) and f"N // {count}" in str(kernel)
 
 
-@pytest.mark.parametrize(("text", "count"), [(TIMES, SUMS), (RUNNING, CHAINS)], ids=["times", "running"])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [(TIMES, SUMS), (RUNNING, CHAINS), (RECURS, CHAINS)],
+    ids=["times", "running", "recurs"],
+)
 def test_rows_go_side_by_side_and_results_stay(text: str, count: int) -> None:
     """Where rows and columns are fewer than go together, and where some are left."""
     trace = scheduled(text)
@@ -77,6 +91,10 @@ def test_rows_go_side_by_side_and_results_stay(text: str, count: int) -> None:
         (TIMES, "+= a", "+= s[{0}] * a"),  # a chain of products
         (RUNNING, "s[{0}]\n", "s[{0}] + y[{0}, {1} - 1 + 1]\n"),
         (RUNNING, "tmp s: f64[N]", "out s: f64[N]"),
+        (RECURS, "max(y[{0}, {1}]", "max(y[{0}, {1} // 2]"),  # from further back
+        (RECURS, "max(y[{0}, {1}]", "max(x[{0}, {1}]"),  # from nothing before
+        (RECURS, "x[{0}, {1} + 1])", "y[{0}, 0])"),  # from two of those before
+        (RECURS, "out y", "inout y"),
     ],
 )
 def test_others_stay_as_they_are(text: str, old: str, new: str) -> None:
@@ -97,6 +115,18 @@ def test_running_sums_that_no_cache_holds_are_streamed() -> None:
     assert f"stream {MACHINE.held}\n" in str(scheduled(RUNNING).kernel)
     assert "stream\n" in str(scheduled(RUNNING, N=1 << 14, M=1 << 14).kernel)
     assert "stream" not in str(scheduled(RUNNING, N=1 << 8, M=1 << 8).kernel)
+
+
+def test_a_row_that_takes_from_the_element_before_keeps_it() -> None:
+    """As three rows deep as two: the last element of each row is in a register, and nothing reads the result."""
+    deep = RECURS.replace("(N, M)", "(B, N, M)").replace("[N, M]", "[B, N, M]")
+    head, tree = deep.split("\n\n")
+    tree = tree.replace("{1}", "{2}").replace("{0}", "{0}, {1}")
+    trace = scheduled(head + "\n\nB\n" + "".join(f"| {line}\n" for line in tree.splitlines()))
+    assert dojoir.certify(trace)
+    for kernel in (trace.kernel, scheduled(RECURS).kernel):
+        assert any(b.storage == "reg" and b.name.startswith("y_kept") for b in kernel.buffers)
+        assert not any(a.buffer == "y" for site in kernel.sites for a in site.statement.reads)
 
 
 def test_under_strict_floats_sums_are_not_in_lanes() -> None:
