@@ -426,32 +426,6 @@ N
     assert dojoir.check(staged, "remove_guard(1.0.0)").code == "extra-instance"
 
 
-def test_a_part_that_is_one_element_or_all_of_a_row_is_staged() -> None:
-    """One of the two reaches is the other or less whatever the sizes; `N - 1` and 1 are not."""
-    kernel = dojoir.parse("""
-kernel f(N)
-in  x: f32[N]
-out y: f32[N]
-
-1
-| y[0] = x[0]
-| N - 1
-| | y[{1} + 1] = y[{1}] + x[{1} + 1]
-""")
-    staged = dojoir.apply(kernel, "stage(0, y, t, out)")
-    assert "tmp t: f32[N]" in str(staged)
-    for n in (1, 2, 5):
-        x = np.arange(n, dtype=np.float32)
-        assert np.array_equal(dojoir.interpret(staged, {"x": x})["y"], np.cumsum(x))
-    back = dojoir.parse_move("stage(0, y, t, out)").inverse(kernel)
-    assert str(dojoir.apply(staged, back)) == str(kernel)
-    assert dojoir.check(kernel, "stage(0, x, t, in)")
-    either = dojoir.parse(
-        "kernel g(N)\nin  x: f32[N + 1]\nout y: f32[1]\n\n1\n| y[0] = x[1]\n| N\n| | y[0] += x[{1}]\n"
-    )
-    assert dojoir.check(either, "stage(0, x, t, in)").code == "not-linear"
-
-
 def test_a_node_that_gives_its_own_values_is_staged_without_a_fill() -> None:
     """What it would be filled with may have no value."""
     kernel = dojoir.kernels.load("softmax")
