@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.grammar import parse
@@ -73,6 +73,8 @@ class Trace:
         """What an earlier process made, in place of steps, until they are asked for."""
         self.machine: Machine | None = None
         """What the moves were chosen for, if a schedule chose them; it is not saved."""
+        self._seen: dict[tuple[str, int], _Followed] = {}
+        """Places that were followed, with how far: a schedule asks again after every move."""
 
     @staticmethod
     @public
@@ -202,16 +204,23 @@ class Trace:
             raise ArgumentError(message, "bad-arguments")
         from dojoir.passes.engine.located import one
 
-        kernel = self.steps[since - 1].kernel if since else self.start
-        is_query = isinstance(place, str) and place.startswith("<") and place.endswith(">")
-        found: tuple[Path, ...] = (kernel.path(one(kernel, place[1:-1]).place if is_query else place),)
-        forked = ""
-        for number, step in enumerate(self.steps[since:], since + 1):
+        steps = self.steps
+        seen = self._seen.get((place, since)) if type(place) is str else None
+        if seen is not None and seen.holds_of(steps):
+            number, last, found, forked = seen
+            kernel = self.start if last is None else last.kernel
+        else:
+            number, kernel, forked = since, steps[since - 1].kernel if since else self.start, ""
+            is_query = isinstance(place, str) and place.startswith("<") and place.endswith(">")
+            found = (kernel.path(one(kernel, place[1:-1]).place if is_query else place),)
+        for count, step in enumerate(steps[number:], number + 1):
             now = {path for old in found for path in step.done.forward(kernel, old)}
             if not now:
-                raise ArgumentError(f"{place} is gone: {step.move}, move {number}, removed it", "gone-place")
-            forked = f"{step.move}, move {number}" if len(now) > len(found) else forked
+                raise ArgumentError(f"{place} is gone: {step.move}, move {count}, removed it", "gone-place")
+            forked = f"{step.move}, move {count}" if len(now) > len(found) else forked
             found, kernel = tuple(sorted(now)), step.kernel
+        if type(place) is str:
+            self._seen[place, since] = _Followed(len(steps), steps[-1] if steps else None, found, forked)
         return found, forked
 
     def undo(self) -> Kernel:
@@ -330,6 +339,19 @@ class Trace:
         head = f"<b>{escape(repr(self).strip('<>'))}</b>"
         listed = f"<details><summary>its moves</summary><ol>{moves}</ol></details>" if moves else ""
         return f"<div>{head}{listed}{folded}{kernel_html(to_text(self.kernel))}</div>"
+
+
+class _Followed(NamedTuple):
+    """Where a place is after so many moves of a trace, of which `last` is the last one; what made several of it."""
+
+    moves: int
+    last: Step | None
+    paths: tuple[Path, ...]
+    forked: str
+
+    def holds_of(self, steps: tuple[Step, ...]) -> bool:
+        """Whether some steps begin with these moves. (A step is made once, behind the steps that it stands on.)"""
+        return self.last is None or (len(steps) >= self.moves and steps[self.moves - 1] is self.last)
 
 
 @dataclass(frozen=True)

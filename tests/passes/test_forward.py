@@ -123,3 +123,34 @@ def test_a_place_that_is_gone_names_the_move() -> None:
     assert trace.places("0.0") == ("0", "1")
     trace.apply("join_ranges(0, 1, 2)")
     assert trace.follow("0.0") == "0"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_was_followed_before_says_nothing_of_other_moves(seed: int) -> None:
+    """Places that were asked for all along, with moves undone and others made, are where a new trace has them."""
+    random = Random(f"followed {seed}")
+    trace = Trace(dojoir.kernels.load("softmax"))
+    asked = [(path, since) for since in (0, 1, 2) for path in ("0", "0.1", "0.0", "0.1.0")]
+
+    def found(of: Trace) -> list[object]:
+        said: list[object] = []
+        for path, since in asked:
+            try:
+                said.append((of.follow(path, since), of.places(path, since)))
+            except dojoir.ArgumentError as error:
+                said.append(str(error))
+        return said
+
+    for _ in range(25):
+        if trace.steps and random.random() < 0.4:
+            trace.undo()
+            trace = trace.copy() if random.random() < 0.3 else trace
+        else:
+            names = ("split", "join_scopes", "cut", "swap_siblings", "remove_scope", "peel", "split_scopes")
+            moves = [move for move in dojoir.candidates(trace.kernel) if move.name in names]
+            legal = [move for move in random.sample(moves, len(moves)) if dojoir.check(trace.kernel, move)]
+            trace.apply(legal[0])
+        anew = Trace(trace.start)
+        for move in trace.moves:
+            anew.apply(move)
+        assert found(trace) == found(anew)
