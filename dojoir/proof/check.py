@@ -28,7 +28,6 @@ from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
 from dojoir.proof.core.independence import may_share
-from dojoir.proof.core.marks import are_right
 from dojoir.proof.core.rule_use import rule_fault
 from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import prove_dimensions
@@ -52,7 +51,14 @@ from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.proof.way import CORE_FACTOR, uses_core
-from dojoir.proof.wellformed import are_independent, find_conflict, prove
+from dojoir.proof.wellformed import (
+    are_independent,
+    are_right,
+    find_conflict,
+    keeps_marks,
+    promised_in,
+    prove,
+)
 from dojoir.sets.limits import Budget, StepLimitReached, limited_in_part
 from dojoir.support.memo import Memo
 
@@ -216,7 +222,7 @@ def _answer(claim: Claim) -> Answer:
             if len(before.buffers) == len(after.buffers) and shares_too_much(old, new):
                 return Answer(False, False, True)
         kept = mixed == [] or _storage(part) is None
-        return Answer(kept and _keeps_marks(after, before if marked else None), marked, True)
+        return Answer(kept and keeps_marks(after, before if marked else None), marked, True)
     names = told_apart(before, after, instances)
     return _by_users(claim, names) if names is not None else _by_slice(claim)
 
@@ -255,7 +261,7 @@ def _taken_back(claim: Claim) -> Answer:
     """The answer for a backward map. Equivalent kernels are equally well-formed."""
     if _fits(claim.forth) and is_plain_both_ways(claim.forth):
         declared = core.declarations(claim.before, claim.after) is None
-        return Answer(declared and _keeps_marks(claim.after), False, True)
+        return Answer(declared and keeps_marks(claim.after), False, True)
     return Answer(bool(_compared(claim)), False, False)
 
 
@@ -276,7 +282,7 @@ _named: Memo[tuple[Kernel, Kernel], bool] = Memo(4096)
 
 
 def _keeps_marks_around(after: Kernel, names: frozenset[str]) -> bool:
-    """Whether `_keeps_marks` holds of a kernel, where nothing changed but which of some temporaries an access
+    """Whether `keeps_marks` holds of a kernel, where nothing changed but which of some temporaries an access
     names: what marks promise is asked of the scopes that hold such accesses. The others run what they ran, on
     buffers that are used where they were."""
     paths = [after.sites[k].path for name in names for k in after.users.get(name, ())]
@@ -309,14 +315,14 @@ def _by_slice(claim: Claim) -> Answer:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
         if found.plain:
-            return Answer(_keeps_marks(after), True, False)
+            return Answer(keeps_marks(after), True, False)
         return Answer(_of_the_whole(claim), False, False)
     if not found.kept:
         return Answer(False, False, True)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
-    return Answer(kept and _keeps_marks(after), found.plain and kept, not asked)
+    return Answer(kept and keeps_marks(after), found.plain and kept, not asked)
 
 
 def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -384,7 +390,7 @@ def _of_the_whole(claim: Claim) -> bool:
     if goes_wrong(*claim.parts) or differs_somewhere(*claim.parts):
         return False
     if keeps_order(claim):
-        return _keeps_marks(claim.after)
+        return keeps_marks(claim.after)
     return first_failure(core.in_full(claim, find_conflict)) is None
 
 
@@ -443,7 +449,7 @@ def _marks(after: Kernel, before: Kernel | None = None) -> Failure | None:
 
 
 def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
-    """`_keeps_marks` of a kernel that runs the instances of the one before in the same order.
+    """`keeps_marks` of a kernel that runs the instances of the one before in the same order.
 
     Of a scope around what changed, which both kernels have, each iteration runs what it ran: the same instances, on
     the same elements, and each read gets what it got from the same instance, in the same iteration or not. Its
@@ -463,9 +469,8 @@ def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
             for k, origin in zip(change.are, origins[change.are.start : change.are.stop], strict=True)
         ) or are_independent(after, path, mark)
 
-    return are_right(after) and all(promised(*promise) for promise in core.promises(after, None))
-
-
-def _keeps_marks(after: Kernel, before: Kernel | None = None) -> bool:
-    """Whether `_marks` would find nothing."""
-    return are_right(after) and all(are_independent(after, *promise) for promise in core.promises(after, before))
+    if not change.place:
+        return keeps_marks(after)
+    top = change.place[0]
+    mine = (((top, *path), mark) for path, mark in promised_in(after.body[top]))
+    return keeps_marks(after, but=top) and all(promised(*promise) for promise in mine)

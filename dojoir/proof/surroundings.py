@@ -31,11 +31,12 @@ class Surroundings:
 def surroundings(kernel: Kernel, path: Path) -> Surroundings:
     """What is at a path, and around it."""
     mixed = sets_of(kernel).mixed
+    node = siblings(kernel, path)[path[-1]]
     made = Surroundings(
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
-        siblings(kernel, path)[path[-1]],
-        tuple((kernel.buffer(name), others, name in mixed) for name, others in _used(kernel, path)),
+        node,
+        tuple((kernel.buffer(name), others, name in mixed) for name, others in _used(kernel, path, node)),
     )
     known = _known.get(made)
     return known if known is not None else _known.put(made, made)
@@ -45,15 +46,15 @@ _known: Memo[Surroundings, Surroundings] = Memo(4096)
 """One object for all that are equal, so that they are compared once."""
 
 
-def _used(kernel: Kernel, path: Path) -> list[tuple[str, bool]]:
-    """The buffers that a node uses, by name, and whether statements outside of it use them. (The statements of a
-    node have numbers that follow each other, as sites come in the order of their paths.)"""
+def _used(kernel: Kernel, path: Path, node: Node) -> list[tuple[str, bool]]:
+    """The buffers that the node at a path uses, by name, and whether statements outside of it use them. (The
+    statements of a node have numbers that follow each other, as sites come in the order of their paths.)"""
     first, end = (
         bisect_left(kernel.sites, place, key=attrgetter("path")) for place in (path, (*path[:-1], path[-1] + 1))
     )
-    found: list[tuple[str, bool]] = []
-    for name, users in kernel.users.items():
-        inside = bisect_left(users, end) - bisect_left(users, first)
-        if inside:
-            found.append((name, len(users) > inside))
-    return sorted(found)
+    return [(name, _outside(kernel.users[name], first, end)) for name in sorted(node.buffers)]
+
+
+def _outside(users: tuple[int, ...], first: int, end: int) -> bool:
+    """Whether some numbers, in order, are not all of one range; those in it are one after another among them."""
+    return users[0] < first or users[-1] >= end

@@ -7,10 +7,13 @@ means.
 from __future__ import annotations
 
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Kernel, Path, given_kernel
+from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, given_kernel
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core import independence
+from dojoir.proof.core.check import promises
+from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.core.independence import Conflict
+from dojoir.proof.core.marks import marked, scope_error
 from dojoir.proof.core.wellformed import complaint
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
@@ -19,6 +22,7 @@ from dojoir.proof.refute.one_element import write_one_element
 from dojoir.proof.surroundings import Surroundings, surroundings
 from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
 from dojoir.support.public import public
 
@@ -86,3 +90,84 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
 
 _independent: Memo[tuple[str, Surroundings], bool] = Memo(4096)
 """Whether the iterations of a scope are independent under a mark."""
+
+
+# -- the marks of a whole kernel, child by child -------------------------------------------------------------
+def keeps_marks(after: Kernel, before: Kernel | None = None, *, but: int | None = None) -> bool:
+    """Whether `core.check.marks` would find nothing: marks and hints stand where they may, and what marks promise
+    holds. Where `before` is given, which has the same tree but for marks, its marks are known to be right. Of the
+    child `but`, it is not asked what its marks promise.
+
+    Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. What the
+    marks in a child promise follows from its `Surroundings`, in which those of each scope inside of it are: the
+    extents and conditions around that scope are in the child, and a buffer is used outside of that scope if it is
+    used elsewhere in the child or outside of it.
+    """
+    if not are_right(after):
+        return False
+    for number, child in enumerate(after.body):
+        if isinstance(child, Statement) or not child.marked or number == but:
+            continue
+        was = None if before is None else before.body[number]
+        if child is was:
+            continue
+        if was is not None:
+            new = promises(_alone(child), _alone(was))
+            if not all(are_independent(after, (number, *path[1:]), mark) for path, mark in new):
+                return False
+        elif not _child_keeps(after, number, child):
+            return False
+    return True
+
+
+def _child_keeps(kernel: Kernel, number: int, child: Node) -> bool:
+    """Whether what the marks in a child of a kernel promise holds."""
+    promised = promised_in(child)
+    if not promised:
+        return True
+    around = surroundings(kernel, (number,))
+    known = _children.get(around)
+    if known is None:
+        kept = all(are_independent(kernel, (number, *path), mark) for path, mark in promised)
+        known = _children.put(around, kept)
+    return known
+
+
+_children: Memo[Surroundings, bool] = Memo(2048)
+"""Whether what the marks in a child of a kernel promise holds."""
+
+
+def are_right(kernel: Kernel) -> bool:
+    """Whether `core.marks.mark_error` finds nothing. Of the marks in a child of the kernel, that child alone says
+    it; of hints, also the declarations."""
+    children = [(n, c) for n, c in enumerate(kernel.body) if not isinstance(c, Statement) and c.marked]
+    return all(_stand_well(child) for _, child in children) and all(
+        hint_error(kernel, (number, *path), scope) is None
+        for number, child in children
+        for path, scope in _hinted(child)
+    )
+
+
+@once_for_each
+def _stand_well(child: Node) -> bool:
+    """Whether each mark in a child of a kernel may stand there."""
+    kernel = _alone(child)
+    return all(not scope.marks or scope_error(kernel, path, scope) is None for path, scope in marked(kernel))
+
+
+@once_for_each
+def _hinted(child: Node) -> tuple[tuple[Path, Scope], ...]:
+    """The scopes of a child of a kernel that have hints, with their paths from the child on."""
+    return tuple((path[1:], scope) for path, scope in marked(_alone(child)) if scope.hints)
+
+
+@once_for_each
+def promised_in(child: Node) -> tuple[tuple[Path, str], ...]:
+    """The scopes of a child of a kernel whose mark allows reordering, by their paths from the child on, with the
+    mark."""
+    return tuple((path[1:], mark) for path, mark in promises(_alone(child), None))
+
+
+def _alone(child: Node) -> Kernel:
+    """A child of a kernel without the rest: it says where marks stand, and nothing of buffers."""
+    return Kernel("child", (), (), (child,))

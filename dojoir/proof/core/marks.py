@@ -29,22 +29,13 @@ def mark_error(kernel: Kernel) -> Diagnostic | None:
     """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
     question."""
     for path, node in marked(kernel):
-        found = _scope_error(kernel, path, node) if node.marks else None
+        found = scope_error(kernel, path, node) if node.marks else None
         if found is not None:
             return diagnostic_at(kernel, path, *found)
         wrong = hint_error(kernel, path, node) if node.hints else None
         if wrong is not None:
             return wrong
     return None
-
-
-def are_right(kernel: Kernel) -> bool:
-    """Whether `mark_error` finds nothing."""
-    return all(
-        (not node.marks or _scope_error(kernel, path, node) is None)
-        and (not node.hints or hint_error(kernel, path, node) is None)
-        for path, node in marked(kernel)
-    )
 
 
 def marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
@@ -61,7 +52,8 @@ def marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
     return visit(kernel.body, ())
 
 
-def _scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
+def scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
+    """What is wrong with the marks of the scope at `path`, or None: the child of the kernel that holds it says."""
     name = f"the scope at {format_path(path)}"
     outer = _scopes_around(kernel, path)
     around = {mark for above in outer for mark in above.marks}
