@@ -7,7 +7,9 @@ The texts of `polybench/` say the sizes of the LARGE data set; f64 throughout. `
 The C is what `dojoir.emit` prints of the text as it is written, with the sizes as constants, compiled with `-O3
 -march=native -ffast-math`; dojoir has `optimize` with these sizes. Each runs in turn on the same inputs, on the
 clock of the process, and the best counts; a ratio above 1 says that dojoir is faster than the faster compiler.
-Results are compared with those of the C. Source of the kernels: L.-N. Pouchet and T. Yuki, "PolyBench/C 4.2"
+`--numba` adds the ratio to the loops of the text by Numba, and `--numpy` that to what a comment `numpy` above the
+text says in NumPy and SciPy, whose BLAS takes as many threads as the process has cores: give it one.
+Results are compared with those of all others. Source of the kernels: L.-N. Pouchet and T. Yuki, "PolyBench/C 4.2"
 (2016), written here from their definitions.
 """
 
@@ -22,7 +24,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -50,18 +52,20 @@ class Row:
     plain: dict[str, float]
     error: float
     schedule_seconds: float
+    peers: dict[str, float] = field(default_factory=dict)
+    """Seconds of Numba and NumPy, where they were asked for and have the kernel."""
 
     @property
     def ratio(self) -> float:
         return min(self.plain.values()) / self.ours
 
 
-def text(name: str, scale: float) -> tuple[dojoir.Kernel, dict[str, int], str]:
-    """A kernel with its sizes as constants, these, and what its inputs are to be."""
+def text(name: str, scale: float) -> tuple[dojoir.Kernel, dict[str, int], dict[str, str]]:
+    """A kernel, its sizes, and what the comments say."""
     written = (FOLDER / f"{name}.dojo").read_text(encoding="utf-8")
     said = dict(re.findall(r"^# (\w+): (.+)$", written, re.MULTILINE))
     sizes = {size: max(int(int(n) * scale), 8) for size, n in re.findall(r"(\w+)=(\d+)", said["sizes"])}
-    return dojoir.parse(written, name), sizes, said.get("scale", "")
+    return dojoir.parse(written, name), sizes, said
 
 
 def inputs(kernel: dojoir.Kernel, sizes: dict[str, int], special: str) -> list[Any]:
@@ -100,20 +104,28 @@ def bound(library: ctypes.CDLL, kernel: dojoir.Kernel, arrays: list[Any]) -> Cal
     return lambda: function(*given)
 
 
-def measured(name: str, scale: float, compilers: list[str]) -> Row:
+def measured(name: str, scale: float, compilers: list[str], peers: list[str]) -> Row:
     """All in turn. Raises ArithmeticError where results differ by more than rounding."""
-    open_kernel, sizes, special = text(name, scale)
+    open_kernel, sizes, said = text(name, scale)
     kernel = open_kernel.specialize(**sizes)
     begin = process_time()
     trace = dojoir.optimize(kernel, "llvm", threads=1)
     spent = process_time() - begin
     compiled = dojoir.compile(trace.kernel, "llvm", threads=1)
-    fresh = inputs(open_kernel, sizes, special)
-    own = {who: [a.copy() if isinstance(a, np.ndarray) else a for a in fresh] for who in ("dojoir", *compilers)}
+    fresh = inputs(open_kernel, sizes, said.get("scale", ""))
+    own = {
+        who: [a.copy() if isinstance(a, np.ndarray) else a for a in fresh] for who in ("dojoir", *compilers, *peers)
+    }
     calls: dict[str, Callable[[], object]] = {"dojoir": compiled.bind(*own["dojoir"])}
     with tempfile.TemporaryDirectory() as made:
         for compiler in compilers:
             calls[compiler] = bound(built(kernel, compiler, Path(made)), kernel, own[compiler])
+    if "numpy" in peers and "numpy" in said:
+        calls["numpy"] = in_numpy(said["numpy"], kernel, own["numpy"])
+    if "numba" in peers:
+        from numba_text import call_of
+
+        calls["numba"] = call_of(kernel, own["numba"])
     seconds = dict.fromkeys(calls, math.inf)
     error = 0.0
     for turn in range(MOST):
@@ -125,13 +137,25 @@ def measured(name: str, scale: float, compilers: list[str]) -> Row:
             call()
             seconds[who] = min(seconds[who], process_time() - begin)
         if not turn:
-            error = max(apart(own["dojoir"], own[who]) for who in compilers)
+            error = max(apart(own["dojoir"], own[who]) for who in calls if who != "dojoir")
             if not error <= TOLERANCE:
                 raise ArithmeticError(f"results are {error:.2e} apart, as a share of the largest")
         if sum(seconds.values()) * turn > 20:
             break
-    ours = seconds.pop("dojoir")
-    return Row(name, ours, seconds, error, spent)
+    plain = {compiler: seconds[compiler] for compiler in compilers}
+    others = {peer: seconds[peer] for peer in peers if peer in seconds}
+    return Row(name, seconds["dojoir"], plain, error, spent, others)
+
+
+def in_numpy(statements: str, kernel: dojoir.Kernel, arrays: list[Any]) -> Callable[[], object]:
+    """A call of some statements on arrays, with NumPy as `np` and SciPy's `linalg`."""
+    from scipy import linalg
+
+    names = [buffer.name for buffer in kernel.arguments]
+    space: dict[str, Any] = {"np": np, "linalg": linalg}
+    lines = "".join(f"    {line}\n" for line in statements.split("; "))
+    exec(f"def run({', '.join(names)}):\n{lines}", space)
+    return lambda: space["run"](*arrays)
 
 
 def apart(ours: list[Any], theirs: list[Any]) -> float:
@@ -147,7 +171,10 @@ def report(rows: list[Row], failed: list[str]) -> str:
     lines = [f"{'kernel':18}{'dojoir':>12}{'gcc':>12}{'clang':>12}{'ratio':>8}{'optimize':>10}"]
     for row in sorted(rows, key=lambda row: row.ratio):
         plain = "".join(f"{row.plain[c] * 1e3:10.2f}ms" if c in row.plain else f"{'-':>12}" for c in COMPILERS)
-        lines.append(f"{row.name:18}{row.ours * 1e3:10.2f}ms{plain}{row.ratio:8.2f}{row.schedule_seconds:9.2f}s")
+        lines.append(
+            f"{row.name:18}{row.ours * 1e3:10.2f}ms{plain}{row.ratio:8.2f}{row.schedule_seconds:9.2f}s"
+            + "".join(f"  {peer} {seconds / row.ours:.2f}" for peer, seconds in row.peers.items())
+        )
     if rows:
         mean = math.exp(sum(math.log(row.ratio) for row in rows) / len(rows))
         lines.append(f"{len(rows)} rows, geometric mean {mean:.2f}, {sum(row.ratio < 1 for row in rows)} under 1")
@@ -161,7 +188,10 @@ def main() -> None:
     options.add_argument("--json", type=Path, help="write the results there after each row")
     options.add_argument("--resume", action="store_true", help="leave out what that file has")
     options.add_argument("--from", dest="made", type=Path, help="print what that file has")
+    options.add_argument("--numba", action="store_true", help="beside the loops by Numba")
+    options.add_argument("--numpy", action="store_true", help="beside NumPy and SciPy, where they have the kernel")
     given = options.parse_args()
+    peers = [peer for peer in ("numba", "numpy") if getattr(given, peer)]
     source = given.made or (given.json if given.resume and given.json.exists() else None)
     rows = [Row(**row) for row in json.loads(source.read_text())] if source else []
     failed: list[str] = []
@@ -170,7 +200,7 @@ def main() -> None:
         if name in {row.name for row in rows}:
             continue
         try:
-            rows.append(measured(name, given.scale, compilers))
+            rows.append(measured(name, given.scale, compilers, peers))
             print(f"{name:18}{rows[-1].ratio:8.2f}", flush=True)
         except (dojoir.DojoError, ArithmeticError, subprocess.CalledProcessError) as error:
             failed.append(f"{name:18}FAILED: {str(error).splitlines()[0]}")

@@ -1,7 +1,7 @@
 """Texts of practice, as a newcomer writes them, with the schedule that the rules give, beside PyTorch eager.
 
     python benchmarks/practice.py [--rows conv1x1 mlp_loss] [--group programs] [--json FILE [--resume]]
-                                  [--peers compiled onnx]
+                                  [--peers compiled onnx jax numba]
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
@@ -10,8 +10,8 @@ inputs are: `indices` gives the bound of integers, which are else any of their t
 numbers, `positive` what is made so. Where a comment `numpy` has the same as an expression of NumPy, so is that.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
-`--peers` adds the same expression by torch.compile and by ONNX Runtime. The time is the best of many turns, and a
-ratio above 1 says that dojoir is faster. Results are compared.
+`--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
+time is the best of many turns, and a ratio above 1 says that dojoir is faster. Results are compared.
 Beside it stands which ceiling the time is nearest to, as a share of it: the operations of the text at the peak
 of fused multiply-adds, or its arrays once through memory. A row under 1 and far from both is for a rule to see;
 more than all of it says that the arrays stay in a cache. The file of `--json` is written after every row.
@@ -162,7 +162,7 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
             raise ArithmeticError(f"{text.name}: NumPy's results are others")
     for peer in peers:
         try:
-            calls[peer] = PEERS[peer](text.eager, names)
+            calls[peer] = PEERS[peer](text, names)
             found = getattr(calls[peer], "results", calls[peer])()
             found = found if isinstance(found, tuple) else (found,)
             if (

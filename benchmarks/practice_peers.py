@@ -1,7 +1,8 @@
-"""The other peers of a text of practice: its PyTorch expression compiled, and as a model of ONNX Runtime.
+"""The other peers of a text of practice: its PyTorch expression compiled, in JAX, and as a model of ONNX Runtime,
+and its loops by Numba.
 
-Each takes the expression and its inputs and gives a call without arguments on one thread, with what it returns; a
-peer that lacks an operation of the expression raises `Lacking`, and has no figure for that text.
+Each takes a text and its inputs and gives a call without arguments, with what it returns; a peer that lacks an
+operation of the text raises `Lacking`, and has no figure for it. JAX has as many threads as the process has cores.
 """
 
 from __future__ import annotations
@@ -11,11 +12,30 @@ import logging
 import warnings
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+import dojoir
+
 Call = Callable[[], Any]
+
+Inputs = Mapping[str, Any]
+"""Tensors by name, and numbers for inputs without dimensions."""
+
+
+class Text(Protocol):
+    """What the peers need of a text."""
+
+    @property
+    def eager(self) -> str:
+        """Its mathematics in PyTorch, an expression of the names of its inputs."""
+
+    @property
+    def kernel(self) -> dojoir.Kernel: ...
+
+    @property
+    def sizes(self) -> dict[str, int]: ...
 
 
 class Lacking(Exception):
@@ -32,13 +52,13 @@ def function_of(expression: str, names: list[str]) -> Callable[..., Any]:
     return made
 
 
-def compiled(expression: str, inputs: Mapping[str, Any]) -> Call:
+def compiled(text: Text, inputs: Inputs) -> Call:
     """By `torch.compile`, which writes C++ for one thread."""
     import torch
 
     torch._dynamo.reset()
     given = [*inputs.values()]
-    made = torch.compile(function_of(expression, [*inputs]), dynamic=False, fullgraph=True)
+    made = torch.compile(function_of(text.eager, [*inputs]), dynamic=False, fullgraph=True)
     try:
         made(*given)
     except Exception as error:
@@ -46,7 +66,7 @@ def compiled(expression: str, inputs: Mapping[str, Any]) -> Call:
     return lambda: made(*given)
 
 
-def onnx(expression: str, inputs: Mapping[str, Any]) -> Call:
+def onnx(text: Text, inputs: Inputs) -> Call:
     """By ONNX Runtime, from what `torch.onnx` makes of it, with inputs bound beforehand."""
     import torch
 
@@ -56,16 +76,12 @@ def onnx(expression: str, inputs: Mapping[str, Any]) -> Call:
     except ImportError as error:
         raise Lacking(_line(error)) from None
 
-    class Model(torch.nn.Module):
-        def forward(self, *given: Any) -> Any:
-            return function_of(expression, [*inputs])(*given)
-
-    given = tuple(value if isinstance(value, torch.Tensor) else torch.tensor(value) for value in inputs.values())
+    given = _tensors(inputs)
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = torch.onnx.export(Model(), given, dynamo=True, verbose=False)
+            program = torch.onnx.export(_module(text.eager, [*inputs]), given, dynamo=True, verbose=False)
         file = io.BytesIO()
         program.save(file)
         options = onnxruntime.SessionOptions()
@@ -84,14 +100,63 @@ def onnx(expression: str, inputs: Mapping[str, Any]) -> Call:
     finally:
         logging.disable(logging.NOTSET)
 
-    def call() -> Any:
-        session.run_with_iobinding(binding)
-        return tuple(map(torch.from_numpy, binding.copy_outputs_to_cpu()))
+    return _with_results(lambda: session.run_with_iobinding(binding), lambda: tuple(binding.copy_outputs_to_cpu()))
 
-    call()
-    fast: Any = lambda: session.run_with_iobinding(binding)  # noqa: E731
-    fast.results = call
-    return fast
+
+def in_jax(text: Text, inputs: Inputs) -> Call:
+    """By JAX, from what `torch.export` makes of it."""
+    try:
+        from practice_jax import call_of
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call, results = call_of(_module(text.eager, [*inputs]), _tensors(inputs))
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    return _with_results(call, results)
+
+
+def by_numba(text: Text, inputs: Inputs) -> Call:
+    """The loops of the text by Numba, into arrays of their own."""
+    kernel = text.kernel.specialize(**text.sizes)
+    given = {name: value.numpy() if hasattr(value, "numpy") else value for name, value in inputs.items()}
+    try:
+        from numba_text import NUMPY, call_of
+
+        for buffer in kernel.arguments:
+            if buffer.role == "out":
+                shape = [dim.extent.evaluate({}) for dim in buffer.dims]
+                given[buffer.name] = np.empty(shape, NUMPY[str(buffer.dtype)])
+        call = call_of(kernel, [given[buffer.name] for buffer in kernel.arguments])
+    except Exception as error:
+        raise Lacking(_line(error)) from None
+    return _with_results(call, lambda: tuple(given[b.name] for b in kernel.arguments if b.role == "out"))
+
+
+def _module(expression: str, names: list[str]) -> Any:
+    """The expression as a module of PyTorch."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, *given: Any) -> Any:
+            return function_of(expression, names)(*given)
+
+    return Model()
+
+
+def _tensors(inputs: Inputs) -> tuple[Any, ...]:
+    """The inputs, numbers too, as tensors."""
+    import torch
+
+    return tuple(value if isinstance(value, torch.Tensor) else torch.tensor(value) for value in inputs.values())
+
+
+def _with_results(call: Call, results: Callable[[], tuple[Any, ...]]) -> Call:
+    """A call that is timed, and its results as tensors, which are compared once."""
+    import torch
+
+    call.results = lambda: tuple(torch.from_numpy(np.array(r)) for r in results())  # type: ignore[attr-defined]
+    return call
 
 
 def _wanted(session: Any, arrays: list[np.ndarray], names: list[str]) -> list[np.ndarray]:
@@ -109,4 +174,6 @@ def _line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:100]
 
 
-PEERS: dict[str, Callable[[str, Mapping[str, Any]], Call]] = {"compiled": compiled, "onnx": onnx}
+PEERS: dict[str, Callable[[Text, Inputs], Call]] = {
+    "compiled": compiled, "onnx": onnx, "jax": in_jax, "numba": by_numba,
+}  # fmt: skip

@@ -1,0 +1,40 @@
+"""The loops that stand beside dojoir as Numba's in the benchmarks mean what the texts mean: run as plain Python,
+in which roots and logarithms of negative numbers are no errors."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from random import Random
+from runpy import run_path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from agreement import agree, random_arguments, small_sizes
+from folders import ROOT
+
+import dojoir
+
+BENCHMARKS = ROOT / "benchmarks"
+LOOPS = run_path(str(BENCHMARKS / "numba_text.py"))["loops"]
+TEXTS = sorted([*(BENCHMARKS / "practice").glob("*.dojo"), *(BENCHMARKS / "polybench").glob("*.dojo")])
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_they_mean_what_the_text_means(path: Path) -> None:
+    kernel, random = dojoir.parse(path.read_text(encoding="utf-8")), Random(path.stem)
+    sizes = small_sizes(kernel, random)
+    given = random_arguments(kernel, sizes, random)
+    fixed = kernel.specialize(**sizes)
+    wanted = dojoir.interpret(fixed, given)
+    space: dict[str, object] = {"math": SimpleNamespace(**vars(math) | {"log": np.log, "sqrt": np.sqrt}), "np": np}
+    exec(LOOPS(fixed), space)
+    made = {
+        b.name: given[b.name].copy() if b.name in given else np.empty_like(wanted[b.name]) for b in fixed.arguments
+    }
+    run = space["run"]
+    assert callable(run)
+    with np.errstate(all="ignore"):
+        run(*(made[b.name][()] if b.role == "in" and not b.dims else made[b.name] for b in fixed.arguments))
+    assert agree(fixed, wanted, {name: made[name] for name in wanted}, exact=False) is None
