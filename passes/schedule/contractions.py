@@ -1,33 +1,27 @@
 """Contractions by their accesses: what `default_schedule` does before it looks for products, so that a product is
 found however it is written.
 
-Sums go inside of what they sum up for; a triangle becomes blocks of rows, each a product over what all its rows
-have and a small triangle; scopes are fused only where each product still is a nest that a register tile fits.
+Sums go inside of what they sum up for; scopes are fused only where each product still is a nest that a register
+tile fits.
 """
 
 from __future__ import annotations
 
 from functools import partial
 
-from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
-from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site
-from dojoir.passes.base.move import Formula, place_of
+from dojoir.ir.nodes import Kernel, Node, Path, Site
+from dojoir.passes.base.move import place_of
 from dojoir.passes.engine.engine import is_legal
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.loops.cutting import Cut
-from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.sinking import SinkScope
-from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import first, make, moves_named, repeat, tried
 from dojoir.passes.schedule.convolution import convolutions, path_of
 from dojoir.passes.schedule.parting import is_contraction
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products
 from dojoir.passes.schedule.simplify import join_all
-from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.strides import depends
-from dojoir.passes.schedule.tile_shape import tile_rows
 
 
 def take_units_away(trace: Trace) -> None:
@@ -111,54 +105,3 @@ def _tiled(kernel: Kernel) -> int:
     """How many nests a register tile fits: two products in one share it, and one of them has none."""
     found = {product.columns for product in products(kernel, MOST_SUMS)}
     return len(found | {convolution.columns for convolution in convolutions(kernel)})
-
-
-# -- triangles --------------------------------------------------------------------------------------------------
-def block_triangles(trace: Trace, machine: Machine) -> None:
-    """Gives each contraction `i > j > (…, k > c[i, j] += …)` whose sum is as long as `i` is far from an end of its
-    range (`{i} + 1`, or `M - {i}`) blocks of rows as high as a register tile: what all rows of a block sum over is
-    a product of its own then, and what is left of each block is a small triangle."""
-    for site in reversed(trace.kernel.sites):
-        if not _marked(site) and (way := _triangle(site)):
-            tried(trace, partial(_block_triangle, path=site.path, way=way, rows=tile_rows(machine)))
-
-
-def _triangle(site: Site) -> int:
-    """1 where the sum of a product grows by one with the row, -1 where it shrinks by one, else 0."""
-    depth = len(site.scopes)
-    if site.statement.accumulation != "+=" or depth < 3 or len(site.path) != depth + 1:
-        return 0
-    target, *reads = site.statement.accesses
-    across = [a for a in reads if a.buffer != target.buffer and depends(a, depth - 1)]
-    if len(across) != 2 or sum(depends(a, depth - 2) for a in across) != 1 or depends(target, depth - 1):
-        return 0
-    if len(site.scopes[-1].extent.bounds) != 1:
-        return 0
-    if len(site.scopes[depth - 3].body) != 1 or len(site.scopes[depth - 3].extent.bounds) != 1:
-        return 0
-    bound = site.scopes[-1].extent.bounds[0]
-    way = bound.coefficient(Iter(depth - 3))
-    rest = bound - Affine.iterator(depth - 3) * way
-    return int(way) if abs(way) == 1 and not rest.iterators & {depth - 3, depth - 2} else 0
-
-
-def _block_triangle(trace: Trace, path: Path, way: int, rows: int) -> None:
-    """Cuts the rows into whole blocks and the rest, the sum of a block into what its rows share and a triangle, and
-    distributes the block. Raises IllegalMove where a move of it is refused."""
-    outer, inner = path[:-3], path[-2]
-    scope = trace.kernel.at(outer)
-    assert isinstance(scope, Scope)
-    depth = trace.kernel.depth_of(outer)
-    (extent,) = scope.extent.bounds
-    act(trace, Cut, spot(trace, outer), (extent // rows) * rows)
-    block = spot(trace, outer)
-    act(trace, Split, block, rows)
-    column = block.child(0, 0)
-    shared = f"{rows}*{{{depth}}}" if way > 0 else f"{rows} - {{{depth + 1}}}"
-    act(trace, Cut, column.child(inner), Formula(shared))
-    body = column.node
-    assert isinstance(body, Scope)
-    for child in (inner + 1, inner):
-        if 0 < child < len(body.body):
-            act(trace, SplitScopes, spot(trace, (*outer, 0, 0)), child)
-            act(trace, SplitScopes, spot(trace, (*outer, 0)), 1)

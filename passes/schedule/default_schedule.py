@@ -20,7 +20,6 @@ from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.abreast import rows_abreast
 from dojoir.passes.schedule.combinators import every, tried
 from dojoir.passes.schedule.contractions import (
-    block_triangles,
     join_around_products,
     sink_sums,
     take_units_away,
@@ -38,6 +37,7 @@ from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
 from dojoir.passes.schedule.transposes import transpose_squares
+from dojoir.passes.schedule.triangles import block_triangles
 from dojoir.passes.schedule.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
@@ -127,7 +127,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
-    block_triangles(trace, machine)
+    block_triangles(trace, machine, sizes)
     for alone in reversed(list(columns_alone(trace.kernel, sizes))):
         tried(trace, partial(turn_column, product=alone, machine=machine))
     for product in reversed(list(products(trace.kernel, MOST_SUMS))):
