@@ -8,6 +8,7 @@ Each file of `practice/` is a text with no schedule of its own. Comments above i
 is timed at, the same mathematics in PyTorch (`eager`, an expression of the names of its inputs), and what its
 inputs are: `indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal
 numbers, `positive` what is made so. Where a comment `numpy` has the same as an expression of NumPy, so is that.
+What is `written` after the rules of some time was not known to them, and is reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
@@ -57,6 +58,8 @@ class Text:
     scales: dict[str, float]
     positive: frozenset[str]
     numpy: str = ""
+    written: str = ""
+    """When it was written, where that was after the rules of some time."""
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Its inputs, the same ones for the same name."""
@@ -128,6 +131,7 @@ def _read(path: Path) -> Text:
         {name: float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", said.get("scale", ""))},
         frozenset(re.findall(r"\w+", said.get("positive", ""))),
         said.get("numpy", ""),
+        said.get("written", ""),
     )
 
 
@@ -246,6 +250,11 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
             bests = [row.of_best for row in rows.values()]
             lines.append(f"beside the best peer of each: geometric mean {mean(bests):.2f}, "
                          f"{sum(r >= 1 for r in bests)} at 1 or more")  # fmt: skip
+        known = texts()
+        for when in sorted({known[name].written for name in rows if name in known} - {""}):
+            later = [row.ratio for name, row in rows.items() if name in known and known[name].written == when]
+            few = f"{sum(r < 1 for r in later)} under 1, {sum(r < 0.7 for r in later)} under 0.7"
+            lines.append(f"written {when} ({len(later)}): geometric mean {mean(later):.2f}, {few}")
         programs = [row.ratio for row in rows.values() if row.group == "programs"]
         lines += [f"programs: geometric mean {mean(programs):.2f}"] if programs else []
     return "\n".join(lines)

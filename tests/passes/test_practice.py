@@ -168,7 +168,7 @@ def test_an_output_that_no_cache_holds_is_streamed() -> None:
 
 
 def test_what_is_read_again_or_not_along_is_not_streamed() -> None:
-    for name in ("cumsum_rows", "product", "conv3x3", "softmax_columns"):
+    for name in ("forward_substitution", "product", "conv3x3", "softmax_columns"):
         kernel = text(name)
         assert " stream" not in sized(kernel, **dict.fromkeys(kernel.runtime_sizes, 1 << 14)), name
 
