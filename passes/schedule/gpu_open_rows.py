@@ -11,13 +11,23 @@ from collections.abc import Callable
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement, accesses_in, format_path
-from dojoir.ir.text import format_condition
+from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement, accesses_in
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Bind
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.guards import RemoveGuard
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.gpu_rows import on_threads
+from dojoir.passes.schedule.spots import Spot, act, guard_body, spot
 from dojoir.passes.schedule.strides import depends, step_of
 from dojoir.passes.schedule.versions import AtMost, Multiple, split_versions
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
 
 FORMS = ((16384, 1024), (4096, 256))
 """The lengths up to which a row stays in registers, in units of a quarter of an access' elements, and the threads
@@ -34,86 +44,60 @@ def rows_by_length(trace: Trace, path: Path, rest: Callable[[Trace, Path], None]
     width = _width(trace.kernel, path)
     longest = FORMS[0][0] * width // 4
     others, here = split_versions(trace, path, Multiple(str(length), width), AtMost(str(length), longest))
-    forms, places = list(FORMS), []
+    forms, versions = list(FORMS), []
     while forms:
         elements, threads = forms.pop(0)
         longer = here
         if forms:
             longer, here = split_versions(trace, here, AtMost(str(length), forms[0][0] * width // 4))
-        row_in_registers(trace, longer, threads, elements // (4 * threads), width)
-        places.append(longer)
-    for at in places:  # last, as each move after them is held against what they promise
-        make(trace, f"bind({format_path(at)}, gx)")
+        versions.append(spot(trace, longer))
+        row_in_registers(trace, versions[-1], threads, elements // (4 * threads), width)
+    for version in versions:  # last, as each move after them is held against what they promise
+        act(trace, Bind, version, "gx")
     rest(trace, others)
 
 
-def row_in_registers(trace: Trace, path: Path, threads: int, times: int, width: int) -> None:
-    """Shares each iteration of the scope at `path` out over `threads` of a block, which have `times` groups of
-    `width` neighbours each of the scopes right inside. Raises DojoError where the length may be more."""
-    length, again = _length(trace.kernel, path), _read_again(trace.kernel, path)
-    for n, node in enumerate(_scope(trace, path).body):
-        if isinstance(node, Scope):
-            shared_out(trace, (*path, n), length, threads, times, width)
+def row_in_registers(trace: Trace, row: Spot, threads: int, times: int, width: int) -> None:
+    """Shares each iteration of the scope `row` out over `threads` of a block, which have `times` groups of `width`
+    neighbours each of the scopes right inside. Raises DojoError where the length may be more."""
+    length, again = _length(trace.kernel, row.path), _read_again(trace.kernel, row.path)
+    for scope in row.scopes():
+        shared_out(trace, scope, length, threads, times, width)
     for name in again:
         kept = fresh_name(trace.kernel, f"{name}_row")
-        make(trace, f"stage({format_path(path)}, {name}, {kept}, in)")
-        shared_out(trace, (*path, 0), length, threads, times, width)
-        make(trace, f"join_scopes({format_path(path)}, {format_path((*path[:-1], path[-1] + 1))})")
-        buffer = trace.kernel.buffer(kept)
-        last = len(buffer.dims) - 1
+        act(trace, Stage, row, name, kept, "in")
+        copy = row.beside(-1)
+        shared_out(trace, copy.child(0), length, threads, times, width)
+        act(trace, JoinScopes, copy, row)
+        last = len(trace.kernel.buffer(kept).dims) - 1
         for d in range(last):
-            make(trace, f"reuse_dims({kept}, {d})")
-        make(trace, f"split_dim({kept}, {last}, {width * threads})")
-        make(trace, f"split_dim({kept}, {last + 1}, {width})")
-        make(trace, f"place({kept}, reg)")
-    for n, node in enumerate(_scope(trace, path).body):
-        if isinstance(node, Scope):
-            place = format_path((*path, n))
-            make(trace, f"bind({place}, bx)")
-            make(trace, f"unroll({place}.0)")
-            used = {access.buffer for access in accesses_in((node,))}
-            in_memory = any(trace.kernel.buffer(name).storage != "reg" for name in used)
-            make(trace, f"{'vectorize' if in_memory else 'unroll'}({place}.0.0.0)")
+            act(trace, ReuseDims, kept, d)
+        act(trace, SplitDim, kept, last, width * threads)
+        act(trace, SplitDim, kept, last + 1, width)
+        act(trace, PlaceBuffer, kept, "reg")
+    on_threads(trace, row)
 
 
-def shared_out(trace: Trace, path: Path, length: Affine, threads: int, times: int, width: int) -> None:
-    """The scope at `path`, of up to `length` iterations, as `threads` times `times` times `width` ones, those past
-    the end under a guard: threads outermost."""
-    place, depth = format_path(path), trace.kernel.depth_of(path)
-    count = len(_scope(trace, path).body)
-    block = width * threads
-    make(trace, f"split({place}, {block})")
+def shared_out(trace: Trace, scope: Spot, length: Affine, threads: int, times: int, width: int) -> None:
+    """A scope of up to `length` iterations as `threads` times `times` times `width` ones, those past the end under
+    a guard: threads outermost."""
+    act(trace, Split, scope, width * threads)
+    shared = scope.child(0)
+    number = scope.iterator * (width * threads) + shared.iterator * width
     if width == 1:
-        _one_each(trace, path, length, threads, times)
-        return
-    make(trace, f"split({place}.0, {width})")
-    first = Affine.iterator(depth) * block + Affine.iterator(depth + 1) * width
-    within = format_condition(Condition(first, "<", length))
-    make(trace, f'add_guard({place}.0.0.0, {count}, "{within}")')
-    make(trace, f"set_extent({place}.0.0, {width})")
-    make(trace, f"set_extent({place}.0, {threads})")
-    make(trace, f"set_extent({place}, {times})")
-    make(trace, f'add_guard({place}.0.0, 1, "{within}")')
-    make(trace, f"remove_guard({place}.0.0.0.0)")
-    make(trace, f"swap_scopes({place})")
-
-
-def _one_each(trace: Trace, path: Path, length: Affine, threads: int, times: int) -> None:
-    """What `shared_out` does, of single elements and after the first split."""
-    place, depth = format_path(path), trace.kernel.depth_of(path)
-    number = Affine.iterator(depth) * threads + Affine.iterator(depth + 1)
-    count = len(_scope(trace, (*path, 0)).body)
-    make(trace, f'add_guard({place}.0.0, {count}, "{format_condition(Condition(number, "<", length))}")')
-    make(trace, f"set_extent({place}.0, {threads})")
-    if _scope(trace, path).extent.constant != times:
-        make(trace, f"set_extent({place}, {times})")
-    make(trace, f"swap_scopes({place})")
-
-
-def _scope(trace: Trace, path: Path) -> Scope:
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope
+        guard_body(trace, shared, [Condition(number, "<", length)])
+        act(trace, SetExtent, shared, Affine.constant(threads))
+        if scope.scope.extent.constant != times:
+            act(trace, SetExtent, scope, Affine.constant(times))
+    else:
+        act(trace, Split, shared, width)
+        neighbours = shared.child(0)
+        guard_body(trace, neighbours, [Condition(number, "<", length)])
+        for one, extent in ((neighbours, width), (shared, threads), (scope, times)):
+            act(trace, SetExtent, one, Affine.constant(extent))
+        guard_body(trace, shared, [Condition(number, "<", length)])
+        act(trace, RemoveGuard, neighbours.child(0))
+    act(trace, SwapScopes, scope)
 
 
 def _length(kernel: Kernel, path: Path) -> Affine:

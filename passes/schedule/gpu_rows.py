@@ -7,16 +7,24 @@ together by all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, accesses_in, format_path
+from dojoir.ir.nodes import Access, Guard, Kernel, Path, Scope, accesses_in
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
 
 MOST_UNROLLED = 64
 """How many times a thread may go along its row."""
@@ -64,63 +72,80 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
     if len(path) != 1:
         message = f"{rows} is inside of another scope, and the rows of a grid are outermost"
         raise ArgumentError(message, "bad-arguments")
-    if not isinstance(trace.kernel.at(path), Scope):
+    row = spot(trace, path)
+    if not isinstance(row.node, Scope):
         raise ArgumentError(f"{rows} is no scope: block_rows takes the scope over the rows", "bad-arguments")
-    (row,) = path
     for name in list(read_again(trace.kernel, path)):
-        kept = fresh_name(trace.kernel, f"{name}_row")
-        make(trace, f"stage({row}, {name}, {kept}, in)")
-        make(trace, f"join_scopes({row}, {row + 1})")
-    own = [name for name in temporaries(trace.kernel, path) if trace.kernel.buffer(name).storage != "shared"]
+        keep_row(trace, row, name)
+    own = temporaries_of(trace, row)
+    extents = [_extent(scope) for scope in row.scopes()]
+    widths = {extent: _width(trace.kernel, path, extent, threads) for extent in extents}
+    for scope, extent in zip(row.scopes(), extents, strict=True):
+        act(trace, Split, scope, widths[extent] * threads)
+        if widths[extent] > 1:
+            act(trace, Split, scope.child(0), widths[extent])
+        act(trace, SwapScopes, scope)
     for name in own:
-        for d in along(trace.kernel, name, 0):
-            make(trace, f"reuse_dims({name}, {d})")
-    children = _children(trace.kernel, path)
-    widths = {extent: _width(trace.kernel, path, extent, threads) for extent in _extents(trace.kernel, path)}
-    taken = [widths[extent] for extent in _extents(trace.kernel, path)]
-    for child, width in zip(children, taken, strict=True):
-        place = format_path(child)
-        make(trace, f"split({place}, {width * threads})")
-        if width > 1:
-            make(trace, f"split({place}.0, {width})")
-        make(trace, f"swap_scopes({place})")
+        keep_in_registers(trace, name, threads, widths)
+    on_threads(trace, row)
+    act(trace, Bind, row, "gx")
+
+
+def keep_row(trace: Trace, row: Spot, name: str) -> str:
+    """Has a row of an array read once, into a copy that all of the row uses. Returns the name of that. Raises
+    IllegalMove where a move is refused."""
+    kept = fresh_name(trace.kernel, f"{name}_row")
+    act(trace, Stage, row, name, kept, "in")
+    act(trace, JoinScopes, row.beside(-1), row)
+    return kept
+
+
+def temporaries_of(trace: Trace, row: Spot) -> list[str]:
+    """Gives the temporaries that nothing outside of a row uses, but those in shared memory, elements for one row
+    alone, and returns them. Raises IllegalMove where a move is refused."""
+    own = [n for n in _used_inside(trace.kernel, row.path) if trace.kernel.buffer(n).storage != "shared"]
     for name in own:
-        for d in reversed(range(len(trace.kernel.buffer(name).dims))):
-            dim = trace.kernel.buffer(name).dims[d]
-            if not dim.collapsed and dim.extent.is_constant and dim.extent.offset in widths:
-                width = widths[dim.extent.offset]
-                make(trace, f"split_dim({name}, {d}, {width * threads})")
-                if width > 1:
-                    make(trace, f"split_dim({name}, {d + 1}, {width})")
-        make(trace, f"place({name}, reg)")
-    for child, width in zip(children, taken, strict=True):
-        place = format_path(child)
-        make(trace, f"bind({place}, bx)")
-        make(trace, f"unroll({place}.0)")
-        if width > 1:
-            used = {access.buffer for access in accesses_in((trace.kernel.at(child),))}
+        for d in _dims_along(trace.kernel, name, row.depth):
+            act(trace, ReuseDims, name, d)
+    return own
+
+
+def keep_in_registers(trace: Trace, name: str, threads: int, widths: Mapping[int, int]) -> None:
+    """Spreads a temporary of a row over the registers of the threads, as the scopes along the row are: `widths` has
+    the neighbours of a thread by their extents. Raises IllegalMove where a move is refused."""
+    for d, dim in reversed(list(enumerate(trace.kernel.buffer(name).dims))):
+        width = widths.get(dim.extent.offset) if dim.extent.is_constant and not dim.collapsed else None
+        if width is not None:
+            act(trace, SplitDim, name, d, width * threads)
+            if width > 1:
+                act(trace, SplitDim, name, d + 1, width)
+    act(trace, PlaceBuffer, name, "reg")
+
+
+def on_threads(trace: Trace, row: Spot) -> None:
+    """Runs the scopes right inside of a row on threads; what is inside of them, which a thread does, is unrolled.
+    Neighbours of a thread that are not in registers are moved by one access. Raises IllegalMove where a move is
+    refused."""
+    for shared in row.scopes():
+        times = shared.child(0)
+        act(trace, Bind, shared, "bx")
+        act(trace, Unroll, times)
+        neighbours = times.child(0)
+        while isinstance(neighbours.node, Guard):
+            neighbours = neighbours.child(0)
+        if isinstance(neighbours.node, Scope):
+            used = {access.buffer for access in accesses_in((shared.node,))}
             in_memory = any(trace.kernel.buffer(name).storage != "reg" for name in used)
-            make(trace, f"{'vectorize' if in_memory else 'unroll'}({place}.0.0)")
-    make(trace, f"bind({row}, gx)")
+            act(trace, Vectorize if in_memory else Unroll, neighbours)
 
 
-def _children(kernel: Kernel, path: Path) -> list[Path]:
-    """The scopes right inside of the one at `path`."""
-    scope = kernel.at(path)
-    assert isinstance(scope, Scope)
-    return [(*path, n) for n, node in enumerate(scope.body) if isinstance(node, Scope)]
-
-
-def _extents(kernel: Kernel, path: Path) -> Iterator[int]:
-    """The extents of the scopes right inside of the one at `path`. Raises ArgumentError for one that is open."""
-    for child in _children(kernel, path):
-        scope = kernel.at(child)
-        assert isinstance(scope, Scope)
-        if scope.extent.constant is None:
-            place = format_path(child)
-            message = f"the scope at {place} has no constant extent: fix its size, so that registers hold a row"
-            raise ArgumentError(message, "bad-arguments")
-        yield scope.extent.constant
+def _extent(scope: Spot) -> int:
+    """The constant extent of a scope. Raises ArgumentError for one that is open."""
+    extent = scope.scope.extent.constant
+    if extent is None:
+        message = f"the scope at {scope} has no constant extent: fix its size, so that registers hold a row"
+        raise ArgumentError(message, "bad-arguments")
+    return extent
 
 
 def _width(kernel: Kernel, path: Path, extent: int, threads: int) -> int:
@@ -151,7 +176,7 @@ def _depths(access: Access) -> set[int]:
     return {depth for index in access.indices if isinstance(index, Affine) for depth in index.iterators}
 
 
-def temporaries(kernel: Kernel, path: Path) -> Iterator[str]:
+def _used_inside(kernel: Kernel, path: Path) -> Iterator[str]:
     """The temporaries that nothing outside of the scope at `path` uses."""
     users: dict[str, bool] = {}
     for site in kernel.sites:
@@ -161,7 +186,7 @@ def temporaries(kernel: Kernel, path: Path) -> Iterator[str]:
     yield from (name for name, inside in users.items() if inside and kernel.buffer(name).role == "tmp")
 
 
-def along(kernel: Kernel, name: str, depth: int) -> list[int]:
+def _dims_along(kernel: Kernel, name: str, depth: int) -> list[int]:
     """The dimensions of a temporary with storage that only the iterator at `depth` indexes."""
     used = [a for node in kernel.body for a in accesses_in((node,)) if a.buffer == name]
     return [

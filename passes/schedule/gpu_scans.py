@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Access, Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.gpu_rows import keep_row
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.pad_dims import PadDims
@@ -40,7 +40,7 @@ def scan_rows(trace: Trace, path: Path) -> None:
     """Makes each iteration of the scope at `path`, the running sum of a row of constant length, the work of a
     block. Raises DojoError where it is nothing such, or threads do not share a row equally."""
     row = spot(trace, path)
-    length, source, result, total = _scan(trace.kernel, path)
+    length, source, result, total = _scan(row)
     width = ACCESS_BYTES // max(trace.kernel.buffer(name).dtype.itemsize for name in (source, result, total))
     groups, left = divmod(length, width)
     threads = next((t for t in THREADS if groups % t == 0 and LONGEST * t >= length), 0)
@@ -76,14 +76,15 @@ def scan_rows(trace: Trace, path: Path) -> None:
     act(trace, Bind, row, "gx")
 
 
-def _scan(kernel: Kernel, path: Path) -> tuple[int, str, str, str]:
+def _scan(row: Spot) -> tuple[int, str, str, str]:
     """The length of the rows, what is added up, where the sums go, and what they are added up in."""
-    match kernel.at(path):
+    kernel = row.trace.kernel
+    match row.node:
         case Scope(body=(Statement(first, "="), Scope(extent, (Statement(sum_, "+=", Access(source)), last)))):
             plain = extent.constant is not None and not kernel.buffer(sum_.buffer).order and sum_ == first
             if plain and isinstance(last, Statement) and last.op == "=" and last.value == sum_:
                 return extent.constant or 0, source, last.target.buffer, sum_.buffer
-    raise ArgumentError(f"the scope at {format_path(path)} has no running sum of constant length", "bad-arguments")
+    raise ArgumentError(f"the scope at {row} has no running sum of constant length", "bad-arguments")
 
 
 def _blocked(trace: Trace, row: Spot, at: int, rule: str) -> tuple[str, str]:
@@ -102,38 +103,33 @@ def _in_registers(trace: Trace, row: Spot, source: str, result: str, width: int,
     act(trace, Stage, row.child(3, 1), result, out, "out")
     act(trace, RemoveScope, row.child(3, 2))
     act(trace, ReuseDims, out, 0)
-    kept = fresh_name(trace.kernel, f"{source}_row")
-    act(trace, Stage, row, source, kept, "in")
-    act(trace, JoinScopes, row.beside(-1), row)
+    kept = keep_row(trace, row, source)
     act(trace, ReuseDims, kept, 0)
-    act(trace, Split, row.child(0), width * threads)
-    act(trace, Split, row.child(0, 0), width)
-    act(trace, SwapScopes, row.child(0))
+    copied = row.child(0)
+    act(trace, Split, copied, width * threads)
+    shared = copied.child(0)
+    act(trace, Split, shared, width)
+    neighbours = shared.child(0)
+    act(trace, SwapScopes, copied)
     act(trace, SplitDim, kept, 1, width * threads)
     act(trace, SplitDim, kept, 2, width)
     for name in (kept, out):
         act(trace, PlaceBuffer, name, "reg")
-    act(trace, Bind, row.child(0), "bx")
-    act(trace, Unroll, row.child(0, 0))
-    act(trace, Vectorize, row.child(0, 0, 0))
+    act(trace, Bind, shared, "bx")
+    act(trace, Unroll, copied)
+    act(trace, Vectorize, neighbours)
     act(trace, Vectorize, row.child(4, 2))
 
 
 def _on_threads(trace: Trace, scope: Spot, count: int, threads: int) -> None:
     """A scope of `count` iterations on threads; loops inside are written out."""
-    path = scope.path
+    shared = scope
     if count > threads:
-        act(trace, Split, spot(trace, path), threads)
-        act(trace, SwapScopes, spot(trace, path))
-        act(trace, Unroll, spot(trace, (*path, 0)))
-    act(trace, Bind, spot(trace, path), "bx")
-    inner = (*path, 0) if count > threads else path
-    for n, node in enumerate(_children(trace.kernel, inner)):
-        if isinstance(node, Scope) and not node.marks:
-            act(trace, Unroll, spot(trace, (*inner, n)))
-
-
-def _children(kernel: Kernel, path: Path) -> tuple[Node, ...]:
-    scope = kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope.body
+        act(trace, Split, scope, threads)
+        shared = scope.child(0)
+        act(trace, SwapScopes, scope)
+        act(trace, Unroll, scope)
+    act(trace, Bind, shared, "bx")
+    for nest in scope.scopes():
+        if not nest.scope.marks:
+            act(trace, Unroll, nest)

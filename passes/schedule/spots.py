@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Extent, Node, Path, Scope, format_path, parse_path
+from dojoir.ir.nodes import Condition, Extent, Node, Path, Scope, Statement, format_path, parse_path
 from dojoir.ir.places import siblings
 from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.move import Formula, Move, Place, Quoted
@@ -48,6 +48,12 @@ class Spot:
         return node
 
     @property
+    def body(self) -> tuple[Node, ...]:
+        """What is right inside of it now."""
+        node = self.node
+        return () if isinstance(node, Statement) else node.body
+
+    @property
     def depth(self) -> int:
         """How many scopes are around it now."""
         return self.trace.kernel.depth_of(self.path)
@@ -63,7 +69,11 @@ class Spot:
 
     def scopes(self) -> list[Spot]:
         """The scopes right inside of it now, in the order of the text."""
-        return [self.child(n) for n, node in enumerate(self.scope.body) if isinstance(node, Scope)]
+        return [self.child(n) for n, node in enumerate(self.body) if isinstance(node, Scope)]
+
+    def around(self, levels: int = 1) -> Spot:
+        """What is around it now, so many levels further out."""
+        return spot(self.trace, self.path[:-levels])
 
     def beside(self, number: int) -> Spot:
         """What now stands so many places behind it, or before it."""
@@ -93,12 +103,12 @@ def act(trace: Trace, kind: type[Move], *arguments: Argument) -> None:
     make(trace, move(kind, *arguments))
 
 
-def guard_body(trace: Trace, scope: Spot, conditions: Iterable[Condition]) -> Spot:
-    """Puts all that is in a scope under a guard of these conditions, and returns it. Raises IllegalMove where it
-    is refused."""
+def guard_body(trace: Trace, around: Spot, conditions: Iterable[Condition]) -> Spot:
+    """Puts all that is in a scope or guard under a guard of these conditions, and returns it. Raises IllegalMove
+    where it is refused."""
     text = Quoted(" and ".join(map(format_condition, conditions)))
-    act(trace, AddGuard, scope.child(0), len(scope.scope.body), text)
-    return scope.child(0)
+    act(trace, AddGuard, around.child(0), len(around.body), text)
+    return around.child(0)
 
 
 def stand_alone(trace: Trace, nest: Spot, levels: int) -> Spot:
