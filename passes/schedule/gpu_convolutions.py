@@ -12,13 +12,25 @@ from __future__ import annotations
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site, format_path
-from dojoir.passes.base.move import fresh_name
+from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site
+from dojoir.ir.paths import is_inside
+from dojoir.passes.base.move import Move, fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
-from dojoir.passes.schedule.gpu_copies import shared_copy, whole_extent
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.guards import DropCondition, RemoveGuard
+from dojoir.passes.loops.sinking import LiftScope, SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.gpu_copies import remove_around, shared_copy, whole_extent
 from dojoir.passes.schedule.register_tile import fuse
-from dojoir.passes.schedule.strides import depends
+from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
+from dojoir.passes.schedule.strides import depends, sites_in
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
 ACROSS, ACROSS_GUARDED = (8, 7, 6, 5, 4), (7, 8, 5, 6, 4)
@@ -57,115 +69,113 @@ class _Tile:
 def tile_convolution(trace: Trace, path: Path) -> None:
     """Gives the convolution whose images are at `path` to blocks of a GPU, in tiles that divide its sizes, which
     are constants. Raises DojoError where it is no convolution of that form, or a move is refused."""
-    _guards_inside(trace, path)
-    site = _convolution(trace.kernel, path)
+    images = spot(trace, path)
+    _guards_inside(trace, images)
+    site = _convolution(images)
     guards = sum(isinstance(node, Guard) for node in site.ancestors)
     extents = [scope.extent.constant or 0 for scope in site.scopes[-7:]]
     image, filters = _operands(site)
     tile = _tile(trace.kernel, image, extents, ACROSS_GUARDED if guards else ACROSS)
-    target = site.statement.target.buffer
+    own = fresh_name(trace.kernel, f"{site.statement.target.buffer}_tile")
     fuse(trace, site.path)
-    place = format_path(path)
-    make(trace, f"split({place}.0, {tile.channels})")
-    make(trace, f"split({place}.0.0.0, {tile.rows})")
-    make(trace, f"swap_scopes({place}.0.0)")
-    block = f"{place}.0.0"
-    own = fresh_name(trace.kernel, f"{target}_tile")
-    make(trace, f"stage({block}.0, {target}, {own}, out)")
-    make(trace, f"remove_scope({block}.1)")
-    for nest in (".0.0.0", ".0.0", ".0"):
-        make(trace, f"split_scopes({block}{nest}, 1)")
-    total = f"{block}.1"
-    for inner in (".0.0.0", ".0.0.0.0", ".0.0.0.0.0"):
-        make(trace, f"lift_scope({total}{inner}, 3)")
-    make(trace, f"split({total}, {tile.summed})")
-    for nest in (f"{block}.0", f"{total}.0.0.0.0", f"{block}.2"):
-        make(trace, f"split({nest}, {DOWN})")
-        make(trace, f"split({nest}.0.0.0, {tile.across})")
-        make(trace, f"sink_scope({nest}.0, 2)")
-    for inner in (".0.0.0.0", ".0.0.0.0.0", ".0.0.0.0.0.0"):
-        make(trace, f"lift_scope({total}{inner}, 3)")
+    outputs, rows = images.child(0), images.child(0, 0)
+    summed = first_nest(rows.child(0))
+    down, across = summed.child(0), summed.child(0, 0)
+    act(trace, Split, outputs, tile.channels)
+    act(trace, Split, rows, tile.rows)
+    block = outputs.child(0)
+    act(trace, SwapScopes, block)
+    act(trace, Stage, block, site.statement.target.buffer, own, "out")
+    written = remove_around(trace, block.beside(1))
+    channels = stand_alone(trace, summed, 3)
+    begun = channels.beside(-1)
+    for scope in (summed, down, across):
+        act(trace, LiftScope, scope, 3)
+    act(trace, Split, summed, tile.summed)
+    for nest in (begun, channels, written):
+        _of_threads(trace, nest, tile.across)
+    for scope in (channels, channels.child(0), channels.child(0, 0)):
+        act(trace, LiftScope, scope, 3)
     if guards:
-        _read_once(trace, trace.kernel.path(f"{total}.0.0.0.0.0"), image.buffer, filters.buffer)
-    for n, array in enumerate((image.buffer, filters.buffer)):
+        _read_once(trace, down, image.buffer, filters.buffer)
+    for array in (image.buffer, filters.buffer):
         copy = fresh_name(trace.kernel, f"{array}_tile")
-        shared_copy(trace, f"{total}.{n}", array, copy, tile.threads)
+        shared_copy(trace, channels, array, copy, tile.threads)
         if array == filters.buffer:
-            make(trace, f"reorder_dims({copy}, 1, 2, 3, 0)")
-            make(trace, f"pad_dims({copy}, 0, 4)")
-    for nest, last in ((f"{block}.0", "unroll"), (f"{total}.2", "unroll"), (f"{block}.2", "vectorize")):
-        _threads(trace, trace.kernel.path(nest), last)
-    make(trace, f"split_dim({own}, 1, {DOWN})")
-    make(trace, f"split_dim({own}, 4, {tile.across})")
-    make(trace, f"place({own}, reg)")
-    for at, mark in ((place, "gz"), (f"{place}.0", "gy"), (block, "gx")):
-        make(trace, f"bind({at}, {mark})")
+            act(trace, ReorderDims, copy, (1, 2, 3, 0))
+            act(trace, PadDims, copy, 0, 4)
+    for nest, last in ((begun, Unroll), (channels, Unroll), (written, Vectorize)):
+        _on_threads(trace, nest, last)
+    act(trace, SplitDim, own, 1, DOWN)
+    act(trace, SplitDim, own, 4, tile.across)
+    act(trace, PlaceBuffer, own, "reg")
+    for scope, mark in ((images, "gz"), (outputs, "gy"), (rows, "gx")):
+        act(trace, Bind, scope, mark)
 
 
-def _guards_inside(trace: Trace, path: Path) -> None:
+def _of_threads(trace: Trace, channels: Spot, across: int) -> None:
+    """Splits a nest `channels > rows > columns` into what a thread has, innermost, and the threads around it."""
+    columns = channels.child(0, 0)
+    act(trace, Split, channels, DOWN)
+    act(trace, Split, columns, across)
+    act(trace, SinkScope, channels.child(0), 2)
+
+
+def _guards_inside(trace: Trace, images: Spot) -> None:
     """Takes away what all iterations of a nest pass of its guards, all of it where an image has no edge of zeros,
     and brings the rest to stand around the sum itself."""
-    for at in reversed(_guards(trace.kernel, path)):
-        if not tried(trace, f"remove_guard({format_path(at)})"):
-            guard = trace.kernel.at(at)
-            assert isinstance(guard, Guard)
-            for number in reversed(range(len(guard.conditions))):
-                _ = tried(trace, f"drop_condition({format_path(at)}, {number})")
-    for at in reversed(_guards(trace.kernel, path)):
-        while isinstance(_inside(trace.kernel, at), Scope):
-            make(trace, f"lift_scope({format_path((*at, 0))}, 1)")
-            at = (*at, 0)
+    for guard in reversed(_guards(images)):
+        node, place = guard.node, place_of(guard.path)
+        if not tried(trace, RemoveGuard(place)) and isinstance(node, Guard):
+            for number in reversed(range(len(node.conditions))):
+                _ = tried(trace, DropCondition(place, number))
+    for guard in reversed(_guards(images)):
+        while len(guard.body) == 1 and isinstance(guard.body[0], Scope):
+            act(trace, LiftScope, guard.child(0), 1)
 
 
-def _guards(kernel: Kernel, path: Path) -> list[Path]:
-    return [at for at, node in kernel.walk() if isinstance(node, Guard) and at[: len(path)] == path]
+def _guards(nest: Spot) -> list[Spot]:
+    kernel, around = nest.trace.kernel, nest.path
+    return [spot(nest.trace, at) for at, n in kernel.walk() if isinstance(n, Guard) and is_inside(at, around)]
 
 
-def _inside(kernel: Kernel, path: Path) -> object:
-    """What a guard is around by itself; None where that is several nodes."""
-    guard = kernel.at(path)
-    return guard.body[0] if isinstance(guard, Guard) and len(guard.body) == 1 else None
+def _read_once(trace: Trace, down: Spot, image: str, filters: str) -> None:
+    """Brings guards out of the scopes that they do not depend on, of those inside the one over the rows of a
+    filter, and has what a thread reads for a row in registers: then what stays guarded are the sums alone."""
+    across = down.child(0)
+    for guard in _guards(down):
+        while guard.around().depth > down.depth and tried(trace, move(SinkScope, guard.around(), 1)):
+            pass
+    _near(trace, across, image)
+    _near(trace, across.child(0), filters)
 
 
-def _read_once(trace: Trace, rows: Path, image: str, filters: str) -> None:
-    """Brings guards out of the scopes that they do not depend on, of those from the one at `rows` over the rows of
-    a filter on, and has what a thread reads for a row in registers: then what stays guarded are the sums alone."""
-    guard = (*rows, 0, 0, 0, 0)
-    columns = (*rows, 0)
-    while isinstance(trace.kernel.at(guard), Guard):
-        at = guard[:-1]
-        while len(at) > len(rows) and tried(trace, f"sink_scope({format_path(at)}, 1)"):
-            if len(at) == len(columns):
-                columns = (*columns, 0)
-            at = at[:-1]
-        guard = (*guard, 0)
-    for name, place in ((image, columns), (filters, (*columns[:-1], 1, 0))):
-        near = fresh_name(trace.kernel, f"{name}_near")
-        make(trace, f"stage({format_path(place)}, {name}, {near}, in)")
-        at = place
-        while isinstance(scope := trace.kernel.at(at), Scope):
-            if scope.extent.constant == 1:
-                make(trace, f"remove_scope({format_path(at)})")
-            else:
-                whole_extent(trace, at)
-                at = (*at, 0)
-        make(trace, f"place({near}, reg)")
+def _near(trace: Trace, node: Spot, array: str) -> None:
+    """Has what a node reads of an array in registers."""
+    near = fresh_name(trace.kernel, f"{array}_near")
+    act(trace, Stage, node, array, near, "in")
+    copied = node.beside(-1)
+    while isinstance(copied.node, Scope):
+        if copied.scope.extent.constant == 1:
+            copied = remove_around(trace, copied)
+        else:
+            whole_extent(trace, copied)
+            copied = copied.child(0)
+    act(trace, PlaceBuffer, near, "reg")
 
 
-def _convolution(kernel: Kernel, path: Path) -> Site:
+def _convolution(images: Spot) -> Site:
     """The one sum of a nest over images, channels, rows and columns, and in these input channels, rows and
     columns of a filter."""
-    found = [site for site in kernel.sites if site.path[: len(path)] == path]
+    found = sites_in(images.trace.kernel, images.path)
     nest = [isinstance(node, Scope) for node in found[-1].ancestors[:7]]  # guards may be around the sum itself
     sums = [site for site in found if site.statement.op == "+="]
-    chain = len(path) == 1 and len(found) == 2 and all(nest) and len(found[-1].scopes) == 7
+    chain = len(images.path) == 1 and len(found) == 2 and all(nest) and len(found[-1].scopes) == 7
     constant = all(scope.extent.constant for site in found for scope in site.scopes)
     if not (
         chain and constant and sums == found[1:] and len(found[0].scopes) == 4 and found[0].statement.op == "="
     ):
-        raise ArgumentError(
-            f"the scope at {format_path(path)} is no convolution of constant sizes", "bad-arguments"
-        )
+        raise ArgumentError(f"the scope at {images} is no convolution of constant sizes", "bad-arguments")
     return found[1]
 
 
@@ -212,14 +222,15 @@ def _tile(kernel: Kernel, image: Access, extents: list[int], neighbours: tuple[i
     return _Tile(channels, rows, summed, columns, around * rows)
 
 
-def _threads(trace: Trace, nest: Path, last: str) -> None:
+def _on_threads(trace: Trace, nest: Spot, last: type[Move]) -> None:
     """A nest of channels, rows and columns on threads; what a thread has of it is written out, but for the input
     channels of a sum. `last` is how the innermost scope of the nest runs."""
     for mark in ("bz", "by", "bx"):
-        make(trace, f"bind({format_path(nest)}, {mark})")
-        nest = (*nest, 0)
-    inner = [at for at, node in trace.kernel.walk() if isinstance(node, Scope) and at[: len(nest)] == nest]
+        act(trace, Bind, nest, mark)
+        nest = nest.child(0)
+    own = nest.path
+    inner = [at for at, node in trace.kernel.walk() if isinstance(node, Scope) and is_inside(at, own)]
     for at in inner:
-        leaf = not any(len(other) > len(at) and other[: len(at)] == at for other in inner)
-        if not (at == nest and len(inner) > 2):
-            make(trace, f"{last if leaf else 'unroll'}({format_path(at)})")
+        leaf = not any(len(other) > len(at) and is_inside(other, at) for other in inner)
+        if not (at == own and len(inner) > 2):
+            act(trace, last if leaf else Unroll, spot(trace, at))
