@@ -11,50 +11,61 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.spots import Spot, act, move, spot
 from dojoir.passes.schedule.strides import depends, sites_in
+from dojoir.passes.values.reductions import SplitReduction
 
 BLOCKS = 2
 """How many blocks a multiprocessor should have at least."""
 
 
-def channels_apart(trace: Trace, path: Path, machine: Machine) -> list[Path]:
+def channels_apart(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     """Makes nests of their own of what the scope at `path` over channels does one after the other, each over images
-    and then channels where it goes through all images. Returns their places. Raises DojoError where the sums of a
-    block are not large or there are enough of them, or a move is refused."""
-    scope = _scope(trace, path)
-    nests = [node for node in scope.body if isinstance(node, Scope)]
+    and then channels where it goes through all images. Returns them, in the order of the text. Raises DojoError
+    where the sums of a block are not large or there are enough of them, or a move is refused."""
+    scope = spot(trace, path).scope
+    inside = [node for node in scope.body if isinstance(node, Scope)]
     few = scope.extent.constant is not None and scope.extent.constant < BLOCKS * machine.multiprocessors
-    if len(path) != 1 or not few or not nests or not all(map(_is_large, nests)) or not _adds_up(trace, path):
+    if len(path) != 1 or not few or not inside or not all(map(_is_large, inside)) or not _adds_up(trace, path):
         raise ArgumentError("no large sums by channel", "bad-arguments")
-    first, rest = path[-1], len(trace.kernel.body) - path[-1] - 1
+    parts = []
     for n in reversed(range(1, len(scope.body))):
         if isinstance(scope.body[n], Scope) or isinstance(scope.body[n - 1], Scope):
-            make(trace, f"split_scopes({first}, {n})")
-    for at in reversed(range(first, len(trace.kernel.body) - rest)):
-        if isinstance(_scope(trace, (at,)).body[0], Scope):
-            _images(trace, at)
-    if _is_small(trace, first):
-        _ = tried(trace, f"swap_siblings({first})")
-    at = first
-    while at + 1 < len(trace.kernel.body) - rest:  # few elements each: one launch
-        small = _is_small(trace, at) and _is_small(trace, at + 1)
-        at += not (small and tried(trace, f"join_scopes({at}, {at + 1})"))
-    return [(n,) for n in range(first, len(trace.kernel.body) - rest)]
+            act(trace, SplitScopes, spot(trace, path), n)
+            parts.append(spot(trace, path).beside(1))
+    parts.append(spot(trace, path))
+    nests: list[Spot] = []
+    for part in parts:
+        nests[:0] = _images(trace, part) if isinstance(part.scope.body[0], Scope) else [part]
+    if _is_small(nests[0]) and tried(trace, move(SwapSiblings, nests[0])):
+        nests[:2] = reversed(nests[:2])
+    launches = nests[:1]
+    for nest in nests[1:]:  # few elements each: one launch
+        small = _is_small(launches[-1]) and _is_small(nest)
+        if not (small and tried(trace, move(JoinScopes, launches[-1], nest))):
+            launches.append(nest)
+    return launches
 
 
-def _images(trace: Trace, at: int) -> None:
-    """Brings images to the outside of a nest over channels, whose sums get partial results, one for each image."""
-    images = _scope(trace, (at, 0))
-    make(trace, f"swap_scopes({at})")
-    (site,) = sites_in(trace.kernel, (at,))
-    if site.statement.accumulation is not None:
-        target = site.statement.target.buffer
-        part = fresh_name(trace.kernel, f"{target}_part")
-        make(trace, f"split_reduction({at}, {target}, {part}, {images.extent.constant})")
-        make(trace, f"join_scopes({at}, {at + 1})")
-        make(trace, f"join_scopes({at}.0, {at}.1)")
-        make(trace, f"swap_scopes({at + 1})")
+def _images(trace: Trace, channels: Spot) -> list[Spot]:
+    """Brings images to the outside of a nest over channels, whose sums get partial results, one for each image.
+    Returns that nest, and the one that adds those up."""
+    images = channels.child(0)
+    act(trace, SwapScopes, channels)
+    (site,) = sites_in(trace.kernel, images.path)
+    if site.statement.accumulation is None:
+        return [images]
+    target = site.statement.target.buffer
+    act(trace, SplitReduction, images, target, fresh_name(trace.kernel, f"{target}_part"), images.scope.extent)
+    act(trace, JoinScopes, images.beside(-1), images)
+    act(trace, JoinScopes, images.child(0), images.child(1))
+    added = images.beside(1)
+    act(trace, SwapScopes, added)
+    return [images, added.around()]
 
 
 def _is_large(node: Scope) -> bool:
@@ -82,12 +93,6 @@ def _adds_up(trace: Trace, path: Path) -> bool:
     )
 
 
-def _is_small(trace: Trace, at: int) -> bool:
-    """Whether the nest number `at` has a few statements or additions for each channel."""
-    return all(len(site.scopes) <= 2 for site in sites_in(trace.kernel, (at,)))
-
-
-def _scope(trace: Trace, path: Path) -> Scope:
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope
+def _is_small(nest: Spot) -> bool:
+    """Whether a nest has a few statements or additions for each channel."""
+    return all(len(site.scopes) <= 2 for site in sites_in(nest.trace.kernel, nest.path))

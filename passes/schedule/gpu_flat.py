@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Path, Scope, format_path
+from dojoir.ir.nodes import Access, Kernel, Path, Scope
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.loops.collapsing import Collapse
+from dojoir.passes.schedule.spots import Spot, act
 from dojoir.passes.schedule.strides import depends, sites_in
 
 
-def flattened(trace: Trace, path: Path) -> tuple[Path, int]:
-    """Makes one scope of the innermost scopes of the perfect nest at `path` along which all that the nest touches
-    lies side by side, or stays where it is. Returns the place of the innermost scope then, and how many neighbours
-    one access may move along it: 1 where nothing was to be done. Raises DojoError where a move is refused."""
-    nest = [path]
-    while len((scope := _scope(trace.kernel, nest[-1])).body) == 1 and isinstance(scope.body[0], Scope):
-        nest.append((*nest[-1], 0))
+def flattened(trace: Trace, outermost: Spot) -> tuple[list[Spot], int]:
+    """Makes one scope of the innermost scopes of a perfect nest along which all that the nest touches lies side by
+    side, or stays where it is. Returns the scopes of the nest then, outermost first, and how many neighbours one
+    access may move along the innermost: 1 where nothing was to be done. Raises DojoError where a move is
+    refused."""
+    nest = [outermost]
+    while len(nest[-1].body) == 1 and nest[-1].scopes():
+        nest.append(nest[-1].child(0))
     width = 1
-    while len(nest) > 1 and side_by_side(trace.kernel, nest[-2]):
+    while len(nest) > 1 and side_by_side(trace.kernel, nest[-2].path):
         nest.pop()
-        make(trace, f"collapse({format_path(nest[-1])})")
-        width = _width(trace.kernel, nest[-1])
-    return nest[-1], width
+        act(trace, Collapse, nest[-1])
+        width = _width(trace.kernel, nest[-1].path)
+    return nest, width
 
 
 def _width(kernel: Kernel, path: Path) -> int:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Path, format_path
+from dojoir.ir.nodes import Path
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.spots import act, move, spot
+from dojoir.passes.storage.dead import DeleteTemporary
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.values.inlining import Inline
 
 PRIVATE = 16
 """The most elements of a temporary that each thread keeps in registers."""
@@ -26,11 +31,11 @@ def keep_private(trace: Trace, path: Path) -> None:
 
 def _registers(trace: Trace, name: str) -> None:
     for i, dim in enumerate(trace.kernel.buffer(name).dims):
-        if not dim.collapsed and not tried(trace, f"reuse_dims({name}, {i})"):
+        if not dim.collapsed and not tried(trace, move(ReuseDims, name, i)):
             elements = dim.extent.offset if dim.extent.is_constant else PRIVATE + 1
             if elements > PRIVATE:
                 raise ArgumentError(f"{name} is too large for registers", "bad-arguments")
-    make(trace, f"place({name}, reg)")
+    act(trace, PlaceBuffer, name, "reg")
 
 
 def _again(trace: Trace, name: str) -> None:
@@ -42,5 +47,5 @@ def _again(trace: Trace, name: str) -> None:
         raise ArgumentError(f"{name} is not computed once for each use", "bad-arguments")
     for site in sites:
         if site is not writers[0]:
-            make(trace, f"inline({format_path(site.path)}, {name})")
-    make(trace, f"delete_temporary({name})")
+            act(trace, Inline, spot(trace, site.path), name)
+    act(trace, DeleteTemporary, name)

@@ -1,37 +1,56 @@
-"""Iterations of a scope on the threads of a block."""
+"""Iterations of scopes on the threads and blocks of a GPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Path, Scope, format_path
-from dojoir.ir.text import format_condition
+from dojoir.ir.nodes import Condition
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Bind
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.spots import Spot, act, guard_body
+from dojoir.proof.core.marks import GRID
 
 THREADS = 256
 """How many threads a block has, where nothing else is known."""
 
 
-def along(trace: Trace, path: Path, levels: int, threads: int = THREADS, mark: str = "bx") -> None:
-    """The scope at `path`, which `levels` others are around, on threads: each has every so many-th element."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    place = format_path(path)
-    if (scope.extent.constant or 0) > threads or scope.extent.constant is None:
-        make(trace, f"split({place}, {threads})")
-        inner = trace.kernel.at((*path, 0))
-        assert isinstance(inner, Scope)
-        if inner.extent.constant is None:
-            depth = trace.kernel.depth_of((*path, 0))
-            conditions = [
-                format_condition(Condition(Affine.iterator(depth), "<", bound))
-                for bound in inner.extent.bounds
-                if not bound.is_constant
-            ]
-            make(trace, f'add_guard({place}.0.0, {len(inner.body)}, "{" and ".join(conditions)}")')
-            make(trace, f"set_extent({place}.0, {threads})")
-        make(trace, f"swap_scopes({place})")
+def along(trace: Trace, scope: Spot, levels: int, threads: int = THREADS, mark: str = "bx") -> Spot:
+    """A scope, which `levels` others are around, on threads: each has every so many-th element. Returns the scope
+    over the threads, which is around all of them. Raises IllegalMove where a move is refused."""
+    extent = scope.scope.extent.constant
+    shared = scope if extent is not None and extent <= threads else shared_among(trace, scope, threads)
     for _ in range(levels):
-        path = path[:-1]
-        make(trace, f"swap_scopes({format_path(path)})")
-    make(trace, f"bind({format_path(path)}, {mark})")
+        act(trace, SwapScopes, shared.around())
+    act(trace, Bind, shared, mark)
+    return shared
+
+
+def shared_among(trace: Trace, scope: Spot, threads: int) -> Spot:
+    """Shares a scope out: each of so many threads has every so many-th iteration, the last time under a guard where
+    that is not known to be one. Returns the scope over the threads, which is around the other. Raises IllegalMove
+    where a move is refused."""
+    act(trace, Split, scope, threads)
+    inner = scope.child(0)
+    full_extent(trace, inner, threads)
+    act(trace, SwapScopes, scope)
+    return inner
+
+
+def full_extent(trace: Trace, scope: Spot, extent: int) -> None:
+    """Makes the extent of a scope, which is at most `extent`, so much: what is past its end is under a guard.
+    Raises IllegalMove where a move is refused."""
+    ends = [Condition(scope.iterator, "<", bound) for bound in scope.scope.extent.bounds if not bound.is_constant]
+    if ends:
+        guard_body(trace, scope, ends)
+        act(trace, SetExtent, scope, Affine.constant(extent))
+
+
+def grid(trace: Trace, chain: Iterable[Spot]) -> None:
+    """The first scopes of a chain as a grid: the outermost has the most blocks. Raises IllegalMove where a mark is
+    refused."""
+    for scope, mark in zip(chain, GRID, strict=False):
+        act(trace, Bind, scope, mark)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from functools import partial
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Path, Scope, Statement, format_path
+from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.hardware.marks import Bind, Vectorize
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.once import AddScope
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.gpu_threads import along
+from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
+from dojoir.passes.values.reductions import SplitReduction
 
 PARTS = (32768, 16384, 8192)
 """How many elements of a sum a block may add up, the best first: of long ones there are few partial results."""
@@ -34,41 +41,38 @@ def add_up(trace: Trace, path: Path) -> None:
         raise ArgumentError("no sum by itself", "bad-arguments")
     if statement.accumulation is None or depends(statement.target, depth):
         raise ArgumentError("no sum of all there is", "bad-arguments")
-    place = format_path(path)
-    whole = scope.extent.constant or 0
-    make(trace, f"split({place}, {next((p for p in PARTS if whole >= p * BLOCKS), PARTS[-1])})")
-    blocks = trace.kernel.at(path)
-    assert isinstance(blocks, Scope) and len(blocks.extent.bounds) == 1
-    partial_sums = fresh_name(trace.kernel, f"{statement.target.buffer}_part")
-    make(trace, f"split_reduction({place}, {statement.target.buffer}, {partial_sums}, {blocks.extent.bounds[0]})")
-    parts, last = ((*path[:-1], path[-1] + n) for n in range(2))
-    make(trace, f"join_scopes({place}, {format_path(last)})")
-    make(trace, f"add_scope({format_path(last)}, 1)")
-    along(trace, (*last, 0), 0, MOST_THREADS)
-    _ = tried(trace, partial(_in_fours, path=(*parts, 1)))
-    along(trace, (*parts, 1), 0)
-    make(trace, f"bind({place}, gx)")
-    before = trace.kernel.at((*path[:-1], path[-1] - 1)) if path[-1] else None
-    begun = isinstance(before, Statement) and before.target == statement.target
-    if begun and tried(trace, partial(_begun_later, path=path)):
-        last = parts
-    make(trace, f"bind({format_path(last)}, gx)")
+    blocks, target, extent = spot(trace, path), statement.target.buffer, scope.extent.constant or 0
+    act(trace, Split, blocks, next((p for p in PARTS if extent >= p * BLOCKS), PARTS[-1]))
+    partial_sums = fresh_name(trace.kernel, f"{target}_part")
+    act(trace, SplitReduction, blocks, target, partial_sums, blocks.scope.extent)
+    act(trace, JoinScopes, blocks.beside(-1), blocks)
+    part, together = blocks.child(1), blocks.beside(1)
+    act(trace, AddScope, together, 1)
+    once = together.around()
+    along(trace, together, 0, MOST_THREADS)
+    _ = tried(trace, partial(_in_fours, scope=part))
+    along(trace, part, 0)
+    act(trace, Bind, blocks, "gx")
+    if blocks.path[-1]:
+        before = blocks.beside(-1)
+        if isinstance(before.node, Statement) and before.node.target == statement.target:
+            _ = tried(trace, partial(_begun_later, before=before, once=once))
+    act(trace, Bind, once, "gx")
 
 
-def _begun_later(trace: Trace, path: Path) -> None:
-    """Brings what a sum begins with, in front of the scope at `path`, to the launch behind it."""
-    before, last = format_path((*path[:-1], path[-1] - 1)), format_path((*path[:-1], path[-1] + 1))
-    make(trace, f"add_scope({before}, 1)")
-    make(trace, f"swap_siblings({before})")
-    make(trace, f"join_scopes({format_path(path)}, {last})")
+def _begun_later(trace: Trace, before: Spot, once: Spot) -> None:
+    """Brings what a sum begins with, in front of the blocks, to the launch behind them."""
+    act(trace, AddScope, before, 1)
+    begun = before.around()
+    act(trace, SwapSiblings, begun)
+    act(trace, JoinScopes, begun, once)
 
 
-def _in_fours(trace: Trace, path: Path) -> None:
+def _in_fours(trace: Trace, scope: Spot) -> None:
     """Elements of a sum side by side, which one access moves."""
-    scope, depth, place = trace.kernel.at(path), trace.kernel.depth_of(path), format_path(path)
-    reads = [a for site in sites_in(trace.kernel, path) for a in site.statement.reads]
-    extent = scope.extent.constant if isinstance(scope, Scope) else None
-    if not extent or extent % WIDTH or any(step_of(trace.kernel, a, depth) != 1 for a in reads):
+    reads = [a for site in sites_in(trace.kernel, scope.path) for a in site.statement.reads]
+    extent = scope.scope.extent.constant
+    if not extent or extent % WIDTH or any(step_of(trace.kernel, a, scope.depth) != 1 for a in reads):
         raise ArgumentError("not of elements side by side", "bad-arguments")
-    make(trace, f"split({place}, {WIDTH})")
-    make(trace, f"vectorize({place}.0)")
+    act(trace, Split, scope, WIDTH)
+    act(trace, Vectorize, scope.child(0))

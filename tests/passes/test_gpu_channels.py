@@ -16,6 +16,7 @@ from dojoir.codegen.lower.layout import Layout
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access
 from dojoir.passes.schedule.gpu_flat import flattened
+from dojoir.passes.schedule.spots import spot
 
 WIDE = r"4 \*\)&x\["
 
@@ -153,5 +154,6 @@ N
 def test_scopes_along_which_nothing_moves_are_one(rows: str, body: str) -> None:
     kernel = dojoir.parse(f"kernel f(N)\ninout y: f32[N]\nwhere N >= 64\n{rows}\n| 8\n| | 8\n| | | {body}\n")
     trace = dojoir.Trace(kernel)
-    assert flattened(trace, (0,)) == ((0, 0), 1)
+    nest, width = flattened(trace, spot(trace, (0,)))
+    assert ([scope.path for scope in nest], width) == ([(0,), (0, 0)], 1)
     assert list(map(str, trace.moves)) == ["collapse(0.0)"]

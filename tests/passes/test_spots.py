@@ -21,6 +21,7 @@ def test_a_spot_is_where_its_scope_is() -> None:
     assert [str(s) for s in column.scopes()] == ["0.0.1"]
     act(trace, SwapScopes, row)
     assert (row.path, column.path) == ((0, 0), (0,))
+    assert row.around().path == column.path
     assert (row.depth, column.depth) == (1, 0)
     assert (row.iterator, column.iterator) == (Affine.iterator(1), Affine.iterator(0))
     assert row.scope.extent != column.scope.extent
