@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Path, Statement, format_path, parse_path
+from dojoir.ir.nodes import Kernel, Path, Statement, format_path, parse_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import siblings
 from dojoir.passes.base.move import Move, Place, Quoted, Refusal, Rewrite, Undoing, place_of
 from dojoir.passes.base.node_text import inserted, node_of, node_text
 from dojoir.proof.check import InstanceMap, identity
+from dojoir.proof.patterns.unreached import NEVER
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
-
-NEVER = Condition(Affine.constant(1), "<=", Affine.constant(0))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from dojoir.proof.patterns.same_order import alike
 from dojoir.proof.patterns.sharing import takes_the_storage
 from dojoir.proof.patterns.split_dim import is_renumbered
 from dojoir.proof.patterns.staging import works_on_copy
+from dojoir.proof.patterns.unreached import never_ran
 from dojoir.sets.flow import dependences, flow_of
 from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass
@@ -211,6 +212,12 @@ TEXTUAL = (
         "backwards",
         _where_it_changed(runs_backwards, declares=False),
         "A scope of which no two iterations conflict may run from its last iteration to its first.",
+    ),
+    Pattern(
+        "unreached",
+        _where_it_changed(never_ran, declares=False),
+        "Statements that never run may be taken away.",
+        converse=False,  # what never runs may be anything
     ),
     Pattern(
         "staging",

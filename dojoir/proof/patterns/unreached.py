@@ -1,0 +1,33 @@
+"""Statements that never run and are taken away: seen from the extents and conditions around each.
+
+What is left is the same text around them, and each statement there stands for itself. No instance is lost, as there
+was none; all others run in the order in which they ran, on the same elements, and each read gets what it got. The
+kernel after is well-formed where the one before is: every access and every scope of it was there.
+
+An accumulation counts although it never runs: where it was the one that made a buffer take the results of several
+operators, the order of the others counted, and no longer does. That is left to the checker.
+"""
+
+from __future__ import annotations
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Condition, Kernel
+from dojoir.proof.certificate import InstanceMap
+from dojoir.proof.difference import Change
+from dojoir.sets.kernel_sets import sets_of
+
+NEVER = Condition(Affine.constant(1), "<=", Affine.constant(0))
+"""What holds of no iteration."""
+
+
+def never_ran(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether all that changed is that some nodes are gone, beside others that stay, and no statement in them
+    runs."""
+    beside = change.around[-1].body if change.around else before.body
+    if change.new or len(beside) == len(change.old):
+        return False
+    sets = sets_of(before)
+    gone = [before.sites[k] for k in change.were]
+    if any(s.statement.accumulation is not None and s.statement.target.buffer in sets.mixed for s in gone):
+        return False
+    return all(sets.implies(site.ancestors, NEVER) for site in gone)
