@@ -217,9 +217,8 @@ def _answer(claim: Claim) -> Answer:
         old, new = users_slice(before, after, mixed) if mixed else (before, after)
         part = Claim(old, new, identity(old))
         if mixed != []:
-            if goes_wrong(*part.parts):
-                return Answer(False, False, True)
-            if len(before.buffers) == len(after.buffers) and shares_too_much(old, new):
+            declared = len(before.buffers) == len(after.buffers)
+            if (declared and shares_too_much(old, new)) or goes_wrong(*part.parts):
                 return Answer(False, False, True)
         kept = mixed == [] or _storage(part) is None
         return Answer(kept and keeps_marks(after, before if marked else None), marked, True)

@@ -10,13 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Extent, Guard, Kernel, Node, Scope, Site, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Site, Statement, holds
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.written import comes_and_goes
 from dojoir.proof.difference import Change
 from dojoir.sets.kernel_sets import sets_of
 
 Sizes = Mapping[str, int]
+
+MOST_TRIED = 256
+"""How many iterations are tried for the last one that gives an element."""
 
 
 def runs_otherwise(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
@@ -155,24 +158,32 @@ def shares_too_much(before: Kernel, after: Kernel) -> bool:
     """Whether a dimension that got collapsed is written from end to end before its first element is read: by the
     only writer, in scopes of its own."""
     for old, new in zip(before.buffers, after.buffers, strict=True):
-        writers = [site for site in before.sites if site.statement.target.buffer == old.name]
+        writers = [before.sites[k] for k in before.users.get(old.name, ())]
+        writers = [site for site in writers if site.statement.target.buffer == old.name]
         same = (old.name, len(old.dims)) == (new.name, len(new.dims))
-        if not same or old.dims == new.dims or len(writers) != 1 or not comes_and_goes(before, old):
+        if not same or old.dims == new.dims or len(writers) != 1:
             continue
+        here = comes_and_goes(before, old)
         for dim in range(len(old.dims)):
             if new.dims[dim].collapsed and not old.dims[dim].collapsed:
                 reads = ((before.sites[k], r.access) for k, own in enumerate(sets_of(before).reads) for r in own)
                 mine = [(site, access) for site, access in reads if access.buffer == old.name]
-                if any(_reads_too_late(before, dim, writers[0], *read) for read in mine):
+                if any(_reads_too_late(before, new, dim, writers[0], *read, here=here) for read in mine):
                     return True
     return False
 
 
-def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: Access) -> bool:
+def _reads_too_late(
+    kernel: Kernel, buffer: Buffer, dim: int, writer: Site, reader: Site, read: Access, *, here: bool
+) -> bool:
     """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one.
 
-    It covers what is read, in scopes of its own, by indices that grow with their iterators: of the iterations with
-    the same other indices, the last one has the largest index."""
+    It covers what is read, in scopes of its own: `here` says that it does so in the same iteration of those that
+    both share; where they share none, the value of a temporary is from nowhere else. Of the iterations that write
+    the elements with the other indices that are read, the last one is that in which each iterator is the largest
+    for which these are those."""
+    if writer.path == reader.path:
+        return False
     level = next(n for n, pair in enumerate(zip(writer.path, reader.path, strict=False)) if len(set(pair)) > 1)
     mine = writer.ancestors[level:]
     depth = sum(isinstance(node, Scope) for node in writer.ancestors[:level])
@@ -184,15 +195,35 @@ def _reads_too_late(kernel: Kernel, dim: int, writer: Site, reader: Site, read: 
     )
     if not own or not square or any(isinstance(node, Guard) for node in mine) or isinstance(wanted, Access):
         return False
+    if not here and not (level == 0 and buffer.role == "tmp" and writer.path < reader.path):
+        return False
+    others = [
+        (given, asked)
+        for n, (given, asked) in enumerate(zip(writer.statement.target.indices, read.indices, strict=True))
+        if n != dim and not buffer.dims[n].collapsed and isinstance(given, Affine)
+    ]
+    others = [pair for pair in others if not index.iterators.isdisjoint(pair[0].iterators)]
+    along = index.iterators.union(*(given.iterators for given, _ in others)) if others else frozenset()
+    asked = [index for _, index in others if isinstance(index, Affine)]
+    if len(along) > 1 or len(asked) < len(others):
+        return False
 
-    def last(sizes: Sizes) -> tuple[int, ...]:
+    def last(sizes: Sizes) -> tuple[int, ...] | None:
+        """The last iteration of the writer that gives the element, whatever its index in the dimension."""
         first = (0,) * depth
-        return (*first, *(_count(scope.extent, sizes, first) - 1 for scope in writer.scopes[depth:]))
+        at = [*first, *(_count(scope.extent, sizes, first) - 1 for scope in writer.scopes[depth:])]
+        start = (0,) * len(reader.scopes)
+        for d in along:
+            tried = range(at[d], max(at[d] - MOST_TRIED, -1), -1)
+            its = [index.evaluate(sizes, start) for index in asked]
+            at[d] = next((v for v in tried if [g.evaluate(sizes, (*at[:d], v)) for g, _ in others] == its), -1)
+        return None if min(at) < 0 else tuple(at)
 
     return any(
         _run(reader.ancestors, sizes, (0,) * len(reader.scopes))
         and wanted.evaluate(sizes, (0,) * len(reader.scopes)) == 0
-        and index.evaluate(sizes, last(sizes)) > 0
+        and (at := last(sizes)) is not None
+        and index.evaluate(sizes, at) > 0
         for sizes in sets_of(kernel).some_sizes
     )
 
