@@ -261,7 +261,8 @@ class _Runner:
             block.statements.extend(full.statements or part.statements)
 
     def chunks(self, stop: Value, block: Block) -> None:
-        """As many lanes at a time, then the rest: masked at once, or as `_rest` runs it."""
+        """As many lanes at a time, then the rest: as `_rest` runs it, or at once under a mask, where sums go on
+        around the scope, or vectors are aligned to be streamed."""
         if self.unit.target.tail == "vl":
             self.strips(stop, block)
             return
@@ -270,12 +271,13 @@ class _Runner:
         start, aligned = self._aligned_start(count, stop, block)
         divisible = divisible and aligned is None
         masked = self.unit.target.tail == "mask" and not divisible
+        masked = masked and (aligned is not None or self._goes_on() or self.plan.register == count)
         rest: Value = stop
         if not divisible:
             rest = Var(INDEX, self.unit.names.fresh("rest"))
             block.emit(lir.Let(rest, sub(stop, divide("rem", sub(stop, start), count))))
         if not masked and aligned is not None:
-            self._rest(integer(0), start, block)
+            self._rest(integer(0), start, True, block)
 
         def run(state: State, block: Block) -> None:
             if masked and aligned is not None:
@@ -293,18 +295,21 @@ class _Runner:
             self._reducing(count, run, block)
             return
         self._reducing_if(compare("lt", start, rest), count, run, block, self.state)
-        self._rest(rest, stop, block)
+        self._rest(rest, stop, aligned is None, block)
 
-    def _rest(self, start: Value, stop: Value, block: Block) -> None:
-        """The iterations from `start` on, fewer than the lanes, on a target that has no masks for all types: one
-        register at a time, then those that fill none, in one whose other lanes are off where the target can do
-        that, or one by one."""
+    def _rest(self, start: Value, stop: Value, plain: bool, block: Block) -> None:
+        """The iterations from `start` on, fewer than the lanes: one register at a time, then those that fill none,
+        in one whose other lanes are off where the target can do that, or one by one. Of a short row nothing is
+        computed for lanes that are off, but in its last register. `start` is `plain` if it is a multiple of the
+        lanes."""
         lanes = self.plan.register
-        masks = may_mask(self.unit, self.path, self.state)
-        last = start
+        masks = self.unit.target.tail == "mask" or may_mask(self.unit, self.path, self.state)
+        around, last = block, start
+        if masks:  # one question where nothing is left
+            block = Block()
         if lanes < self.plan.lanes:
             last = Var(INDEX, self.unit.names.fresh("last"))
-            block.emit(lir.Let(last, sub(stop, divide("rem", sub(stop, start), lanes))))
+            block.emit(lir.Let(last, sub(stop, divide("rem", stop if plain else sub(stop, start), lanes))))
 
         def run(state: State, block: Block) -> None:
             if last is not start:
@@ -314,11 +319,13 @@ class _Runner:
             if masks:
                 self._masked(last, stop, lanes, state, block)
 
-        if masks or last is not start:
-            some = compare("lt", start, stop if masks else last)
-            self._reducing_if(some, lanes, run, block, self._alone())
-        if not masks:
-            self.one_by_one(last, stop, block)
+        if masks:
+            self._reducing(lanes, run, block, self._alone())
+            around.emit(lir.If(compare("lt", start, stop), block.body))
+            return
+        if last is not start:
+            self._reducing_if(compare("lt", start, last), lanes, run, block, self._alone())
+        self.one_by_one(last, stop, block)
 
     def _masked(self, start: Value, stop: Value, count: int, state: State, block: Block) -> None:
         """The iterations from `start` on, fewer than `count`, at once, if there are any."""
@@ -344,6 +351,10 @@ class _Runner:
         block.emit(lir.For(var, start, stop, 1, self._body(state, var, None), comment=self.comment))
 
     # -- their parts -----------------------------------------------------------------------------------------
+    def _goes_on(self) -> bool:
+        """Whether variables of a scope around this one are added to: they have as many lanes as the plan says."""
+        return any(a.paths[0] in self.state.accumulators for a in self.plan.accumulators)
+
     def _alone(self) -> State:
         """The state around the scope for another number of lanes: without the variables of scopes around, which
         have as many as the plan says."""

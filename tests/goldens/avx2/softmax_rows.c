@@ -191,7 +191,7 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                             reduce_max_f32x8(max_f32x8(max_f32x8(m_max0, m_max2_),
                                                        max_f32x8(m_max1, m_max3))));
             }
-            const int64_t last = M - (M - rest) % 8;
+            const int64_t last = M - M % 8;
             if (rest < last) {
                 __m256 m_max2 = _mm256_set1_ps(-INFINITY);
                 for (int64_t i1 = rest; i1 < last; i1 += 8) {  // M : v @i1
@@ -231,7 +231,7 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                 s += reduce_add_f32x8(_mm256_add_ps(_mm256_add_ps(s_sum0, s_sum2_),
                                                     _mm256_add_ps(s_sum1, s_sum3)));
             }
-            const int64_t last2 = M - (M - rest2) % 8;
+            const int64_t last2 = M - M % 8;
             if (rest2 < last2) {
                 __m256 s_sum2 = _mm256_set1_ps(-0.0f);
                 for (int64_t i1 = rest2; i1 < last2; i1 += 8) {  // M : v @i1

@@ -28,19 +28,24 @@ int32_t embedding(const int64_t *restrict ids, const float *restrict w, float *r
                              _mm512_loadu_ps(&w[(ids_outside ? 0 : ids_index) * D + d + 16]));
         }
         if (rest < D) {
-            const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, D - rest);
-            const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, D - rest) >> 16);
-            const int64_t ids_index2 = ids[i];
-            const bool ids_outside2 = ids_index2 < 0 || ids_index2 >= V;
-            if (ids_outside2) status = 2;
-            _mm512_mask_storeu_ps(&y[i * D + rest], active0,
-                                  _mm512_maskz_loadu_ps(active0,
-                                                        &w[(ids_outside2 ? 0 : ids_index2) * D
-                                                           + rest]));
-            _mm512_mask_storeu_ps(&y[i * D + rest + 16], active1,
-                                  _mm512_maskz_loadu_ps(active1,
-                                                        &w[(ids_outside2 ? 0 : ids_index2) * D
-                                                           + rest + 16]));
+            const int64_t last = D - D % 16;
+            for (int64_t d = rest; d < last; d += 16) {  // D : v @d
+                const int64_t ids_index2 = ids[i];
+                const bool ids_outside2 = ids_index2 < 0 || ids_index2 >= V;
+                if (ids_outside2) status = 2;
+                _mm512_storeu_ps(&y[i * D + d],
+                                 _mm512_loadu_ps(&w[(ids_outside2 ? 0 : ids_index2) * D + d]));
+            }
+            if (last < D) {
+                const __mmask16 active = (__mmask16)_bzhi_u32(0xffff, D - last);
+                const int64_t ids_index3 = ids[i];
+                const bool ids_outside3 = ids_index3 < 0 || ids_index3 >= V;
+                if (ids_outside3) status = 2;
+                _mm512_mask_storeu_ps(&y[i * D + last], active,
+                                      _mm512_maskz_loadu_ps(active,
+                                                            &w[(ids_outside3 ? 0 : ids_index3) * D
+                                                               + last]));
+            }
         }
     }
 

@@ -20,14 +20,17 @@ int32_t relu(const float *restrict x, float *restrict y, int64_t N)
     }
 
     if (rest < N) {
-        const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, N - rest);
-        const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, N - rest) >> 16);
-        const __m512 x2 = _mm512_maskz_loadu_ps(active0, &x[rest]);
-        _mm512_mask_storeu_ps(&y[rest], active0,
-                              _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x2)));
-        const __m512 x3 = _mm512_maskz_loadu_ps(active1, &x[rest + 16]);
-        _mm512_mask_storeu_ps(&y[rest + 16], active1,
-                              _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x3)));
+        const int64_t last = N - N % 16;
+        for (int64_t i = rest; i < last; i += 16) {  // N : v @i
+            const __m512 x2 = _mm512_loadu_ps(&x[i]);
+            _mm512_storeu_ps(&y[i], _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x2)));
+        }
+        if (last < N) {
+            const __mmask16 active = (__mmask16)_bzhi_u32(0xffff, N - last);
+            const __m512 x3 = _mm512_maskz_loadu_ps(active, &x[last]);
+            _mm512_mask_storeu_ps(&y[last], active,
+                                  _mm512_abs_ps(_mm512_max_ps(_mm512_setzero_ps(), x3)));
+        }
     }
 
     return 0;

@@ -113,105 +113,105 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
             if (e == NULL) continue;
             float m = -INFINITY;
             const int64_t rest = M - M % 64;
-            __m512 m_max0 = _mm512_set1_ps(-INFINITY);
-            __m512 m_max1 = _mm512_set1_ps(-INFINITY);
-            __m512 m_max2 = _mm512_set1_ps(-INFINITY);
-            __m512 m_max3 = _mm512_set1_ps(-INFINITY);
-            for (int64_t i1 = 0; i1 < rest; i1 += 64) {  // M : v @i1
-                const __m512 x0 = _mm512_loadu_ps(&x[i0 * M + i1]);
-                m_max0 = max_f32x16(x0, m_max0);
-                const __m512 x1 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
-                m_max1 = max_f32x16(x1, m_max1);
-                const __m512 x2 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
-                m_max2 = max_f32x16(x2, m_max2);
-                const __m512 x3 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
-                m_max3 = max_f32x16(x3, m_max3);
+            if (0 < rest) {
+                __m512 m_max0 = _mm512_set1_ps(-INFINITY);
+                __m512 m_max1 = _mm512_set1_ps(-INFINITY);
+                __m512 m_max2_ = _mm512_set1_ps(-INFINITY);
+                __m512 m_max3 = _mm512_set1_ps(-INFINITY);
+                for (int64_t i1 = 0; i1 < rest; i1 += 64) {  // M : v @i1
+                    const __m512 x0 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                    m_max0 = max_f32x16(x0, m_max0);
+                    const __m512 x1 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
+                    m_max1 = max_f32x16(x1, m_max1);
+                    const __m512 x2 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
+                    m_max2_ = max_f32x16(x2, m_max2_);
+                    const __m512 x3 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
+                    m_max3 = max_f32x16(x3, m_max3);
+                }
+                m = max_f32(m,
+                            reduce_max_f32x16(max_f32x16(max_f32x16(m_max0, m_max2_),
+                                                         max_f32x16(m_max1, m_max3))));
             }
             if (rest < M) {
-                const __mmask16 active0 = (__mmask16)_bzhi_u32(0xffff, M - rest);
-                const __mmask16 active1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 16);
-                const __mmask16 active2_ = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 32);
-                const __mmask16 active3_ = (__mmask16)(_bzhi_u64(~0ULL, M - rest) >> 48);
-                const __m512 x4 = _mm512_maskz_loadu_ps(active0, &x[i0 * M + rest]);
-                m_max0 = _mm512_mask_blend_ps(active0, m_max0, max_f32x16(x4, m_max0));
-                const __m512 x5 = _mm512_maskz_loadu_ps(active1, &x[i0 * M + rest + 16]);
-                m_max1 = _mm512_mask_blend_ps(active1, m_max1, max_f32x16(x5, m_max1));
-                const __m512 x6 = _mm512_maskz_loadu_ps(active2_, &x[i0 * M + rest + 32]);
-                m_max2 = _mm512_mask_blend_ps(active2_, m_max2, max_f32x16(x6, m_max2));
-                const __m512 x7 = _mm512_maskz_loadu_ps(active3_, &x[i0 * M + rest + 48]);
-                m_max3 = _mm512_mask_blend_ps(active3_, m_max3, max_f32x16(x7, m_max3));
+                const int64_t last = M - M % 16;
+                __m512 m_max2 = _mm512_set1_ps(-INFINITY);
+                for (int64_t i1 = rest; i1 < last; i1 += 16) {  // M : v @i1
+                    const __m512 x4 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                    m_max2 = max_f32x16(x4, m_max2);
+                }
+                if (last < M) {
+                    const __mmask16 active = (__mmask16)_bzhi_u32(0xffff, M - last);
+                    const __m512 x5 = _mm512_maskz_loadu_ps(active, &x[i0 * M + last]);
+                    m_max2 = _mm512_mask_blend_ps(active, m_max2, max_f32x16(x5, m_max2));
+                }
+                m = max_f32(m, reduce_max_f32x16(m_max2));
             }
-            m = max_f32(m,
-                        reduce_max_f32x16(max_f32x16(max_f32x16(m_max0, m_max2),
-                                                     max_f32x16(m_max1, m_max3))));
             float s = 0.0f;
             const int64_t rest2 = M - M % 64;
-            __m512 s_sum0 = _mm512_set1_ps(-0.0f);
-            __m512 s_sum1 = _mm512_set1_ps(-0.0f);
-            __m512 s_sum2 = _mm512_set1_ps(-0.0f);
-            __m512 s_sum3 = _mm512_set1_ps(-0.0f);
-            for (int64_t i1 = 0; i1 < rest2; i1 += 64) {  // M : v @i1
-                const __m512 x8 = _mm512_loadu_ps(&x[i0 * M + i1]);
-                const __m512 e0 = exp_f32x16(_mm512_sub_ps(x8, _mm512_set1_ps(m)));
-                _mm512_storeu_ps(&e[i1], e0);
-                const __m512 x9 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
-                const __m512 e1 = exp_f32x16(_mm512_sub_ps(x9, _mm512_set1_ps(m)));
-                _mm512_storeu_ps(&e[i1 + 16], e1);
-                const __m512 x10 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
-                const __m512 e2 = exp_f32x16(_mm512_sub_ps(x10, _mm512_set1_ps(m)));
-                _mm512_storeu_ps(&e[i1 + 32], e2);
-                const __m512 x11 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
-                const __m512 e3 = exp_f32x16(_mm512_sub_ps(x11, _mm512_set1_ps(m)));
-                _mm512_storeu_ps(&e[i1 + 48], e3);
-                s_sum0 = _mm512_add_ps(s_sum0, e0);
-                s_sum1 = _mm512_add_ps(s_sum1, e1);
-                s_sum2 = _mm512_add_ps(s_sum2, e2);
-                s_sum3 = _mm512_add_ps(s_sum3, e3);
+            if (0 < rest2) {
+                __m512 s_sum0 = _mm512_set1_ps(-0.0f);
+                __m512 s_sum1 = _mm512_set1_ps(-0.0f);
+                __m512 s_sum2_ = _mm512_set1_ps(-0.0f);
+                __m512 s_sum3 = _mm512_set1_ps(-0.0f);
+                for (int64_t i1 = 0; i1 < rest2; i1 += 64) {  // M : v @i1
+                    const __m512 x6 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                    const __m512 e0 = exp_f32x16(_mm512_sub_ps(x6, _mm512_set1_ps(m)));
+                    _mm512_storeu_ps(&e[i1], e0);
+                    const __m512 x7 = _mm512_loadu_ps(&x[i0 * M + i1 + 16]);
+                    const __m512 e1 = exp_f32x16(_mm512_sub_ps(x7, _mm512_set1_ps(m)));
+                    _mm512_storeu_ps(&e[i1 + 16], e1);
+                    const __m512 x8 = _mm512_loadu_ps(&x[i0 * M + i1 + 32]);
+                    const __m512 e2 = exp_f32x16(_mm512_sub_ps(x8, _mm512_set1_ps(m)));
+                    _mm512_storeu_ps(&e[i1 + 32], e2);
+                    const __m512 x9 = _mm512_loadu_ps(&x[i0 * M + i1 + 48]);
+                    const __m512 e3 = exp_f32x16(_mm512_sub_ps(x9, _mm512_set1_ps(m)));
+                    _mm512_storeu_ps(&e[i1 + 48], e3);
+                    s_sum0 = _mm512_add_ps(s_sum0, e0);
+                    s_sum1 = _mm512_add_ps(s_sum1, e1);
+                    s_sum2_ = _mm512_add_ps(s_sum2_, e2);
+                    s_sum3 = _mm512_add_ps(s_sum3, e3);
+                }
+                s += _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s_sum0, s_sum2_),
+                                                        _mm512_add_ps(s_sum1, s_sum3)));
             }
             if (rest2 < M) {
-                const __mmask16 active2_0 = (__mmask16)_bzhi_u32(0xffff, M - rest2);
-                const __mmask16 active2_1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 16);
-                const __mmask16 active2_2 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 32);
-                const __mmask16 active2_3 = (__mmask16)(_bzhi_u64(~0ULL, M - rest2) >> 48);
-                const __m512 x12 = _mm512_maskz_loadu_ps(active2_0, &x[i0 * M + rest2]);
-                _mm512_mask_storeu_ps(&e[rest2], active2_0,
-                                      exp_f32x16(_mm512_sub_ps(x12, _mm512_set1_ps(m))));
-                const __m512 x13 = _mm512_maskz_loadu_ps(active2_1, &x[i0 * M + rest2 + 16]);
-                _mm512_mask_storeu_ps(&e[rest2 + 16], active2_1,
-                                      exp_f32x16(_mm512_sub_ps(x13, _mm512_set1_ps(m))));
-                const __m512 x14 = _mm512_maskz_loadu_ps(active2_2, &x[i0 * M + rest2 + 32]);
-                _mm512_mask_storeu_ps(&e[rest2 + 32], active2_2,
-                                      exp_f32x16(_mm512_sub_ps(x14, _mm512_set1_ps(m))));
-                const __m512 x15 = _mm512_maskz_loadu_ps(active2_3, &x[i0 * M + rest2 + 48]);
-                _mm512_mask_storeu_ps(&e[rest2 + 48], active2_3,
-                                      exp_f32x16(_mm512_sub_ps(x15, _mm512_set1_ps(m))));
-                const __m512 e4 = _mm512_maskz_loadu_ps(active2_0, &e[rest2]);
-                s_sum0 = _mm512_mask_blend_ps(active2_0, s_sum0, _mm512_add_ps(s_sum0, e4));
-                const __m512 e5 = _mm512_maskz_loadu_ps(active2_1, &e[rest2 + 16]);
-                s_sum1 = _mm512_mask_blend_ps(active2_1, s_sum1, _mm512_add_ps(s_sum1, e5));
-                const __m512 e6 = _mm512_maskz_loadu_ps(active2_2, &e[rest2 + 32]);
-                s_sum2 = _mm512_mask_blend_ps(active2_2, s_sum2, _mm512_add_ps(s_sum2, e6));
-                const __m512 e7 = _mm512_maskz_loadu_ps(active2_3, &e[rest2 + 48]);
-                s_sum3 = _mm512_mask_blend_ps(active2_3, s_sum3, _mm512_add_ps(s_sum3, e7));
+                const int64_t last2 = M - M % 16;
+                __m512 s_sum2 = _mm512_set1_ps(-0.0f);
+                for (int64_t i1 = rest2; i1 < last2; i1 += 16) {  // M : v @i1
+                    const __m512 x10 = _mm512_loadu_ps(&x[i0 * M + i1]);
+                    const __m512 e4 = exp_f32x16(_mm512_sub_ps(x10, _mm512_set1_ps(m)));
+                    _mm512_storeu_ps(&e[i1], e4);
+                    s_sum2 = _mm512_add_ps(s_sum2, e4);
+                }
+                if (last2 < M) {
+                    const __mmask16 active2 = (__mmask16)_bzhi_u32(0xffff, M - last2);
+                    const __m512 x11 = _mm512_maskz_loadu_ps(active2, &x[i0 * M + last2]);
+                    _mm512_mask_storeu_ps(&e[last2], active2,
+                                          exp_f32x16(_mm512_sub_ps(x11, _mm512_set1_ps(m))));
+                    const __m512 e5 = _mm512_maskz_loadu_ps(active2, &e[last2]);
+                    s_sum2 = _mm512_mask_blend_ps(active2, s_sum2, _mm512_add_ps(s_sum2, e5));
+                }
+                s += _mm512_reduce_add_ps(s_sum2);
             }
-            s += _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(s_sum0, s_sum2),
-                                                    _mm512_add_ps(s_sum1, s_sum3)));
             const int64_t rest3 = M - M % 32;
             for (int64_t i1 = 0; i1 < rest3; i1 += 32) {  // M : v @i1
-                const __m512 e8 = _mm512_loadu_ps(&e[i1]);
-                _mm512_storeu_ps(&y[i0 * M + i1], _mm512_div_ps(e8, _mm512_set1_ps(s)));
-                const __m512 e9 = _mm512_loadu_ps(&e[i1 + 16]);
-                _mm512_storeu_ps(&y[i0 * M + i1 + 16], _mm512_div_ps(e9, _mm512_set1_ps(s)));
+                const __m512 e6 = _mm512_loadu_ps(&e[i1]);
+                _mm512_storeu_ps(&y[i0 * M + i1], _mm512_div_ps(e6, _mm512_set1_ps(s)));
+                const __m512 e7 = _mm512_loadu_ps(&e[i1 + 16]);
+                _mm512_storeu_ps(&y[i0 * M + i1 + 16], _mm512_div_ps(e7, _mm512_set1_ps(s)));
             }
             if (rest3 < M) {
-                const __mmask16 active3_0 = (__mmask16)_bzhi_u32(0xffff, M - rest3);
-                const __mmask16 active3_1 = (__mmask16)(_bzhi_u64(~0ULL, M - rest3) >> 16);
-                const __m512 e10 = _mm512_maskz_loadu_ps(active3_0, &e[rest3]);
-                _mm512_mask_storeu_ps(&y[i0 * M + rest3], active3_0,
-                                      _mm512_div_ps(e10, _mm512_set1_ps(s)));
-                const __m512 e11 = _mm512_maskz_loadu_ps(active3_1, &e[rest3 + 16]);
-                _mm512_mask_storeu_ps(&y[i0 * M + rest3 + 16], active3_1,
-                                      _mm512_div_ps(e11, _mm512_set1_ps(s)));
+                const int64_t last3 = M - M % 16;
+                for (int64_t i1 = rest3; i1 < last3; i1 += 16) {  // M : v @i1
+                    const __m512 e8 = _mm512_loadu_ps(&e[i1]);
+                    _mm512_storeu_ps(&y[i0 * M + i1], _mm512_div_ps(e8, _mm512_set1_ps(s)));
+                }
+                if (last3 < M) {
+                    const __mmask16 active3 = (__mmask16)_bzhi_u32(0xffff, M - last3);
+                    const __m512 e9 = _mm512_maskz_loadu_ps(active3, &e[last3]);
+                    _mm512_mask_storeu_ps(&y[i0 * M + last3], active3,
+                                          _mm512_div_ps(e9, _mm512_set1_ps(s)));
+                }
             }
         }
         free(e);

@@ -25,7 +25,7 @@ int32_t embedding(const int64_t *restrict ids, const float *restrict w, float *r
             vst1q_f32(&y[i * D + d], vld1q_f32(&w[(ids_outside ? 0 : ids_index) * D + d]));
             vst1q_f32(&y[i * D + d + 4], vld1q_f32(&w[(ids_outside ? 0 : ids_index) * D + d + 4]));
         }
-        const int64_t last = D - (D - rest) % 4;
+        const int64_t last = D - D % 4;
         for (int64_t d = rest; d < last; d += 4) {  // D : v @d
             const int64_t ids_index2 = ids[i];
             const bool ids_outside2 = ids_index2 < 0 || ids_index2 >= V;

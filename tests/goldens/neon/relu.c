@@ -26,7 +26,7 @@ int32_t relu(const float *restrict x, float *restrict y, int64_t N)
         vst1q_f32(&y[i + 4], vabsq_f32(vmaxq_f32(vdupq_n_f32(0.0f), x1)));
     }
 
-    const int64_t last = N - (N - rest) % 4;
+    const int64_t last = N - N % 4;
 
     for (int64_t i = rest; i < last; i += 4) {  // N : v @i
         const float32x4_t x2 = vld1q_f32(&x[i]);

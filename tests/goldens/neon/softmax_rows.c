@@ -130,7 +130,7 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                             vmaxvq_f32(vmaxq_f32(vmaxq_f32(m_max0, m_max2_),
                                                  vmaxq_f32(m_max1, m_max3))));
             }
-            const int64_t last = M - (M - rest) % 4;
+            const int64_t last = M - M % 4;
             if (rest < last) {
                 float32x4_t m_max2 = vdupq_n_f32(-INFINITY);
                 for (int64_t i1 = rest; i1 < last; i1 += 4) {  // M : v @i1
@@ -169,7 +169,7 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                 }
                 s += vaddvq_f32(vaddq_f32(vaddq_f32(s_sum0, s_sum2_), vaddq_f32(s_sum1, s_sum3)));
             }
-            const int64_t last2 = M - (M - rest2) % 4;
+            const int64_t last2 = M - M % 4;
             if (rest2 < last2) {
                 float32x4_t s_sum2 = vdupq_n_f32(-0.0f);
                 for (int64_t i1 = rest2; i1 < last2; i1 += 4) {  // M : v @i1
@@ -191,7 +191,7 @@ int32_t softmax(const float *restrict x, float *restrict y, int64_t N, int64_t M
                 const float32x4_t e6 = vld1q_f32(&e[i1 + 4]);
                 vst1q_f32(&y[i0 * M + i1 + 4], vdivq_f32(e6, vdupq_n_f32(s)));
             }
-            const int64_t last3 = M - (M - rest3) % 4;
+            const int64_t last3 = M - M % 4;
             for (int64_t i1 = rest3; i1 < last3; i1 += 4) {  // M : v @i1
                 const float32x4_t e7 = vld1q_f32(&e[i1]);
                 vst1q_f32(&y[i0 * M + i1], vdivq_f32(e7, vdupq_n_f32(s)));
