@@ -23,6 +23,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.carried import carry, recurs
 from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.short_rows import are_short_rows
 from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.schedule.streams import stream_if_large
@@ -70,7 +71,8 @@ def rows_abreast(trace: Trace, machine: Machine, sizes: Sizes) -> None:
     for rows in reversed(list(_found(trace.kernel))):
         scope = trace.kernel.at(rows.path)
         assert isinstance(scope, Scope)
-        if not is_short(scope.extent, sizes, rows.count * max(machine.cores, 1)):
+        few = is_short(scope.extent, sizes, rows.count * max(machine.cores, 1))
+        if not few and not are_short_rows(trace.kernel, rows.path, machine, sizes):
             done = tried(trace, partial(_bring, rows=rows))
             if done and rows.written is not None:
                 stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)

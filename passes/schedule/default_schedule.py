@@ -30,6 +30,7 @@ from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.scans import block_scans
+from dojoir.passes.schedule.short_rows import are_short_rows
 from dojoir.passes.schedule.simplify import delete_dead, join_all
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
@@ -74,7 +75,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
-       innermost one does not, or only adds up; none that is known to run once;
+       innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
+       vector; none that is known to run once;
     6. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
        call;
     7. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
@@ -217,7 +219,9 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
         if _is_leaf(node) and not strided(kernel, path):
             _leaf_in_lanes(trace, path)
             return
-        better = not _is_leaf(node) and _is_better_around(kernel, node, path)
+        better = not _is_leaf(node) and (
+            are_short_rows(kernel, path, machine, sizes) or _is_better_around(kernel, node, path)
+        )
         if better and tried(trace, lambda t: _nest_in_lanes(t, path, machine)):
             return
     for inner in _inside(node, path):
