@@ -26,6 +26,7 @@ from dojoir.passes.schedule.contractions import (
 )
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
+from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
@@ -69,7 +70,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        to be few; before that, a nest with a condition on a rest becomes one for each residue;
     3. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
-       few; collapse what needs no storage, put small
+       few; compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
        temporaries into registers, give sums into one element parts, and make running sums into one element sums of
        blocks, where there are cores to share them;
     4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
@@ -140,6 +141,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
     rows_abreast(trace, machine, sizes)
+    hoist_invariants(trace)
     every(_collapsible)(trace)
     every(_scalars)(trace)
     sums_in_parts(trace)
