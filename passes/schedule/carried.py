@@ -60,9 +60,9 @@ def carry(trace: Trace, path: Path, written: str) -> None:
     ):  # the dimensions that the scopes around are for: the copy has one element in each
         act(trace, RemoveScope, rows.beside(1))
     act(trace, JoinScopes, rows, rows.beside(1))
-    act(trace, Peel, spot(trace, (*path, 2)))
-    act(trace, SwapSiblings, spot(trace, (*path, 1)))
-    act(trace, JoinScopes, spot(trace, (*path, 2)), spot(trace, (*path, 3)))
+    act(trace, Peel, rows.child(2))
+    act(trace, SwapSiblings, rows.child(1))
+    act(trace, JoinScopes, rows.child(2), rows.child(3))
     act(trace, ReuseDims, kept, len(trace.kernel.buffer(kept).dims) - 1)
 
 

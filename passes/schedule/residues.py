@@ -194,16 +194,14 @@ def _to_write_out(kernel: Kernel) -> Path | None:
 
 def _write_out(trace: Trace, path: Path) -> None:
     """Writes the iterations of a scope out, one after the other, without what never runs in each."""
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    count, width = scope.extent.constant or 1, len(scope.body)
-    end = path
+    rest = spot(trace, path)
+    count, width = rest.scope.extent.constant or 1, len(rest.body)
     for _ in range(count - 1):
-        act(trace, Peel, spot(trace, end))
-        end = (*end[:-1], end[-1] + width)
-    act(trace, RemoveScope, spot(trace, end))
-    for k in reversed(range(path[-1], end[-1] + width)):
-        _settle(trace, (*path[:-1], k))
+        act(trace, Peel, rest)
+    act(trace, RemoveScope, rest)
+    first = spot(trace, path)
+    for k in reversed(range(count * width)):
+        _settle(trace, first.beside(k).path)
 
 
 def _settle(trace: Trace, path: Path) -> None:

@@ -45,6 +45,7 @@ def _is_scan(kernel: Kernel, path: Path) -> bool:
 def _block(trace: Trace, path: Path) -> None:
     """Raises IllegalMove where a move of it is refused."""
     names = [fresh_name(trace.kernel, name) for name in ("block", "before", "within")]
-    act(trace, Split, spot(trace, path), BLOCK)
-    act(trace, UseRule, spot(trace, (*path[:-1], path[-1] - 1)), "blocked_scan", names)
+    blocks = spot(trace, path)
+    act(trace, Split, blocks, BLOCK)
+    act(trace, UseRule, blocks.beside(-1), "blocked_scan", names)
     act(trace, PlaceBuffer, names[2], "reg")

@@ -26,7 +26,7 @@ def transpose_squares(trace: Trace, path: Path, machine: Machine) -> None:
     outer = spot(trace, path)
     act(trace, Tile, (outer, outer.child(0)), (side, side))
     across = [a.buffer for a in found if step_of(kernel, a, depth + 1) == 1 and step_of(kernel, a, depth) is None]
-    nest = spot(trace, (*path, 0, 0))
+    nest = outer.child(0, 0)
     for name in dict.fromkeys(across):
         square = fresh_name(trace.kernel, f"{name}_tile")
         act(trace, Stage, nest, name, square, "in")

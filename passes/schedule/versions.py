@@ -80,9 +80,10 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
         act(trace, AddGuard, version.child(0), 1, Quoted(condition))
         act(trace, SetExtent, version, Affine.constant(1))
         act(trace, RemoveScope, version)
-    first, second = path, (*path[:-1], path[-1] + 1)
-    own_temporaries(trace, first, second)
-    return (*first, 0), (*second, 0)
+    first = spot(trace, path)
+    second = first.beside(1)
+    own_temporaries(trace, first.path, second.path)
+    return first.child(0).path, second.child(0).path
 
 
 def own_temporaries(trace: Trace, first: Path, second: Path) -> None:

@@ -80,11 +80,9 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     """Gives a window one vector of results in a register, and a sum of rows as many results as fill half of the
     first cache, or all of them in registers where they are known to be few. Raises IllegalMove where a move of it
     is refused."""
-    block, target = window.columns, window.site.statement.target.buffer
+    block, target = spot(trace, window.columns), window.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
-    scope = trace.kernel.at(block)
-    assert isinstance(scope, Scope)
-    few = count_of(scope.extent, sizes) if window.rows else None
+    few = count_of(block.scope.extent, sizes) if window.rows else None
     beside = max((machine.caches[0] // 2 if window.rows else machine.vector_bytes) // size, 1)
     if few is not None and few <= WIDE:
         vector = max(machine.vector_bytes // size, 1)
@@ -92,8 +90,8 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     else:
         few = None
     fuse(trace, window.site.path)
-    act(trace, Split, spot(trace, block), beside)
-    lanes = spot(trace, (*block, 0))
+    act(trace, Split, block, beside)
+    lanes = block.child(0)
     if not window.rows or few is not None:
         tile = fresh_name(trace.kernel, f"{target}_tile")
         act(trace, Stage, lanes, target, tile, "out")
@@ -101,8 +99,8 @@ def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = M
     nest = stand_alone(trace, first_nest(lanes), 1)
     levels = levels_outside(trace.kernel, nest.path, frozenset({trace.kernel.depth_of(nest.path)}))
     act(trace, SinkScope, nest, levels)
-    take_trivial_away(trace, block)
-    mark_tile(trace, block, 0)
+    take_trivial_away(trace, block.path)
+    mark_tile(trace, block.path, 0)
 
 
 def columns_alone(kernel: Kernel, sizes: Sizes) -> Iterator[Product]:
