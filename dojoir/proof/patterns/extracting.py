@@ -32,7 +32,7 @@ def is_extracted(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
         return False
     old, definition, reader = before.sites[number], after.sites[number], after.sites[number + 1]
     inserted = before.replace_node(old.path, definition.statement, reader.statement)
-    if inserted.body != after.body or not _has_an_element_each(before, after.buffers[-1], definition):
+    if inserted.body != after.body or not has_an_element_each(before, after.buffers[-1], definition):
         return False
     value, statement = reader.statement.value, reader.statement
     reads = list(expr_accesses(value))
@@ -58,7 +58,7 @@ def _as_extracted(before: Kernel, step: Substitution) -> InstanceMap:
     return InstanceMap((*origins[:number], None, *origins[number:]), extracted=(expected,))
 
 
-def _has_an_element_each(before: Kernel, new: Buffer, definition: Site) -> bool:
+def has_an_element_each(before: Kernel, new: Buffer, definition: Site) -> bool:
     """Whether a buffer is a new temporary with one element for each iteration of the scopes around its
     assignment: indexed by exactly their iterators, and with dimensions that are long enough and never empty."""
     scopes = definition.scopes

@@ -17,6 +17,7 @@ from dojoir.proof.core.written import keeps_elements_apart
 from dojoir.proof.difference import Change, change_of
 from dojoir.proof.patterns.backwards import runs_backwards
 from dojoir.proof.patterns.extracting import is_extracted
+from dojoir.proof.patterns.hoisted import is_hoisted
 from dojoir.proof.patterns.inlining import is_inlined
 from dojoir.proof.patterns.partial_sums import has_partial_results
 from dojoir.proof.patterns.recomputed import computes_again
@@ -102,6 +103,10 @@ def _is_inlined(claim: Claim) -> bool:
 
 def _is_extracted(claim: Claim) -> bool:
     return bool(claim.certificate.extracted) and not claim.certificate.inlined and is_extracted(*claim.parts)
+
+
+def _is_hoisted(claim: Claim) -> bool:
+    return bool(claim.certificate.extracted) and not claim.certificate.inlined and is_hoisted(*claim.parts)
 
 
 def _is_renumbered(claim: Claim) -> bool:
@@ -192,6 +197,12 @@ TEXTUAL = (
         "extracting",
         _is_extracted,
         "A part of an expression may be assigned to a new temporary just before, and read from there.",
+    ),
+    Pattern(
+        "hoisted",
+        _is_hoisted,
+        "A part of an expression may be assigned to a new temporary before a scope around it, in which nothing "
+        "writes what it reads, in scopes of the extents that it depends on, and read from there.",
     ),
     Pattern(
         "split_dim",
