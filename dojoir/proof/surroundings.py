@@ -19,13 +19,13 @@ from dojoir.support.memo import Memo
 @dataclass(frozen=True)
 class Surroundings:
     """A node; the sizes, facts and fp mode of its kernel; the extents and conditions around it; and of the buffers
-    that it uses their declarations, whether they are used elsewhere, and whether several operators accumulate
-    there. Marks and hints around it are left out."""
+    that it uses their declarations, whether they are used elsewhere, and, where several operators accumulate
+    there, whose order is free. Marks and hints around it are left out."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]
     node: Node
-    buffers: tuple[tuple[Buffer, bool, bool], ...]
+    buffers: tuple[tuple[Buffer, bool, str | None], ...]
 
 
 def surroundings(kernel: Kernel, path: Path) -> Surroundings:
@@ -36,7 +36,7 @@ def surroundings(kernel: Kernel, path: Path) -> Surroundings:
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
         node,
-        tuple((kernel.buffer(name), others, name in mixed) for name, others in _used(kernel, path, node)),
+        tuple((kernel.buffer(name), others, mixed.get(name)) for name, others in _used(kernel, path, node)),
     )
     known = _known.get(made)
     return known if known is not None else _known.put(made, made)

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
 """The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
 
+FREE = ("+=", "*=", "max=", "min=")
+"""The operators of accumulations. Where several accumulate into one buffer, the order of the first is free."""
+
 
 class Workspace:
     """One isl context with what was parsed in it. isl is not thread-safe: each thread has its own."""
@@ -394,14 +397,14 @@ class KernelSets:
 
     # -- accumulation ------------------------------------------------------------------------------------
     @cached_property
-    def mixed(self) -> frozenset[str]:
-        """The buffers into which more than one operator accumulates. There the order counts, and an accumulation
-        is treated as a read and a write."""
+    def mixed(self) -> Mapping[str, str]:
+        """The buffers into which more than one operator accumulates, each with the one whose accumulations still
+        commute with each other. Those by another count in order: such a one is treated as a read and a write."""
         operators: dict[str, set[str]] = {}
         for site in self.kernel.sites:
             if site.statement.accumulation is not None:
                 operators.setdefault(site.statement.target.buffer, set()).add(site.statement.accumulation)
-        return frozenset(name for name, used in operators.items() if len(used) > 1)
+        return {name: min(used, key=FREE.index) for name, used in operators.items() if len(used) > 1}
 
     def may_swap(self, number: int) -> bool:
         """Whether a statement accumulates in an order that is free under the fp mode of the kernel."""
@@ -412,7 +415,8 @@ class KernelSets:
         """Whether the order of this statement's accumulations into one element counts.
 
         Accumulation with max, min, or in integers gives the same bits in any order. In floats, `+=` and `*=`
-        do not, which counts where `strict` is true.
+        do not, which counts where `strict` is true. Where several operators accumulate into a buffer, those of one
+        are in an order that is free between two uses of the element that are not of their kind (`mixed`).
         """
         statement = self.kernel.sites[number].statement
         if statement.accumulation is None:
@@ -421,4 +425,5 @@ class KernelSets:
             statement.accumulation in {"max=", "min="}
             or not self.kernel.buffer(statement.target.buffer).dtype.is_float
         )
-        return statement.target.buffer in self.mixed or (strict and not exact)
+        free = self.mixed.get(statement.target.buffer, statement.accumulation)
+        return statement.accumulation != free or (strict and not exact)

@@ -154,7 +154,8 @@ def tile_registers(
         tried(trace, lambda t: _pack(t, block, product, machine, columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
-    if not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
+    given = any(gives(site.statement, target) for site in sites_in(trace.kernel, row.path))
+    if not given or not tried(trace, move(Stage, row, target, tile, "out")):  # it adds to what is there
         act(trace, Stage, row, target, tile, "inout")
     act(trace, PlaceBuffer, tile, "reg")
     nest = stand_alone(trace, first_nest(row.child(0)), 2)
@@ -167,6 +168,11 @@ def tile_registers(
         act(trace, SinkScope, nest.child(0), product.sums)
         act(trace, SinkScope, nest, product.sums)
     _mark(trace, block, rows)
+
+
+def gives(statement: Statement, buffer: str) -> bool:
+    """Whether a statement gives an element of a buffer a value that it did not have before."""
+    return statement.target.buffer == buffer and statement.accumulation is None
 
 
 def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Sizes) -> bool:

@@ -37,13 +37,11 @@ TALL = 8
 class Triangle:
     """A nest `i > j > (…, k > c[i, j] += a * b, …)` whose columns end, or begin, at the row: the place of its scope
     over rows, the number of the scope over the sum among the children of that over columns, and by how much the
-    columns grow with the row: 1, or -1. `along` says whether columns are counted from the row on, `ahead` how many
-    columns the first one is ahead of the row then."""
+    columns grow with the row: 1; or -1, where they are counted from the row on, the first so many `ahead` of it."""
 
     rows: Path
     number: int
     way: int
-    along: bool
     ahead: int
 
 
@@ -63,7 +61,7 @@ def block_triangles(trace: Trace, machine: Machine, sizes: Sizes = MappingProxyT
             scope = trace.kernel.at(found.rows)
             assert isinstance(scope, Scope)
             if not is_short(scope.extent, sizes, 2 * rows):
-                tried(trace, partial(_block_columns, site=site, found=found, rows=rows, sizes=sizes))
+                tried(trace, partial(_block_columns, found=found, rows=rows, sizes=sizes))
 
 
 # -- in the sum -------------------------------------------------------------------------------------------------
@@ -131,7 +129,7 @@ def _columns(site: Site) -> Triangle | None:
         return None
     if not _multiplies(site, i, j, k):
         return None
-    return Triangle(site.path[:-3], site.path[-2], int(way), bool(along), int(index.offset))
+    return Triangle(site.path[:-3], site.path[-2], int(way), int(index.offset))
 
 
 def _multiplies(site: Site, i: int, j: int, k: int) -> bool:
@@ -146,12 +144,10 @@ def _multiplies(site: Site, i: int, j: int, k: int) -> bool:
     )
 
 
-def _block_columns(trace: Trace, site: Site, found: Triangle, rows: int, sizes: Sizes) -> None:
+def _block_columns(trace: Trace, found: Triangle, rows: int, sizes: Sizes) -> None:
     """Raises IllegalMove where a move of it is refused."""
     path = _alone(trace, found)
-    if path != found.rows:
-        found = Triangle(path, found.number, found.way, found.along, found.ahead)
-    path = (*path[:-1], path[-1] + _turn(trace, found))
+    path = (*path[:-1], path[-1] + _turn(trace, path))
     scope = trace.kernel.at(path)
     assert isinstance(scope, Scope)
     if not is_short(scope.extent, sizes, 2 * TALL * rows):
@@ -160,28 +156,32 @@ def _block_columns(trace: Trace, site: Site, found: Triangle, rows: int, sizes: 
 
 
 def _alone(trace: Trace, found: Triangle) -> Path:
-    """Gives what stands behind a sum in the scope over columns nests of its own. Returns the place of the rows."""
-    columns = trace.kernel.at((*found.rows, 0))
+    """Gives what stands behind a sum in the scope over columns nests of its own, and what stands before it and
+    accumulates, as a scaling by a factor. Returns the place of the rows of the sum."""
+    path, number = found.rows, found.number
+    columns = trace.kernel.at((*path, 0))
     assert isinstance(columns, Scope)
-    if len(columns.body) > found.number + 1:
-        act(trace, SplitScopes, spot(trace, (*found.rows, 0)), found.number + 1)
-        act(trace, SplitScopes, spot(trace, found.rows), 1)
-    return found.rows
+    scaled = [n for n in range(number) if isinstance(node := columns.body[n], Statement) and node.accumulation]
+    for place in (number + 1, scaled[-1] + 1 if scaled else 0):
+        if 0 < place < len(columns.body):
+            act(trace, SplitScopes, spot(trace, (*path, 0)), place)
+            act(trace, SplitScopes, spot(trace, path), 1)
+    return (*path[:-1], path[-1] + 1) if scaled else path
 
 
-def _turn(trace: Trace, found: Triangle) -> int:
+def _turn(trace: Trace, rows: Path) -> int:
     """Copies the arrays that the columns of a product read down, turned, once for all of a child of the kernel, so
     that columns lie side by side. Returns how many nests that puts before the one with the triangle, where it is a
     child of the kernel, else 0."""
     count = 0
-    for name, dim in _read_down(trace.kernel, found.rows):
-        place = found.rows[0] + (count if len(found.rows) == 1 else 0)
+    for name, dim in _read_down(trace.kernel, rows):
+        place = rows[0] + (count if len(rows) == 1 else 0)
         copy = fresh_name(trace.kernel, f"{name}_turned")
         act(trace, Stage, spot(trace, (place,)), name, copy, "in")
         dims = range(len(trace.kernel.buffer(copy).dims))
         act(trace, ReorderDims, copy, [*(d for d in dims if d != dim), dim])
         count += 1
-    return count if len(found.rows) == 1 else 0
+    return count if len(rows) == 1 else 0
 
 
 def _read_down(kernel: Kernel, rows: Path) -> Iterator[tuple[str, int]]:
@@ -210,7 +210,7 @@ def _cut_columns(trace: Trace, path: Path, found: Triangle, rows: int) -> Path:
     assert isinstance(columns, Scope)
     if found.way > 0:
         rest = columns.extent.bounds[0] - Affine.iterator(depth)
-        shared = rest + Affine.iterator(depth) * rows
+        shared = Affine.iterator(depth) * rows + rest - rest.offset % rows
     else:
         shared = Affine.constant(rows - found.ahead % rows) - Affine.iterator(depth + 1)
     block = spot(trace, path)

@@ -39,6 +39,7 @@ from dojoir.ir.dtypes import BOOL, I64
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
 from dojoir.meaning.bits import from_floats
 from dojoir.passes.base.move import Move
+from dojoir.sets.kernel_sets import FREE
 
 RULES = frozenset(
     {
@@ -114,11 +115,12 @@ def exposed(kernel: Kernel) -> Kernel:
 
 
 def is_ordered(kernel: Kernel, statement: Statement) -> bool:
-    """Whether the order of the accumulations counts: they have several operators, or the kernel is strict."""
+    """Whether the order of the accumulations counts: another operator comes first among those that accumulate into
+    the buffer, or the kernel is strict."""
     name = statement.target.buffer
     operators = {site.statement.op for site in kernel.sites if site.statement.target.buffer == name} - {"="}
     inexact = kernel.buffer(name).dtype.is_float and statement.op in {"+=", "*="}
-    return len(operators) > 1 or (kernel.fp == "strict" and inexact)
+    return statement.op != min(operators, key=FREE.index) or (kernel.fp == "strict" and inexact)
 
 
 def gathered(kernel: Kernel) -> frozenset[str]:

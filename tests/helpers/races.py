@@ -155,11 +155,9 @@ def private_buffers(kernel: Kernel, path: Path, mark: str) -> set[str]:
 
 
 def _free(kernel: Kernel, statement: Statement) -> bool:
-    """Whether the order of the accumulations into the element is free."""
-    name = statement.target.buffer
-    operators = {s.statement.accumulation for s in kernel.sites if s.statement.target.buffer == name} - {None}
-    inexact = kernel.buffer(name).dtype.is_float and statement.accumulation in {"+=", "*="}
-    return statement.accumulation is not None and len(operators) == 1 and not (inexact and kernel.fp == "strict")
+    """Whether the order of accumulations by the operator of a statement is free, where no other comes between."""
+    inexact = kernel.buffer(statement.target.buffer).dtype.is_float and statement.accumulation in {"+=", "*="}
+    return statement.accumulation is not None and not (inexact and kernel.fp == "strict")
 
 
 def _shares(kernel: Kernel, statement: Statement, mark: str) -> bool:

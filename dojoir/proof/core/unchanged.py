@@ -93,7 +93,7 @@ def _standing(sets: KernelSets, number: int) -> list[tuple[object, ...]]:
     """What counts of each buffer for the iterations of a child of a kernel, besides the child."""
     kernel = sets.kernel
     return [
-        (kernel.buffer(name), name in sets.mixed, _is_used_outside(kernel, number, name))
+        (kernel.buffer(name), sets.mixed.get(name), _is_used_outside(kernel, number, name))
         for name in sorted(kernel.body[number].buffers)
     ]
 

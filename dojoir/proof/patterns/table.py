@@ -88,13 +88,17 @@ def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], boo
 
 
 def _order_may_tell(claim: Claim, change: Change) -> bool:
-    """Whether a statement within the change accumulates into a buffer that another operator accumulates into as
-    well. The order of `+=` and `max=` on one element counts. Given a new buffer, on which its operator is alone,
-    the same statement may be one whose order is free: a pattern would then compare unlike things, and is not
-    asked."""
+    """Whether a statement within the change accumulates in an order that counts, as another operator accumulates
+    into the same buffer: `*=` where there is `+=`. Given a new buffer, on which its operator is alone, the same
+    statement may be one whose order is free: a pattern would then compare unlike things, and is not asked. Nor is
+    it where the change takes an operator away from a buffer, for what is left there then counts as it did not."""
     mixed, origins = claim.old.mixed, (claim.certificate.origins[k] for k in change.are)
+    if mixed != claim.new.mixed:
+        return True
     statements = (claim.before.sites[origin.site].statement for origin in origins if origin is not None)
-    return bool(mixed) and any(s.accumulation is not None and s.target.buffer in mixed for s in statements)
+    return bool(mixed) and any(
+        s.accumulation not in {None, mixed.get(s.target.buffer, s.accumulation)} for s in statements
+    )
 
 
 def _is_inlined(claim: Claim) -> bool:
