@@ -88,8 +88,8 @@ def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:
 
 
 def is_contraction(site: Site) -> bool:
-    """Whether a statement adds up products of which no factor goes along all that the result goes along: then an
-    element that is read serves several that are written."""
+    """Whether a statement adds up products, or sums of them, of which no factor goes along all that the result goes
+    along: then an element that is read serves several that are written."""
     target, *reads = site.statement.accesses
     kept = {d for d in range(len(site.scopes)) if depends(target, d)}
     summed = set(range(len(site.scopes))) - kept
@@ -97,4 +97,4 @@ def is_contraction(site: Site) -> bool:
         return False
     used = [{d for d in range(len(site.scopes)) if depends(a, d)} for a in reads if a.buffer != target.buffer]
     factors = [depths for depths in used if depths & summed]
-    return len(factors) == 2 and all(kept - depths and kept & depths for depths in factors)
+    return len(factors) > 1 and all(kept - depths and kept & depths for depths in factors)

@@ -9,6 +9,7 @@ Source: K. Goto and R. van de Geijn, "Anatomy of high-performance matrix multipl
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -44,13 +45,20 @@ from dojoir.support.frozen import dataclass
 class Product:
     """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
     that does not depend on the row (`b`), with the dimension of it that goes with the columns. It may sum over
-    several scopes inside each other, as over the heads of an attention and what each has."""
+    several scopes inside each other, as over the heads of an attention and what each has; and it may add up several
+    products at once: `more` are the arrays like `b` that come after the first."""
 
     rows: Path
     site: Site
     panel: str
     column_dim: int
     sums: int
+    more: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def panels(self) -> tuple[tuple[str, int], ...]:
+        """All arrays that do not depend on the row."""
+        return ((self.panel, self.column_dim), *self.more)
 
     @property
     def columns(self) -> Path:
@@ -96,13 +104,18 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
     factors = [a for a in reads if any(depends(a, d) for d in inner)]
     panels = [a for a in factors if depends(a, column) and not depends(a, row)]
     others = [a for a in factors if depends(a, row) and not depends(a, column)]
-    if len(panels) != 1 or not others:
+    if not panels or not others or len(panels) + len(others) < len(factors):
         return None
-    dims = [d for d, index in enumerate(panels[0].indices)
-            if isinstance(index, Access) or column in index.iterators]  # fmt: skip
-    if len(dims) != 1 or (sums > 1 and panels[0].indices[dims[0]] != Affine.iterator(column)):
-        return None
-    return Product(site.path[: -2 - sums], site, panels[0].buffer, dims[0], sums)
+    found: dict[str, int] = {}
+    for panel in panels:
+        dims = [d for d, index in enumerate(panel.indices)
+                if isinstance(index, Access) or column in index.iterators]  # fmt: skip
+        if len(dims) != 1 or (sums > 1 and panel.indices[dims[0]] != Affine.iterator(column)):
+            return None
+        if found.setdefault(panel.buffer, dims[0]) != dims[0]:
+            return None
+    (first, dim), *more = found.items()
+    return Product(site.path[: -2 - sums], site, first, dim, sums, tuple(more))
 
 
 def register_tile(trace: Trace, rows: int = 0, columns: int = 0, machine: Machine | str = "host") -> None:
@@ -150,8 +163,10 @@ def tile_registers(
     act(trace, Tile, (block, block.child(0)), (rows, columns))
     row = block.child(0, 0)
     act(trace, SwapScopes, block)
-    if not (single and product.column_dim == len(trace.kernel.buffer(product.panel).dims) - 1):
-        tried(trace, lambda t: _pack(t, block, product, machine, columns))
+    for panel, dim in product.panels:
+        if not (single and dim == len(trace.kernel.buffer(panel).dims) - 1):
+            mine = replace(product, panel=panel, column_dim=dim)
+            tried(trace, partial(_pack, block=block, product=mine, machine=machine, columns=columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
     given = any(gives(site.statement, target) for site in sites_in(trace.kernel, row.path))
@@ -188,8 +203,8 @@ def _sums_in_lanes(trace: Trace, product: Product, machine: Machine, sizes: Size
 def _sum_in_lanes(trace: Trace, product: Product) -> None:
     """Runs the sum in lanes, for fewer columns than a vector has. The panel is packed for it where what is summed
     over does not lie side by side. Raises DojoError where it does not in the rows either, or a move is refused."""
-    if product.sums > 1:
-        raise ArgumentError("more than one scope is summed over", "bad-arguments")
+    if product.sums > 1 or product.more:
+        raise ArgumentError("more than one scope is summed over, or one product", "bad-arguments")
     kernel, rows, summed = trace.kernel, spot(trace, product.rows), spot(trace, product.site.path[:-1])
     inner = kernel.depth_of(summed.path)
     reads = [access for access in product.site.statement.reads if depends(access, inner)]
