@@ -27,16 +27,13 @@ from dojoir.passes.schedule.short_rows import are_short_rows
 from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.schedule.streams import stream_if_large
-from dojoir.passes.schedule.strides import depends, scattered, sites_in, strided
+from dojoir.passes.schedule.strides import depends, sites_in
 from dojoir.passes.schedule.versions import own_temporaries
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
-
-SUMS = 8
-"""How many rows are summed at once: their accumulators fit any registers, with what they read."""
 
 CHAINS = 4
 """How many running sums go on side by side: as many as an addition takes cycles."""
@@ -51,31 +48,25 @@ VECTOR = 4
 @dataclass(frozen=True)
 class Rows:
     """A scope over rows that goes along each by the scope that is its child `number`; `written` is what running
-    sums are written to, or None for sums whose other factor all rows share. Where each is taken from what was
-    `written` before it, it `recurs`."""
+    sums are written to. Where each is taken from what was `written` before it, it `recurs`."""
 
     path: Path
     number: int
-    written: str | None
+    written: str
     recurs: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many rows go side by side."""
-        return SUMS if self.written is None else CHAINS
 
 
 def rows_abreast(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Brings several rows side by side wherever one would wait, but where these are known to be few for the cores.
-    Rows for which a move is refused stay as they were."""
+    """Brings several rows of running sums side by side, but where these are known to be few for the cores. Rows for
+    which a move is refused stay as they were."""
     for rows in reversed(list(_found(trace.kernel))):
         scope = trace.kernel.at(rows.path)
         assert isinstance(scope, Scope)
-        few = is_short(scope.extent, sizes, rows.count * max(machine.cores, 1))
-        if not few and not are_short_rows(trace.kernel, rows.path, machine, sizes):
-            done = tried(trace, partial(_bring, rows=rows))
-            if done and rows.written is not None:
-                stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
+        few = is_short(scope.extent, sizes, CHAINS * max(machine.cores, 1))
+        if few or are_short_rows(trace.kernel, rows.path, machine, sizes):
+            continue
+        if tried(trace, partial(_bring, rows=rows)):
+            stream_if_large(trace, trace.kernel.buffer(rows.written), machine, sizes)
 
 
 def _found(kernel: Kernel) -> Iterator[Rows]:
@@ -90,27 +81,10 @@ def _found(kernel: Kernel) -> Iterator[Rows]:
         if not isinstance(along, Scope) or along.marks or along.hints or len(along.extent.bounds) != 1:
             continue
         match along.body:
-            case (Statement() as sum_,) if _shares(kernel, path, inner[0], sum_):
-                yield Rows(path, inner[0], None)
             case (Statement() as total, Statement() as result) if _runs(kernel, path, total, result):
                 yield Rows(path, inner[0], result.target.buffer)
             case (Statement() as step,) if recurs(kernel, path, inner[0], step):
                 yield Rows(path, inner[0], step.target.buffer, recurs=True)
-
-
-def _shares(kernel: Kernel, path: Path, number: int, sum_: Statement) -> bool:
-    """Whether a statement adds up what lies along a row, times what all rows share, and lanes go along rows."""
-    depth = kernel.depth_of(path)
-    inside = [access for access in sum_.reads if depends(access, depth + 1)]
-    shared = [access for access in inside if not depends(access, depth)]
-    return (
-        sum_.accumulation is not None
-        and depends(sum_.target, depth)
-        and not depends(sum_.target, depth + 1)
-        and 0 < len(shared) < len(inside)
-        and scattered(kernel, path) > 0
-        and not strided(kernel, (*path, number))
-    )
 
 
 def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bool:
@@ -133,31 +107,26 @@ def _runs(kernel: Kernel, path: Path, total: Statement, result: Statement) -> bo
 def _bring(trace: Trace, rows: Rows) -> None:
     """Raises IllegalMove where a move of it is refused."""
     if rows.recurs:
-        assert rows.written is not None
         carry(trace, rows.path, rows.written)
         rows = Rows(rows.path, rows.number + 1, rows.written)
-    _cut(trace, rows.path, rows.count)
+    cut_rows(trace, rows.path, CHAINS)
     nest = spot(trace, rows.path)
-    act(trace, Split, nest, rows.count)
-    _dims_of_rows(trace, nest.child(0), rows.count)
+    act(trace, Split, nest, CHAINS)
+    dims_of_rows(trace, nest.child(0), CHAINS)
     scope = nest.child(0).node
     assert isinstance(scope, Scope)
     if len(scope.body) > rows.number + 1:
         act(trace, SplitScopes, nest.child(0), rows.number + 1)
     act(trace, SplitScopes, nest.child(0), rows.number)
     act(trace, SwapScopes, nest.child(1))
-    if rows.written is None:
-        act(trace, Vectorize, nest.child(1))
-        act(trace, Unroll, nest.child(1, 0))
-    else:
-        _running(trace, nest, rows.written)
+    _running(trace, nest, rows.written)
 
 
 def _running(trace: Trace, nest: Spot, result: str) -> None:
     """Puts blocks of running sums together in registers. Raises IllegalMove where a move of it is refused."""
     path = nest.child(1).path
     copy = fresh_name(trace.kernel, f"{result}_block")
-    cut = _cut(trace, path, TOGETHER)
+    cut = cut_rows(trace, path, TOGETHER)
     along = spot(trace, path)
     act(trace, Split, along, TOGETHER)
     act(trace, Stage, along.child(0), result, copy, "out")
@@ -170,7 +139,7 @@ def _running(trace: Trace, nest: Spot, result: str) -> None:
         act(trace, Unroll, along.beside(1).child(0))
 
 
-def _cut(trace: Trace, path: Path, count: int) -> bool:
+def cut_rows(trace: Trace, path: Path, count: int) -> bool:
     """Makes the scope at `path` run a multiple of `count` times, and one behind it what is left, with temporaries
     of its own. Returns whether anything may be left."""
     scope = trace.kernel.at(path)
@@ -183,7 +152,7 @@ def _cut(trace: Trace, path: Path, count: int) -> bool:
     return True
 
 
-def _dims_of_rows(trace: Trace, rows: Spot, count: int) -> None:
+def dims_of_rows(trace: Trace, rows: Spot, count: int) -> None:
     """Gives what a block of rows keeps one element of for each row, and nothing else uses, so many elements."""
     kernel, depth = trace.kernel, trace.kernel.depth_of(rows.path)
     inside = {access.buffer for site in sites_in(kernel, rows.path) for access in site.statement.accesses}

@@ -38,8 +38,10 @@ from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
 from dojoir.passes.schedule.strides import scattered, sites_in, step_of, streamed, strided
 from dojoir.passes.schedule.sums import sums_in_parts
+from dojoir.passes.schedule.sums_abreast import sums_abreast
 from dojoir.passes.schedule.transposes import transpose_squares
 from dojoir.passes.schedule.triangles import block_triangles
+from dojoir.passes.schedule.turning import sums_along_rows
 from dojoir.passes.schedule.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
@@ -63,7 +65,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
 
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
        but none that would take a product its register tile;
-    2. bring what a product sums over inside of its rows and columns, give each product a nest of its own, and cut
+    2. let sums that go down the columns of a matrix go along its rows; bring what a product sums over inside of its
+       rows and columns, give each product a nest of its own, and cut
        triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
        products that are known to have one column; the lanes of a convolution are channels, unless these are known
@@ -127,6 +130,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     if split_residues(trace):
         every(_guards)(trace)
     take_units_away(trace)
+    sums_along_rows(trace)
     sink_sums(trace)
     part_products(trace)
     join_around_products(trace)
@@ -140,6 +144,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
+    sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)
     hoist_invariants(trace)
     every(_collapsible)(trace)

@@ -11,8 +11,10 @@ import dojoir
 from dojoir.backends.machine import MACHINES
 from dojoir.ir.nodes import Kernel
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.abreast import CHAINS, SUMS
+from dojoir.passes.schedule.abreast import CHAINS
 from dojoir.passes.schedule.default_schedule import default_schedule
+from dojoir.passes.schedule.sums_abreast import ROWS
+from dojoir.passes.schedule.turning import sums_along_rows
 
 TIMES = """kernel times(N, M)
 in  a: f64[N, M]
@@ -49,6 +51,47 @@ N
 | | y[{0}, {1} + 1] = max(y[{0}, {1}], x[{0}, {1} + 1])
 """
 
+BOTH = """kernel both(N, M)
+in  a: f64[N, M]
+in  p: f64[M]
+in  r: f64[N]
+inout s: f64[M]
+out q: f64[N]
+
+N
+| q[{0}] = 0
+| M
+| | s[{1}] += r[{0}] * a[{0}, {1}]
+| | q[{0}] += a[{0}, {1}] * p[{1}]
+"""
+"""A matrix times a vector, and a vector times the matrix."""
+
+TWICE = """kernel twice(N, M)
+in  a: f64[N, M]
+in  x: f64[M]
+inout y: f64[M]
+tmp t: f64[N]
+
+N
+| t[{0}] = 0
+| M
+| | t[{0}] += a[{0}, {1}] * x[{1}]
+| M
+| | y[{1}] += a[{0}, {1}] * t[{0}]
+"""
+"""One after the other, each row."""
+
+DOWN = """kernel down(N, M)
+in  a: f64[N, M]
+in  x: f64[N]
+inout y: f64[M]
+
+M
+| N
+| | y[{0}] += a[{1}, {0}] * x[{1}]
+"""
+"""A vector times a matrix, each sum down a column."""
+
 MACHINE = replace(MACHINES["avx2"], cores=1)
 
 
@@ -65,8 +108,8 @@ def is_abreast(kernel: Kernel, count: int) -> bool:
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [(TIMES, SUMS), (RUNNING, CHAINS), (RECURS, CHAINS)],
-    ids=["times", "running", "recurs"],
+    [(TIMES, ROWS), (BOTH, ROWS), (TWICE, ROWS), (DOWN, ROWS), (RUNNING, CHAINS), (RECURS, CHAINS)],
+    ids=["times", "both", "twice", "down", "running", "recurs"],
 )
 def test_rows_go_side_by_side_and_results_stay(text: str, count: int) -> None:
     """Where rows and columns are fewer than go together, and where some are left."""
@@ -77,10 +120,14 @@ def test_rows_go_side_by_side_and_results_stay(text: str, count: int) -> None:
     random = np.random.default_rng(5)
     for n in (1, 3, 4, 7, 8, 9, 17):
         for m in (1, 7, 8, 9, 33):
-            given = {"a": (n, m), "x": (m,)} if text == TIMES else {"x": (n, m)}
-            inputs = {name: random.integers(-9, 9, shape).astype(np.float64) for name, shape in given.items()}
-            expected = dojoir.interpret(trace.start, inputs)["y"]
-            assert np.array_equal(run.run(inputs)["y"], expected), (n, m)
+            sizes = {"N": n, "M": m}
+            inputs = {
+                b.name: random.integers(-9, 9, tuple(d.extent.evaluate(sizes) for d in b.dims)).astype(np.float64)
+                for b in trace.start.arguments
+                if b.role != "out"
+            }
+            expected, found = dojoir.interpret(trace.start, inputs), run.run(inputs)
+            assert all(np.array_equal(found[name], expected[name]) for name in expected), (n, m)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +150,12 @@ def test_others_stay_as_they_are(text: str, old: str, new: str) -> None:
     if "y[{0}, {1} - 1 + 1]" in new:
         changed = changed.replace("out y", "inout y")
     kernel = scheduled(changed).kernel
-    assert not is_abreast(kernel, SUMS) and not is_abreast(kernel, CHAINS)
+    assert not is_abreast(kernel, ROWS) and not is_abreast(kernel, CHAINS)
 
 
 def test_a_few_rows_are_left_to_the_cores() -> None:
-    assert not is_abreast(scheduled(TIMES, N=7, M=5000).kernel, SUMS)
-    assert is_abreast(scheduled(TIMES, N=8, M=5000).kernel, SUMS)
+    assert not is_abreast(scheduled(TIMES, N=7, M=5000).kernel, ROWS)
+    assert is_abreast(scheduled(TIMES, N=8, M=5000).kernel, ROWS)
 
 
 def test_running_sums_that_no_cache_holds_are_streamed() -> None:
@@ -132,7 +179,7 @@ def test_a_row_that_takes_from_the_element_before_keeps_it() -> None:
 def test_under_strict_floats_sums_are_not_in_lanes() -> None:
     """And running sums, whose order nothing changes, go side by side."""
     strict = {text: text.replace("\nin ", "\nfp strict\nin ", 1) for text in (TIMES, RUNNING)}
-    assert not is_abreast(scheduled(strict[TIMES]).kernel, SUMS)
+    assert not is_abreast(scheduled(strict[TIMES]).kernel, ROWS)
     assert is_abreast(scheduled(strict[RUNNING]).kernel, CHAINS)
 
 
@@ -160,3 +207,49 @@ out y: f32[N]
         "kernel g(N)\nin  x: f32[N + 1]\nout y: f32[1]\n\n1\n| y[0] = x[1]\n| N\n| | y[0] += x[{1}]\n"
     )
     assert dojoir.check(either, "stage(0, x, t, in)").code == "not-linear"
+
+
+MVT = """kernel mvt(N)
+in  a: f64[N, N]
+in  y: f64[N]
+in  z: f64[N]
+inout s: f64[N]
+inout t: f64[N]
+
+N
+| N
+| | s[{0}] += a[{0}, {1}] * y[{1}]
+N
+| N
+| | t[{0}] += a[{1}, {0}] * z[{1}]
+"""
+
+
+def test_a_matrix_that_is_wanted_both_ways_is_read_once() -> None:
+    trace = scheduled(MVT)
+    assert str(trace.kernel).count("N : v\n| | 8 : u\n| | | s") == 1
+    assert len(trace.kernel.body) == 2  # blocks of eight rows, and those that are left
+    assert dojoir.certify(trace)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DOWN.replace("a[{1}, {0}]", "b[{0}, {1}]").replace("a: f64[N, M]", "b: f64[M, N]"),  # along already
+        DOWN.replace("y[{0}] +=", "y[0] +="),  # into one
+        DOWN.replace("+=", "=").replace("inout y", "out y"),  # no sum
+        DOWN.replace("* x[{1}]", "* b[{0}, {1}]").replace("in  x: f64[N]", "in  b: f64[M, N]"),  # both ways
+    ],
+)
+def test_what_lies_otherwise_or_is_no_sum_is_not_turned(text: str) -> None:
+    trace = Trace(dojoir.parse(text))
+    sums_along_rows(trace)
+    assert trace.moves == ()
+
+
+def test_sums_over_rows_of_two_arrays_stay_one_by_one() -> None:
+    text = TIMES.replace("out y", "in  b: f64[N, M]\nout y").replace("tmp s", "tmp t: f64[N]\ntmp s")
+    text = text.replace("| s[{0}] = 1", "| s[{0}] = 1\n| t[{0}] = 1")
+    text = text.replace("* x[{1}]", "* x[{1}]\n| | t[{0}] += b[{0}, {1}] * x[{1}]")
+    text = text.replace("2 * s[{0}]", "t[{0}] * s[{0}]")
+    assert "N // 8" not in str(scheduled(text).kernel)

@@ -117,13 +117,13 @@ def two_operators(random: Random) -> dojoir.Kernel:
     return dojoir.parse("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(4))
 def test_walks_keep_the_meaning(block: int) -> None:
     made = 0
-    for number in range(12):
+    for number in range(8):
         random = Random(f"two operators {block} {number}")
-        result = Walk(random, two_operators(random), True, 0.3, ())
+        result = Walk(random, two_operators(random), True, 0.3, ("llvm", "avx512") if not number else ())
         result.go(1 + number % 5)
         assert not result.failures, "\n\n".join(f.what + "\n" + f.text() for f in result.failures)
         made += result.counts["moves"]
-    assert made > 15
+    assert made > 8

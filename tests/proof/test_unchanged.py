@@ -108,13 +108,17 @@ def test_a_marked_scope_that_is_the_same_is_asked_again_where_its_storage_is_ano
     assert said(claimed(apart, apart, 0, 1, 2)) is None
 
 
-def test_a_sum_in_lanes_is_asked_again_where_another_operator_comes_beside_it() -> None:
-    """Lanes may share what they add to while nothing else accumulates there."""
-    text = "kernel sums(N)\nin  x: f32[N]\ntmp s: f32\nout y: f32\n\ns = 0\nN : v\n| s += x[{0}]\ny = s\n"
+def test_what_lanes_share_is_asked_again_where_another_operator_comes_beside_it() -> None:
+    """Lanes may share what they multiply while nothing is added there; what they add to, they may anyway."""
+    text = "kernel sums(N)\nin  x: f32[N]\ntmp s: f32\nout y: f32\n\ns = 1\nN : v\n| s *= x[{0}]\ny = s\n"
     assert find_failure(claimed(text, text, 0, 1, 2)) is None
-    mixed = claimed(text, text.replace("y = s\n", "y = s\ns *= 2\n"), 0, 1, 2, None)
+    mixed = claimed(text, text.replace("y = s\n", "y = s\ns += 2\n"), 0, 1, 2, None)
     assert 1 not in unchanged.children(mixed)
     assert said(mixed) is not None
+    text = text.replace("*=", "+=")
+    mixed = claimed(text, text.replace("y = s\n", "y = s\ns *= 2\n"), 0, 1, 2, None)
+    assert 1 not in unchanged.children(mixed)
+    assert said(mixed) is None
 
 
 @pytest.mark.parametrize(
