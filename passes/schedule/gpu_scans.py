@@ -12,9 +12,9 @@ from dojoir.ir.nodes import Access, Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
-from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.gpu_copies import remove_around
 from dojoir.passes.schedule.gpu_rows import keep_row
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.storage.dims import SplitDim
@@ -23,6 +23,7 @@ from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.passes.storage.staging import Stage
 from dojoir.passes.values.rule import UseRule
+from dojoir.support.frozen import dataclass
 
 GROUPS = (16, 8, 32)
 """How many sums a thread adds up of those in shared memory, the best first."""
@@ -34,6 +35,17 @@ THREADS = (512, 256, 128, 64, 32)
 
 LONGEST = 32
 """How many elements of a row a thread keeps at most."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """What a rule makes of a running sum: the arrays with the sums of blocks and with those before each, the scope
+    that adds up blocks, the one that runs over their sums, and the one that goes on from these inside of blocks."""
+
+    shared: tuple[str, str]
+    blocks: Spot
+    sums: Spot
+    inside: Spot
 
 
 def scan_rows(trace: Trace, path: Path) -> None:
@@ -52,27 +64,26 @@ def scan_rows(trace: Trace, path: Path) -> None:
                 act(trace, ReuseDims, total, d)
         act(trace, PlaceBuffer, total, "reg")
     act(trace, Split, row.child(1), width)
-    shared = [_blocked(trace, row, 0, "blocked_scan")]
-    _in_registers(trace, row, source, result, width, threads)
+    levels = [_blocked(trace, row.child(0), "blocked_scan")]
+    _in_registers(trace, row, levels[0].inside, (source, result), width, threads)
     counts = [groups]
     while counts[-1] > FEW:
         size = next((g for g in GROUPS if counts[-1] % g == 0), 0)
         if not size:
             raise ArgumentError(f"{counts[-1]} sums of groups are no groups of equal size", "bad-arguments")
-        level = len(counts)
-        act(trace, Split, row.child(level + 2), size)
-        shared.append(_blocked(trace, row, level + 1, "blocked_scan_before"))
-        for name in shared[-2]:
+        sums = levels[-1].sums
+        act(trace, Split, sums, size)
+        levels.append(_blocked(trace, sums.beside(-1), "blocked_scan_before"))
+        for name in levels[-2].shared:
             act(trace, SplitDim, name, 0, size)
             act(trace, PadDims, name, 1, 1)
         counts.append(counts[-1] // size)
-    for name in (name for names in shared for name in names):
+    for name in (name for level in levels for name in level.shared):
         act(trace, PlaceBuffer, name, "shared")
-    last = 2 * len(counts) + 2
-    for level, count in enumerate(counts):
-        for n in (level + 1, last - level):
-            _on_threads(trace, row.child(n), count, threads)
-    act(trace, Unroll, row.child(len(counts) + 2))
+    for level, count in zip(levels, counts, strict=True):
+        _on_threads(trace, level.blocks, count, threads)
+        _on_threads(trace, level.inside, count, threads)
+    act(trace, Unroll, levels[-1].sums)
     act(trace, Bind, row, "gx")
 
 
@@ -87,21 +98,23 @@ def _scan(row: Spot) -> tuple[int, str, str, str]:
     raise ArgumentError(f"the scope at {row} has no running sum of constant length", "bad-arguments")
 
 
-def _blocked(trace: Trace, row: Spot, at: int, rule: str) -> tuple[str, str]:
-    """Uses a rule at a child of a row; gives the names of the arrays for the sums of blocks, and for those before
-    each. The sum inside a block is in a register."""
+def _blocked(trace: Trace, start: Spot, rule: str) -> _Level:
+    """Uses a rule where a running sum starts. The sum inside a block is in a register."""
+    path = start.path
     names = [fresh_name(trace.kernel, wanted) for wanted in ("block", "before", "within")]
-    act(trace, UseRule, row.child(at), rule, names)
+    act(trace, UseRule, start, rule, names)
     act(trace, PlaceBuffer, names[2], "reg")
-    return names[0], names[1]
+    blocks = spot(trace, path)  # and what the sum of them starts with is behind it
+    return _Level((names[0], names[1]), blocks, blocks.beside(2), blocks.beside(3))
 
 
-def _in_registers(trace: Trace, row: Spot, source: str, result: str, width: int, threads: int) -> None:
-    """The row is read once, into registers, and written by wide accesses; groups of `width` are shared out over the
-    threads, so that neighbours have neighbours."""
+def _in_registers(trace: Trace, row: Spot, inside: Spot, arrays: tuple[str, str], width: int, threads: int) -> None:
+    """The row is read once, into registers, and what is made of it `inside` blocks written by wide accesses; groups
+    of `width` are shared out over the threads, so that neighbours have neighbours."""
+    source, result = arrays
     out = fresh_name(trace.kernel, f"{result}_out")
-    act(trace, Stage, row.child(3, 1), result, out, "out")
-    act(trace, RemoveScope, row.child(3, 2))
+    act(trace, Stage, inside.child(1), result, out, "out")
+    written = remove_around(trace, inside.child(2))
     act(trace, ReuseDims, out, 0)
     kept = keep_row(trace, row, source)
     act(trace, ReuseDims, kept, 0)
@@ -118,7 +131,7 @@ def _in_registers(trace: Trace, row: Spot, source: str, result: str, width: int,
     act(trace, Bind, shared, "bx")
     act(trace, Unroll, copied)
     act(trace, Vectorize, neighbours)
-    act(trace, Vectorize, row.child(4, 2))
+    act(trace, Vectorize, written)
 
 
 def _on_threads(trace: Trace, scope: Spot, count: int, threads: int) -> None:
