@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import dojoir
@@ -106,7 +106,8 @@ def choose(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         return Choice(given[0].on(kernel), machine, given[0])
-    default = default_for(machine, sizes)
+    alone = machine.kind == "cpu" and known["threads"] == 1
+    default = default_for(replace(machine, cores=1) if alone else machine, sizes)
     if machine.kind == "cpu" and is_small(kernel, known):
         return Choice(on_one_core(default.on(kernel)), machine, None)
     stored = own_schedules(kernel.name)
