@@ -42,6 +42,7 @@ from dojoir.passes.schedule.sums_abreast import sums_abreast
 from dojoir.passes.schedule.transposes import transpose_squares
 from dojoir.passes.schedule.triangles import block_triangles
 from dojoir.passes.schedule.turning import sums_along_rows
+from dojoir.passes.schedule.waves import run_in_waves
 from dojoir.passes.schedule.windows import columns_alone, tile_window, turn_column, windows
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import ReuseDims
@@ -65,25 +66,29 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
 
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
        but none that would take a product its register tile;
-    2. let sums that go down the columns of a matrix go along its rows; bring what a product sums over inside of its
+    2. let sweeps over rows which are made again and again, as of a stencil over time, go through the rows together,
+       each as many rows behind the one before as it must be, unless the arrays are known to fit in a core's caches,
+       or rows are independent and there are several cores; bring rows whose elements wait for the one before and
+       for the row before into flight together;
+    3. let sums that go down the columns of a matrix go along its rows; bring what a product sums over inside of its
        rows and columns, give each product a nest of its own, and cut
        triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
        products that are known to have one column; the lanes of a convolution are channels, unless these are known
        to be few; before that, a nest with a condition on a rest becomes one for each residue;
-    3. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
+    4. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
        few; compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
        temporaries into registers, give sums into one element parts, and make running sums into one element sums of
        blocks, where there are cores to share them;
-    4. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
+    5. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
-    5. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
+    6. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
        innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
        vector; none that is known to run once;
-    6. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
+    7. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
        call;
-    7. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
+    8. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
        there is little to do.
 
     For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
@@ -129,6 +134,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         return
     if split_residues(trace):
         every(_guards)(trace)
+    run_in_waves(trace, machine, sizes)
     take_units_away(trace)
     sums_along_rows(trace)
     sink_sums(trace)
@@ -188,7 +194,7 @@ def _scalars(kernel: Kernel) -> Iterator[Move]:
 
 # -- order -------------------------------------------------------------------------------------------------
 def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
-    """Rule 4, below a node and at it."""
+    """Rule 5, below a node and at it."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or _is_marked(node):
         return
@@ -217,7 +223,7 @@ def _order(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
 
 # -- lanes -------------------------------------------------------------------------------------------------
 def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
-    """Rule 5, at a node and below it; a scope that is known to run once has no use for lanes."""
+    """Rule 6, at a node and below it; a scope that is known to run once has no use for lanes."""
     kernel = trace.kernel
     node = kernel.at(path)
     if not isinstance(node, Scope | Guard):
@@ -280,7 +286,7 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 
 # -- cores -------------------------------------------------------------------------------------------------
 def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
-    """Rule 7, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
+    """Rule 8, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
     unless it is all there is; one that is known to run so seldom that some cores would wait leaves the work to
     those inside, if there is enough in each of them. Returns whether a scope is shared out."""
     node = trace.kernel.at(path)
