@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Site, Statement, holds
+from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Site, holds
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.written import comes_and_goes
 from dojoir.proof.difference import Change
@@ -137,21 +137,20 @@ def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, 
     )
 
 
-def reads_first(after: Kernel, change: Change) -> bool:
-    """Whether something that the change writes is surely read, or added to, before anything assigns it: the first
-    statement that touches it in the text does, and its first iteration runs."""
-    for name in {after.sites[k].statement.target.buffer for k in change.are}:
+def reads_first(after: Kernel, instances: InstanceMap, change: Change) -> bool:
+    """Whether something that the change writes, or reads by a statement that is new, is surely read, or added to,
+    before anything assigns it: the first statement that touches it in the text does, and its first iteration
+    runs."""
+    new = (after.sites[k].statement for k in change.are if instances.origins[k] is None)
+    names = {after.sites[k].statement.target.buffer for k in change.are}.union(*(s.buffers_read for s in new))
+    for name in names:
         if after.buffer(name).role in {"tmp", "out"}:
-            first = next(site for site in after.sites if name in _touched(site.statement))
+            first = after.sites[after.users[name][0]]
             assigns = first.statement.accumulation is None and name not in first.statement.buffers_read
             at = (0,) * len(first.scopes)
             if not assigns and any(runs_at(first, sizes, at) for sizes in sets_of(after).some_sizes):
                 return True
     return False
-
-
-def _touched(statement: Statement) -> set[str]:
-    return {statement.target.buffer, *statement.buffers_read}
 
 
 def shares_too_much(before: Kernel, after: Kernel) -> bool:
