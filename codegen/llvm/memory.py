@@ -103,24 +103,76 @@ def _read(values: Values, value: Load, held: Type) -> str:
         first = add(value.offset, integer(1 - held.lanes))
         forward = _read(values, replace(value, offset=first, stride=None), held)
         return values.lanes(held, forward, range(held.lanes - 1, -1, -1))
+    if _is_near(value, held):
+        return _read_apart(values, value, held)
     align = held.dtype.itemsize
     spelled = text.spelled(held)
     pointers = _addresses(values, value.buffer, value.offset, value.stride, held, value.mask)
     if pointers is None:
-        pointer = _address(values, value.buffer, value.offset, inbounds=value.mask is None)
-        if value.mask is None:
-            return code.value(f"load {spelled}, ptr {pointer}, align {align}")
-        if held.lanes == 1:
-            return _read_if(values, pointer, held, values.operand(value.mask))
-        flags = text.spelled(value.mask.type)
-        arguments = [("ptr", pointer), ("i32", str(align)), (flags, values.operand(value.mask))]
-        return code.call(
-            f"llvm.masked.load.{text.mangled(held)}.p0", spelled, [*arguments, (spelled, "zeroinitializer")]
-        )
+        mask = None if value.mask is None else values.operand(value.mask)
+        return _read_beside(values, value.buffer, value.offset, held, mask)
     flags, mask = _mask(values, value.mask, held.lanes)
     arguments = [(f"<{held.lanes} x ptr>", pointers), ("i32", str(align)), (flags, mask)]
     name = f"llvm.masked.gather.{text.mangled(held)}.v{held.lanes}p0"
     return code.call(name, spelled, [*arguments, (spelled, "zeroinitializer")])
+
+
+def _read_beside(values: Values, buffer: str, offset: Value, held: Type, mask: str | None) -> str:
+    """Neighbours, those whose flag in `mask` is set."""
+    pointer = _address(values, buffer, offset, inbounds=mask is None)
+    spelled, align = text.spelled(held), held.dtype.itemsize
+    if mask is None:
+        return values.code.value(f"load {spelled}, ptr {pointer}, align {align}")
+    if held.lanes == 1:
+        return _read_if(values, pointer, held, mask)
+    arguments = [
+        ("ptr", pointer),
+        ("i32", str(align)),
+        (f"<{held.lanes} x i1>", mask),
+        (spelled, "zeroinitializer"),
+    ]
+    return values.code.call(f"llvm.masked.load.{text.mangled(held)}.p0", spelled, arguments)
+
+
+FARTHEST = 4
+"""Elements so many apart are read with what lies between them: as many loads, and a shuffle less, cost less than a
+gather of each."""
+
+
+def _is_near(load: Load, held: Type) -> bool:
+    """Whether the lanes of a load are a few elements apart, and vectors of all that lies there can be loaded."""
+    apart = None if load.stride is None or load.offset.type.lanes > 1 else known(load.stride)
+    whole = held.lanes >= FARTHEST and held.lanes & (held.lanes - 1) == 0
+    return apart is not None and 2 <= apart <= FARTHEST and whole and (load.mask is None or held.dtype.bits >= 32)
+
+
+def _read_apart(values: Values, load: Load, held: Type) -> str:
+    """Lanes a few elements apart, out of vectors that cover all from the first lane to the last and nothing
+    beyond: what lies between two elements of an array is in the array. Under a mask only the lanes' own elements
+    are read."""
+    assert load.stride is not None
+    apart, lanes = known(load.stride), held.lanes
+    assert apart is not None
+    flags = None if load.mask is None else values.operand(load.mask)
+    read, done = "", 0
+    for number in range(apart):
+        start = min(number * lanes, apart * (lanes - 1) + 1 - lanes)
+        mask = None if flags is None else _flags_apart(values, flags, lanes, apart, start)
+        part = _read_beside(values, load.buffer, add(load.offset, integer(start)), held, mask)
+        reached = min(-(-(start + lanes) // apart), lanes)
+        if number:
+            kept = [lane if number > 1 else apart * lane for lane in range(done)]
+            new = [lanes + apart * lane - start for lane in range(done, reached)]
+            part = values.shuffled(held, read, part, [*kept, *new, *[None] * (lanes - reached)])
+        read, done = part, reached
+    return read
+
+
+def _flags_apart(values: Values, flags: str, lanes: int, apart: int, start: int) -> str:
+    """The flags of so many neighbours from the one numbered `start` on, where those of lanes are so far apart."""
+    places = range(start, start + lanes)
+    order = [place // apart if place % apart == 0 else lanes for place in places]
+    return values.shuffled(Type(BOOL, lanes), flags, "zeroinitializer", order)
 
 
 def _read_if(values: Values, pointer: str, held: Type, condition: str) -> str:

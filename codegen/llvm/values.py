@@ -292,6 +292,12 @@ class Values:
             total = self.binary(Type(dtype), op, total, last)
         return total
 
+    def shuffled(self, kind: Type, left: str, right: str, which: list[int | None]) -> str:
+        """Lanes of two vectors of a type, those of the right one counted on; None for what does not matter."""
+        spelled = text.spelled(kind)
+        order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)
+        return self.code.value(f"shufflevector {spelled} {left}, {spelled} {right}, <{len(which)} x i32> <{order}>")
+
     def lanes(self, kind: Type, operand: str, which: range) -> str:
         """Some lanes of a vector, as a vector or a scalar."""
         spelled = text.spelled(kind)

@@ -49,7 +49,7 @@ def vector_of(value: Value, arrays: Arrays, name: str = "y", extra: tuple[Array,
 @pytest.mark.parametrize("dtype", ["f32", "f64", "u8", "bool"])
 def test_loads_and_stores_in_lanes(dtype: str, count: int) -> None:
     rng = np.random.default_rng(count)
-    size = 4 * count + 3
+    size = 5 * count + 3
     x = rng.integers(0, 2 if dtype == "bool" else 100, size).astype(numpy_type(DTYPES[dtype]))
     order = rng.permutation(size)[:count]
     mask = rng.random(count) < 0.5
@@ -63,6 +63,10 @@ def test_loads_and_stores_in_lanes(dtype: str, count: int) -> None:
         (index(1), n, 4 * np.arange(count) + 1),
         (index(size - 1), minus, size - 1 - 4 * np.arange(count)),
         (index(size - 2), index(-1), size - 2 - np.arange(count)),
+        *(
+            (index(size - 1 - apart * (count - 1)), index(apart), size - 1 - apart * np.arange(count)[::-1])
+            for apart in (2, 3, 4, 5)
+        ),
         (places, None, order),
     ]
     arguments = (array("x", dtype, index(size)), array("order", "i64", index(count)),
