@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from dojoir.codegen.lir.arith import known
@@ -292,7 +292,7 @@ class Values:
             total = self.binary(Type(dtype), op, total, last)
         return total
 
-    def shuffled(self, kind: Type, left: str, right: str, which: list[int | None]) -> str:
+    def shuffled(self, kind: Type, left: str, right: str, which: Sequence[int | None]) -> str:
         """Lanes of two vectors of a type, those of the right one counted on; None for what does not matter."""
         spelled = text.spelled(kind)
         order = ", ".join(f"i32 {'poison' if lane is None else lane}" for lane in which)

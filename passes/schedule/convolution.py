@@ -17,6 +17,7 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
+from dojoir.ir.places import siblings
 from dojoir.passes.base.move import fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
@@ -28,7 +29,7 @@ from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.register_tile import alone, fuse
 from dojoir.passes.schedule.sizes import Sizes, count_of
 from dojoir.passes.schedule.spots import act, spot
-from dojoir.passes.schedule.strides import NEAR, depends, step_of
+from dojoir.passes.schedule.strides import NEAR, depends, sites_in, step_of
 from dojoir.passes.schedule.tile_shape import window_shape
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -139,10 +140,25 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
                 if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
         order = [d for d in range(last + 1) if d not in dims] + dims
         act(trace, ReorderDims, tile, order)
+        _turn_beside(trace, nest, tile)
     _sum_over_tile(trace, nest)
     take_trivial_away(trace, block.path)
     mark_tile(trace, block.path, max(channels, columns))
     tried(trace, lambda t: _pack(t, convolution, channels))
+
+
+def _turn_beside(trace: Trace, nest: Path, tile: str) -> None:
+    """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
+    tile and on what no column changes, as a bias and a maximum with 0: its lanes are channels then, as they lie."""
+    for number, node in enumerate(siblings(trace.kernel, nest)):
+        path = (*nest[:-1], number)
+        if path == nest or not isinstance(node, Scope):
+            continue
+        column = trace.kernel.depth_of(path) + 1
+        statements = [site.statement for site in sites_in(trace.kernel, path)]
+        others = [a for s in statements for a in s.accesses if a.buffer != tile]
+        if all(s.target.buffer == tile for s in statements) and not any(depends(a, column) for a in others):
+            tried(trace, SwapScopes(place_of(path)))
 
 
 def _sum_over_tile(trace: Trace, nest: Path) -> None:

@@ -19,13 +19,33 @@ from dojoir.passes.schedule.strides import depends
 
 
 def part_products(trace: Trace) -> None:
-    """Distributes each scope along which the results of several contractions go, the innermost first, and the
-    scopes that have it as their only child: each of these has one contraction then, what comes before it that
-    gives its result first values, and what comes after it. A scope for which a move is refused stays as it was."""
-    left: set[Node] = set()
-    while (path := _shared(trace.kernel, left)) is not None:
-        left.add(trace.kernel.at(path))
-        tried(trace, partial(_part, path=path))
+    """Distributes each scope that a contraction sums over together with something else, and then each along which
+    the results of several contractions go, the innermost first, and the scopes that have it as their only child:
+    each of these has one contraction then, what comes before it that gives its result first values, and what comes
+    after it. A scope for which a move is refused stays as it was."""
+    for way, parted in ((_summed, _part_sums), (_shared, _part)):
+        left: set[Node] = set()
+        while (path := way(trace.kernel, left)) is not None:
+            left.add(trace.kernel.at(path))
+            tried(trace, partial(parted, path=path))
+
+
+def _summed(kernel: Kernel, left: set[Node]) -> Path | None:
+    """The first scope that several statements run in, one of them a contraction that sums over it, of those that
+    are not `left`."""
+    for site in kernel.sites:
+        scope = site.scopes[-1] if site.scopes else None
+        shared = scope is not None and len(scope.body) > 1 and all(isinstance(n, Statement) for n in scope.body)
+        summed = is_contraction(site) and not depends(site.statement.target, len(site.scopes) - 1)
+        if shared and summed and scope not in left and isinstance(site.ancestors[-1], Scope):
+            return site.path[:-1]
+    return None
+
+
+def _part_sums(trace: Trace, path: Path) -> None:
+    """Gives each statement of a scope a scope of its own. Raises IllegalMove where a move of it is refused."""
+    for number in range(len(_body(trace.kernel, path)) - 1, 0, -1):
+        act(trace, SplitScopes, spot(trace, path), number)
 
 
 def _shared(kernel: Kernel, left: set[Node]) -> Path | None:
@@ -88,13 +108,14 @@ def _body(kernel: Kernel, path: Path) -> tuple[Node, ...]:
 
 
 def is_contraction(site: Site) -> bool:
-    """Whether a statement adds up products, or sums of them, of which no factor goes along all that the result goes
-    along: then an element that is read serves several that are written."""
+    """Whether a statement adds up what is made of two elements or more, none of which goes along all that the
+    result goes along: then an element that is read serves several that are written."""
     target, *reads = site.statement.accesses
     kept = {d for d in range(len(site.scopes)) if depends(target, d)}
     summed = set(range(len(site.scopes))) - kept
     if site.statement.accumulation != "+=" or len(kept) < 2 or not summed:
         return False
-    used = [{d for d in range(len(site.scopes)) if depends(a, d)} for a in reads if a.buffer != target.buffer]
+    read = {access for access in reads if access.buffer != target.buffer}
+    used = [{d for d in range(len(site.scopes)) if depends(access, d)} for access in read]
     factors = [depths for depths in used if depths & summed]
     return len(factors) > 1 and all(kept - depths and kept & depths for depths in factors)

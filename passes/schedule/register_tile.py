@@ -101,7 +101,7 @@ def _product(kernel: Kernel, site: Site) -> Product | None:
         return None
     if step_of(kernel, target, column) != 1:
         return None
-    factors = [a for a in reads if any(depends(a, d) for d in inner)]
+    factors = list(dict.fromkeys(a for a in reads if any(depends(a, d) for d in inner)))
     panels = [a for a in factors if depends(a, column) and not depends(a, row)]
     others = [a for a in factors if depends(a, row) and not depends(a, column)]
     if not panels or not others or len(panels) + len(others) < len(factors):

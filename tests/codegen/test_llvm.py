@@ -316,10 +316,11 @@ assert FLAG.dtype == BOOL
 
 @pytest.mark.parametrize("apart", [2, 3, 4])
 def test_elements_apart_are_read_with_what_lies_between_and_nothing_beyond(apart: int) -> None:
-    """By vectors and a shuffle, not a gather of each; the last one is the last of an array with nothing behind it."""
+    """By vectors and a shuffle, not a gather of each; the last is the last of an array with nothing behind it."""
     kernel = dojoir.parse(
         f"kernel k(N)\nin x: f32[{apart}*N - {apart - 1}]\nout y: f32[N]\n\n"
-        f"(N + 15) // 16\n| min(16, N - 16*{{0}}) : v\n| | y[16*{{0}} + {{1}}] = x[{16 * apart}*{{0}} + {apart}*{{1}}]\n"
+        "(N + 15) // 16\n| min(16, N - 16*{0}) : v\n"
+        f"| | y[16*{{0}} + {{1}}] = x[{16 * apart}*{{0}} + {apart}*{{1}}]\n"
     )
     assert "gather" not in dojoir.emit(kernel, "llvm")
     sizes = [{"N": size} for size in (1, 15, 16, 17, 1024)]

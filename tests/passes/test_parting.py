@@ -51,6 +51,34 @@ def test_each_product_has_its_first_values_and_what_follows_it() -> None:
     assert dojoir.certify(trace)
 
 
+TOGETHER = """kernel together(N, M, K)
+in  x: f32[N, K]
+in  a: f32[K, M]
+in  b: f32[K, M]
+out y: f32[N, M]
+tmp u: f32[N, M]
+
+N @i
+| M @j
+| | y[{i}, {j}] = 0
+| | u[{i}, {j}] = 1
+| | K @k
+| | | y[{i}, {j}] += x[{i}, {k}] * a[{k}, {j}]
+| | | u[{i}, {j}] += x[{i}, {k}] * b[{k}, {j}]
+| | y[{i}, {j}] = y[{i}, {j}] * u[{i}, {j}]
+"""
+
+
+def test_products_in_one_sum_are_parted_and_what_joins_them_follows_the_last() -> None:
+    trace = parted(TOGETHER)
+    assert str(trace.kernel).endswith(
+        "N @i\n| M @j\n| | y[{0}, {1}] = 0\n| | K @k\n| | | y[{0}, {1}] += x[{0}, {2}] * a[{2}, {1}]\n"
+        "N\n| M\n| | u[{0}, {1}] = 1\n| | K\n| | | u[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]\n"
+        "| | y[{0}, {1}] = y[{0}, {1}] * u[{0}, {1}]\n"
+    )
+    assert dojoir.certify(trace)
+
+
 def test_each_product_has_a_tile() -> None:
     trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(SHARED))
     written = str(trace.kernel)

@@ -46,6 +46,9 @@ SEEN = {
     "four_layers": "c4_tile: f32[6, 64] reg",
     "lower_times": "c_tile: f32[6, 64] reg",
     "upper_times": "c_tile: f32[6, 64] reg",
+    "gated_linear": "u_tile: f32[6, 64] reg",
+    "gru_cell": "r_tile: f32[6, 64] reg",
+    "distances": "z_tile: f32[6, 64] reg",
     "conv1x1": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
     "conv3x3": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
     "conv3x3_stride2": "y_tile: f32[1, 32, 1, 12] reg order(0, 2, 3, 1)",
@@ -65,6 +68,17 @@ def test_few_channels_leave_the_lanes_to_columns() -> None:
     for channels, tile in ((8, "[1, 1, 8, 1, 8] reg"), (64, "[1, 1, 16, 1, 5] reg order(0, 1, 3, 4, 2)")):
         known = dojoir.optimize(kernel, "avx2", sizes={"O": channels}, threads=1).kernel
         assert f"tmp y_tile: f32{tile}" in str(known)
+
+
+def test_a_bias_and_a_clamp_have_the_lanes_of_the_tile_of_a_convolution() -> None:
+    """They go along the channels, as the tile lies in registers, and only what is written along the columns."""
+    written = str(by_rule("conv_bias_relu6").kernel)
+    channels = "min(32, O - 32*{1}) : v"
+    assert f"{channels} @o_in\n| | | | | | y_tile[0, {{5}}, 0, {{4}}] = b[32*{{1}} + {{5}}]" in written
+    assert (
+        f"{channels}\n| | | | | | y_tile[0, {{5}}, 0, {{4}}] = min(max(y_tile[0, {{5}}, 0, {{4}}], 0), 6)"
+        in written
+    )
 
 
 def test_a_padding_is_asked_about_once_for_a_tile() -> None:
