@@ -28,6 +28,7 @@ from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
 from dojoir.passes.schedule.scans import block_scans
@@ -136,6 +137,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         every(_guards)(trace)
     run_in_waves(trace, machine, sizes)
     take_units_away(trace)
+    turn_recurrences(trace)
     sums_along_rows(trace)
     sink_sums(trace)
     part_products(trace)
