@@ -31,6 +31,7 @@ from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
+from dojoir.passes.schedule.scalars import own_scalars
 from dojoir.passes.schedule.scans import block_scans
 from dojoir.passes.schedule.short_rows import are_short_rows
 from dojoir.passes.schedule.simplify import delete_dead, join_all
@@ -137,6 +138,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         every(_guards)(trace)
     run_in_waves(trace, machine, sizes)
     take_units_away(trace)
+    own_scalars(trace)
     turn_recurrences(trace)
     sums_along_rows(trace)
     sink_sums(trace)

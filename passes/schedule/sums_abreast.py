@@ -2,7 +2,8 @@
 
 A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
 row: with eight rows at once it is read an eighth as often, and memory is read from eight places. So it is with sums
-that all rows share, as of a vector times a matrix: they are read and written an eighth as often.
+that all rows share, as of a vector times a matrix: they are read and written an eighth as often. Where rows go as
+far as a diagonal, as where a triangle is solved, those of eight rows go together as far as the first of them does.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterator
 from functools import partial
 
 from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Path, Scope, Statement
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
+from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
@@ -87,7 +90,12 @@ def _bring(trace: Trace, sums: Sums) -> None:
     nest = spot(trace, sums.path)
     act(trace, Split, nest, ROWS)
     dims_of_rows(trace, nest.child(0), ROWS)
+    depth = trace.kernel.depth_of(nest.path)
     for number in reversed(sums.numbers):
+        along = nest.child(0, number).node
+        assert isinstance(along, Scope)
+        if any(depth + 1 in bound.iterators for bound in along.extent.bounds):
+            act(trace, Cut, nest.child(0, number), Affine.iterator(depth) * ROWS)
         rows = nest.child(0).node
         assert isinstance(rows, Scope)
         if len(rows.body) > number + 1:
@@ -97,7 +105,7 @@ def _bring(trace: Trace, sums: Sums) -> None:
     block = nest.node
     assert isinstance(block, Scope)
     for n, rows in enumerate(block.body):
-        if isinstance(rows, Scope) and isinstance(rows.body[0], Scope):
+        if isinstance(rows, Scope) and isinstance(rows.body[0], Scope) and len(rows.body) == 1:
             act(trace, SwapScopes, nest.child(n))
             act(trace, Vectorize, nest.child(n))
             act(trace, Unroll, nest.child(n, 0))

@@ -253,3 +253,25 @@ def test_sums_over_rows_of_two_arrays_stay_one_by_one() -> None:
     text = text.replace("* x[{1}]", "* x[{1}]\n| | t[{0}] += b[{0}, {1}] * x[{1}]")
     text = text.replace("2 * s[{0}]", "t[{0}] * s[{0}]")
     assert "N // 8" not in str(scheduled(text).kernel)
+
+
+SOLVE = """kernel solve(N)
+in  l: f64[N, N]
+in  b: f64[N]
+out x: f64[N]
+
+N
+| x[{0}] = b[{0}]
+| {0}
+| | x[{0}] += -l[{0}, {1}] * x[{1}]
+| x[{0}] = x[{0}] * l[{0}, {0}]
+"""
+
+
+def test_rows_of_a_triangle_go_together_as_far_as_the_first_does() -> None:
+    trace = scheduled(SOLVE)
+    assert "8*{0} : v\n| | 8 : u\n| | | x" in str(trace.kernel)
+    assert dojoir.certify(trace)
+    sizes = [{"N": n} for n in (1, 7, 8, 9, 16, 29)]
+    report = dojoir.verify(trace.kernel, against=trace.start, sizes=sizes, seeds=1, distributions=("normal",))
+    assert report.ok, str(report)
