@@ -139,7 +139,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     run_in_waves(trace, machine, sizes)
     take_units_away(trace)
     own_scalars(trace)
-    turn_recurrences(trace)
+    turn_recurrences(trace, sizes)
     sums_along_rows(trace)
     sink_sums(trace)
     part_products(trace)

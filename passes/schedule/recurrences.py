@@ -2,38 +2,51 @@
 
 `a[i, j] += a[i, k] * a[k, j]` for k < j, as in a factorisation, is a sum down a column for each element. As soon as
 element k is known, all behind it can have their share, which goes along the row, in lanes; and elements that are
-not waited for, to the right of a triangle, join in.
+not waited for, to the right of a triangle, join in. Where what comes from other rows is done before, the shares of
+eight rows go together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import MappingProxyType
 
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope, Statement, substitute_iterators
 from dojoir.passes.base.move import Quoted
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Unroll, Vectorize
 from dojoir.passes.loops.cutting import Cut, JoinRanges
 from dojoir.passes.loops.deletion import DeleteNode
 from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.guards import AddGuard, RemoveGuard
-from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
 from dojoir.passes.loops.once import AddScope, RemoveScope
 from dojoir.passes.loops.shifting import Shift
 from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.abreast import cut_rows
 from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.spots import act, spot
-from dojoir.passes.schedule.strides import step_of
+from dojoir.passes.schedule.strides import depends, sites_in, step_of
+
+ROWS = 8
+"""How many rows go together: what they read of another row is read an eighth as often."""
 
 
-def turn_recurrences(trace: Trace) -> None:
+def turn_recurrences(trace: Trace, sizes: Sizes = MappingProxyType({})) -> None:
     """Exchanges the scopes of each nest `j > (..., k < j > y[j] += f(y[k], ...), ...)` that goes through memory by
     one element along `j` and not along `k`. One for which a move is refused stays as it was."""
     for path in reversed(list(_found(trace.kernel))):
         if tried(trace, partial(_turn, path=path)):
             tried(trace, partial(_join_the_rest, path=path))
+            rows = trace.kernel.at(path[:-1]) if len(path) > 1 else None
+            if isinstance(rows, Scope) and len(rows.body) == 1 and not is_short(rows.extent, sizes, ROWS):
+                tried(trace, partial(_rows_together, path=path))
 
 
 def _found(kernel: Kernel) -> Iterator[Path]:
@@ -115,3 +128,28 @@ def _join_the_rest(trace: Trace, path: Path) -> None:
     act(trace, JoinScopes, here, spot(trace, (*path[:-1], path[-1] + 1)))
     behind = spot(trace, (*path, last))
     act(trace, JoinRanges, behind, behind.beside(1), share.extent.bounds[0])
+
+
+def _rows_together(trace: Trace, path: Path) -> None:
+    """Of each eight rows, does all that comes from rows before them side by side. Raises DojoError where that is
+    not as far as the first of them, or not of a row that all share, or a move is refused."""
+    rows, depth = path[:-1], trace.kernel.depth_of(path) - 1
+    elements = trace.kernel.at(path)
+    assert isinstance(elements, Scope)
+    taken = [a for site in sites_in(trace.kernel, (*path, len(elements.body) - 1)) for a in site.statement.reads]
+    shared = [a for a in taken if depends(a, depth + 2) and not depends(a, depth)]
+    if elements.extent.bounds != (Affine.iterator(depth),) or not shared:
+        raise ArgumentError("rows do not go as far as a diagonal, or share no other row", "bad-arguments")
+    others = len(elements.body) - 1
+    cut_rows(trace, rows, ROWS)
+    nest = spot(trace, rows)
+    act(trace, Split, nest, ROWS)
+    act(trace, Cut, nest.child(0, 0), Affine.iterator(depth) * ROWS)
+    act(trace, SplitScopes, nest.child(0), 1)
+    act(trace, SwapScopes, nest.child(0))
+    if others:
+        act(trace, SplitScopes, nest.child(0, 0), others)
+    share = 1 if others else 0
+    act(trace, SwapScopes, nest.child(0, share))
+    act(trace, Vectorize, nest.child(0, share))
+    act(trace, Unroll, nest.child(0, share, 0))

@@ -20,11 +20,16 @@ N @i
 | | | a[{i}, {i} + {l}] += -a[{i}, {m}] * a[{m}, {i} + {l}]
 """
 
-TURNED = """N @i
-| {0} @k
-| | a[{0}, {1}] = a[{0}, {1}] / a[{1}, {1}]
-| | N - {1} - 1
-| | | a[{0}, {1} + {2} + 1] += -a[{0}, {1}] * a[{1}, {1} + {2} + 1]
+TURNED = """N // 8 @i
+| 8*{0} @k
+| | 8 @i_in
+| | | a[8*{0} + {2}, {1}] = a[8*{0} + {2}, {1}] / a[{1}, {1}]
+| | N - {1} - 1 : v
+| | | 8 : u
+| | | | a[8*{0} + {3}, {1} + {2} + 1] += -a[8*{0} + {3}, {1}] * a[{1}, {1} + {2} + 1]
+| 8
+| | {1}
+| | | a[8*{0} + {1}, 8*{0} + {2}] = a[8*{0} + {1}, 8*{0} + {2}] / a[8*{0} + {2}, 8*{0} + {2}]
 """
 
 LOWER = LU[: LU.index("| N - {i}")]
@@ -59,9 +64,9 @@ def turned(text: str) -> dojoir.Trace:
 
 
 def test_each_element_gives_its_share_to_those_behind_it() -> None:
-    assert str(turned(LU).kernel).endswith(TURNED)
+    assert str(turned(LU).kernel).count(TURNED) == 1
     strict = turned(LU.replace("\ninout", "\nfp strict\ninout"))  # in the order in which it had them
-    assert str(strict.kernel).endswith(TURNED)
+    assert str(strict.kernel).count(TURNED) == 1
 
 
 @pytest.mark.parametrize("text", [LU, LOWER, PATHS, ALONE], ids=["lu", "lower", "paths", "alone"])
