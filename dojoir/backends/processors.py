@@ -29,15 +29,15 @@ _X86 = (
     ("ivybridge", V2 | {"avx", "f16c"}, (32, 256)),
     ("x86-64-v3 haswell broadwell skylake", V3, (32, 256)),
     ("znver1 znver2 znver3", V3, (32, 512)),
-    ("alderlake raptorlake meteorlake arrowlake lunarlake", V3, (48, 2048)),
+    ("alderlake raptorlake meteorlake arrowlake lunarlake", V3 | {"avxvnni"}, (48, 2048)),
     ("x86-64-v4 skylake-avx512", V4, (32, 1024)),
     ("cascadelake", _ICELAKE, (32, 1024)),
     ("cooperlake", _COOPERLAKE, (32, 1024)),
     ("icelake-client rocketlake", _ICELAKE, (48, 512)),
     ("icelake-server tigerlake", _ICELAKE, (48, 1280)),
-    ("sapphirerapids emeraldrapids graniterapids", _COOPERLAKE, (48, 2048)),
+    ("sapphirerapids emeraldrapids graniterapids", _COOPERLAKE | {"avxvnni"}, (48, 2048)),
     ("znver4", _COOPERLAKE, (32, 1024)),
-    ("znver5", _COOPERLAKE, (48, 1024)),
+    ("znver5", _COOPERLAKE | {"avxvnni"}, (48, 1024)),
 )
 _ARM = (
     ("generic-aarch64 cortex-a72", _NEON, (32, 1024)),

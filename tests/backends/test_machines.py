@@ -27,8 +27,8 @@ SIZES = {
 
 
 def probe(machine: Machine) -> str:
-    """Additions of vectors of 16 floats, and of 8 where scalable ones have that length, fused products, and
-    conversions of halves, as a processor does them."""
+    """Additions of vectors of 16 floats, and of 8 where scalable ones have that length, fused products, conversions
+    of halves, and sums of products of bytes, as a processor does them."""
     text = """
 define void @f(ptr %p, <16 x float> %a, <16 x float> %b) #0 {
   %s = fadd <16 x float> %a, %b
@@ -49,8 +49,16 @@ define void @s(ptr %p, ptr %q) vscale_range(2,2) {
   store <8 x float> %s, ptr %q
   ret void
 }
+define i32 @d(<32 x i8> %a, <32 x i8> %b) {
+  %x = zext <32 x i8> %a to <32 x i32>
+  %y = sext <32 x i8> %b to <32 x i32>
+  %m = mul nsw <32 x i32> %x, %y
+  %r = call i32 @llvm.vector.reduce.add.v32i32(<32 x i32> %m)
+  ret i32 %r
+}
 attributes #0 = { "prefer-vector-width"="512" "min-legal-vector-width"="512" }
 declare float @llvm.fma.f32(float, float, float)
+declare i32 @llvm.vector.reduce.add.v32i32(<32 x i32>)
 """
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
@@ -71,6 +79,8 @@ def test_what_is_known_of_a_processor_is_what_llvm_makes_for_it(name: str) -> No
     assert ("ymm" in text or "zmm" in text) == ("avx" in machine.features)
     assert ("vfmadd" in text) == ("fma" in machine.features)
     assert ("vcvtph2ps" in text or "vcvtsh2ss" in text) == ("f16c" in machine.features)
+    assert ("vpdpbusd" in text) == bool({"avxvnni", "avx512vnni"} & machine.features)
+    assert ("{vex}" in text) == ("avxvnni" in machine.features)
 
 
 UNLIKE = ("haswell", "znver4", "skylake-avx512", "neoverse-n1")
