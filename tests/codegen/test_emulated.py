@@ -43,6 +43,16 @@ def target(request: pytest.FixtureRequest, zig_cache: Path) -> str:
     return name
 
 
+def test_an_instruction_of_another_processor_runs_as_its_text(target: str, tmp_path: Path) -> None:
+    """Beside a kernel that has none, in one program: the condition stays around its header."""
+    text = "kernel f(N)\nin x: f32[N, 16]\nin w: f32[16]\ninout y: f32[N, 16]\n\n"
+    kernel = dojoir.parse(text + "N\n| 16\n| | y[{0}, {1}] = fma(x[{0}, {1}], w[{1}], y[{0}, {1}])\n")
+    used = dojoir.apply(kernel, "use_instr(0.0, avx512_fmadd_ps)")
+    trials = everywhere.calls(kernel, Random(1))
+    found = [everywhere.Subject("an instruction", k, trials) for k in (used, kernel)]
+    assert not list(everywhere.differences(target, found, tmp_path, Counter()))
+
+
 def test_library_kernels(target: str, tmp_path: Path) -> None:
     """Each kernel as scheduled for the target, and after random moves."""
     counts: Counter[str] = Counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,10 @@ LENGTHS = {"neon": (128,), "sve": (128, 256, 512), "rvv": (128, 256, 512)}
 
 STEPS = 4
 """How many moves a random walk makes at most."""
+
+
+HEADER = re.compile(r"^(?:#if .*\n(?:#include .*\n)+#endif$|#include .*$)", re.MULTILINE)
+"""A header as it is printed: alone, or with others under a condition."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +81,15 @@ def build(target: str, kernels: Sequence[Kernel], folder: Path, options: Sequenc
 
 
 def merged(sources: Sequence[str]) -> str:
-    """Several printed kernels as one file: a compiler reads the headers once, and each function that they share."""
+    """Several printed kernels as one file: a compiler reads the headers once, and each function that they share.
+    Headers of another processor's instructions keep the condition around them."""
     headers: dict[str, None] = {}
     pieces: dict[str, None] = {}
     for source in sources:
         piece = ""
         for part in source.partition("\n\n")[2].strip().split("\n\n"):
-            lines = part.splitlines()
-            headers |= dict.fromkeys(line for line in lines if line.startswith("#include"))
-            kept = "\n".join(line for line in lines if not line.startswith("#include"))
+            headers |= dict.fromkeys(found[0] for found in HEADER.finditer(part))
+            kept = HEADER.sub("", part).strip("\n")
             piece = f"{piece}\n\n{kept}" if piece else kept
             if piece.count("{") == piece.count("}"):
                 pieces[piece] = None
