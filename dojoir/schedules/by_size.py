@@ -56,7 +56,7 @@ def versions(
     for given, lines in fitting(given_schedules(kernel.name, folders)):
         if add(given.on(kernel), lines):
             return dojoir.Versions(found)
-    default = default_for(machine)
+    default = default_for(machine, threads=known["threads"])
     if machine.kind == "cpu" and known["threads"] > 1 and (small := _small(kernel)):
         alone = on_one_core(default.on(kernel))
         if add(alone, small):

@@ -57,16 +57,16 @@ def optimize(
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known: what is stored for some
     sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
     second thread needs to begin, the kernel stays on one core, and what comes with dojoir is passed over.
-    `threads` is how many it will run on; by default as many as `compile` takes. `cpu` is the processor that `llvm`
-    and `c` are for, by LLVM's name, if not this one. `db` is a database of what was tuned
-    (`dojoir.records.Database`, or any object with `best(kernel, target, sizes, threads)`): the fastest verified
-    trace that it has for this kernel, machine, sizes and number of threads goes before all else. `folders` are
-    searched first, then those of the variable DOJOIR_SCHEDULES, then what comes with dojoir; what was tuned on
-    such a processor goes before what was not, and what was tuned on others comes last. Where sizes are fixed so
-    that the moves of one that comes with dojoir do not fit, the next is taken. Raises KernelError for an ill-
-    formed kernel, ArgumentError for an unknown target or processor, a number of threads that there cannot be or a
-    stored schedule that cannot be read, IllegalMove for one of the caller's whose moves do not fit the kernel that
-    it names.
+    `threads` is how many it will run on; by default as many as `compile` takes. For one, the rules are those of a
+    machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one. `db`
+    is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target, sizes,
+    threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads goes
+    before all else. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes with
+    dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes last.
+    Where sizes are fixed so that the moves of one that comes with dojoir do not fit, the next is taken. Raises
+    KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of threads that
+    there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose moves do not
+    fit the kernel that it names.
     """
 
     def made() -> dojoir.Trace:
@@ -106,8 +106,7 @@ def choose(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         return Choice(given[0].on(kernel), machine, given[0])
-    alone = machine.kind == "cpu" and known["threads"] == 1
-    default = default_for(replace(machine, cores=1) if alone else machine, sizes)
+    default = default_for(machine, sizes, known["threads"])
     if machine.kind == "cpu" and is_small(kernel, known):
         return Choice(on_one_core(default.on(kernel)), machine, None)
     stored = own_schedules(kernel.name)
@@ -139,9 +138,12 @@ def by_rank(found: Iterable[Schedule], target: str, machine: dojoir.Machine) -> 
     return sorted(found, key=rank)
 
 
-def default_for(machine: dojoir.Machine, sizes: Mapping[str, int] | None = None) -> dojoir.Pass:
-    """The schedule by rule for a machine, for sizes as far as they are known."""
-    return dojoir.PASSES["default_schedule"].for_sizes(sizes or {}).for_machine(machine)
+def default_for(machine: dojoir.Machine, sizes: Mapping[str, int] | None = None, threads: int = 0) -> dojoir.Pass:
+    """The schedule by rule for a machine, for sizes as far as they are known. One thread is all of a machine with
+    one core."""
+    alone = machine.kind == "cpu" and threads == 1
+    rules = dojoir.PASSES["default_schedule"].for_sizes(sizes or {})
+    return rules.for_machine(replace(machine, cores=1) if alone else machine)
 
 
 def on_one_core(trace: dojoir.Trace) -> dojoir.Trace:

@@ -243,6 +243,21 @@ def test_the_choice_says_its_machine() -> None:
     assert "default_schedule" in str(schedules.choose(other, "avx2"))
 
 
+def test_for_one_thread_the_rules_share_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And rows go side by side where there are too few of them for all cores of the machine."""
+    monkeypatch.delenv(file.VARIABLE, raising=False)
+    text = "kernel own(N, M)\nin x: f32[N, M]\nout y: f32[N, M]\ntmp s: f32[N]\n\n"
+    kernel = dojoir.parse(text + "N\n| s[{0}] = 0\n| M\n| | s[{0}] += x[{0}, {1}]\n| | y[{0}, {1}] = s[{0}]\n")
+    sizes = {"N": 6, "M": 1 << 16}
+    here = dataclasses.replace(host.detected(), cores=8)
+    monkeypatch.setattr(host, "detected", lambda: here)
+    one, many = (str(choose(kernel, threads=n, sizes=sizes).trace.kernel) for n in (1, 8))
+    assert " : p" not in one and " : p" in many
+    assert "N // 4" in one and "N // 4" not in many
+    both = [dojoir.versions(kernel, threads=n).versions[-1].kernel for n in (1, 2)]
+    assert [" : p" in str(each) for each in both] == [False, True]
+
+
 def test_a_kernel_of_small_fixed_sizes_has_no_threads() -> None:
     text = dojoir.to_text(dojoir.optimize(dojoir.kernels.load("softmax", N=3, M=5)).kernel)
     assert ": v" in text and ": p" not in text
