@@ -31,6 +31,7 @@ from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
+from dojoir.passes.schedule.rows_in_lanes import rows_in_lanes
 from dojoir.passes.schedule.scalars import own_scalars
 from dojoir.passes.schedule.scans import block_scans
 from dojoir.passes.schedule.short_rows import are_short_rows
@@ -80,7 +81,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        to be few; before that, a nest with a condition on a rest becomes one for each residue;
     4. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
-       few; compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
+       few, and a vector of rows in lanes where it would wait for a division;
+       compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
        temporaries into registers, give sums into one element parts, and make running sums into one element sums of
        blocks, where there are cores to share them;
     5. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
@@ -154,6 +156,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for window in reversed(list(windows(trace.kernel, sizes))):
         tried(trace, partial(tile_window, window=window, machine=machine, sizes=sizes))
     delete_dead(trace)
+    rows_in_lanes(trace, machine, sizes)
     sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)
     hoist_invariants(trace)
