@@ -68,8 +68,9 @@ def text(name: str, scale: float) -> tuple[dojoir.Kernel, dict[str, int], dict[s
     return dojoir.parse(written, name), sizes, said
 
 
-def inputs(kernel: dojoir.Kernel, sizes: dict[str, int], special: str) -> list[Any]:
-    """The arguments in the order of the kernel."""
+def inputs(kernel: dojoir.Kernel, sizes: dict[str, int], special: str, scalars: str = "") -> list[Any]:
+    """The arguments in the order of the kernel; `scalars` are values of some, as a comment above the text says."""
+    known = {name: float(value) for name, _, value in (word.partition("=") for word in scalars.split())}
     draw = np.random.default_rng(3)
     found: list[Any] = []
     for buffer in kernel.arguments:
@@ -77,7 +78,7 @@ def inputs(kernel: dojoir.Kernel, sizes: dict[str, int], special: str) -> list[A
         if str(buffer.dtype) == "i32":
             found.append(draw.integers(0, 4, shape).astype(np.int32))
         elif not shape and buffer.role == "in":
-            found.append(float(draw.uniform(0.1, 0.5)))
+            found.append(known.get(buffer.name, float(draw.uniform(0.1, 0.5))))
         else:
             values = draw.uniform(0.1, 1.0, shape)
             if special.startswith(f"{buffer.name} positive"):
@@ -112,7 +113,7 @@ def measured(name: str, scale: float, compilers: list[str], peers: list[str]) ->
     trace = dojoir.optimize(kernel, "llvm", threads=1)
     spent = process_time() - begin
     compiled = dojoir.compile(trace.kernel, "llvm", threads=1)
-    fresh = inputs(open_kernel, sizes, said.get("scale", ""))
+    fresh = inputs(open_kernel, sizes, said.get("scale", ""), said.get("scalars", ""))
     own = {
         who: [a.copy() if isinstance(a, np.ndarray) else a for a in fresh] for who in ("dojoir", *compilers, *peers)
     }
