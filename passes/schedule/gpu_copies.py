@@ -14,7 +14,7 @@ from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.spots import Spot, act, guard_body, spot
+from dojoir.passes.schedule.spots import Spot, act, guard_body, nested, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
@@ -25,13 +25,9 @@ def shared_copy(trace: Trace, node: Spot | str, array: str, copy: str, threads: 
     if isinstance(node, str):
         node = spot(trace, trace.kernel.path(node))
     act(trace, Stage, node, array, copy, "in")
-    copied = node.beside(-1)
-    while copied.scope.extent.constant == 1 and copied.scopes():
-        copied = remove_around(trace, copied)
+    copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")
-    nest = [copied]
-    while nest[-1].scopes():
-        nest.append(nest[-1].child(0))
+    nest = nested(copied)
     elements = prod(whole_extent(trace, scope) for scope in nest)
     for _ in nest[1:]:
         act(trace, Collapse, copied)
@@ -46,6 +42,14 @@ def shared_copy(trace: Trace, node: Spot | str, array: str, copy: str, threads: 
         act(trace, SwapScopes, copied)
         act(trace, Unroll, copied)
     act(trace, Bind, shared, "bx")
+
+
+def without_ones(trace: Trace, copied: Spot) -> Spot:
+    """Removes the scopes of extent 1 that a copy begins with: it has a scope for each dimension. Returns the
+    outermost that is left."""
+    while copied.scope.extent.constant == 1 and copied.scopes():
+        copied = remove_around(trace, copied)
+    return copied
 
 
 def remove_around(trace: Trace, scope: Spot) -> Spot:

@@ -7,7 +7,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Kernel, Path, Scope
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.collapsing import Collapse
-from dojoir.passes.schedule.spots import Spot, act
+from dojoir.passes.schedule.spots import Spot, act, nested
 from dojoir.passes.schedule.strides import depends, sites_in
 
 
@@ -16,9 +16,7 @@ def flattened(trace: Trace, outermost: Spot) -> tuple[list[Spot], int]:
     side, or stays where it is. Returns the scopes of the nest then, outermost first, and how many neighbours one
     access may move along the innermost: 1 where nothing was to be done. Raises DojoError where a move is
     refused."""
-    nest = [outermost]
-    while len(nest[-1].body) == 1 and nest[-1].scopes():
-        nest.append(nest[-1].child(0))
+    nest = nested(outermost)
     width = 1
     while len(nest) > 1 and side_by_side(trace.kernel, nest[-2].path):
         nest.pop()

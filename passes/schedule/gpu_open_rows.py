@@ -21,6 +21,7 @@ from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.gpu_rows import on_threads
+from dojoir.passes.schedule.gpu_threads import known_extent
 from dojoir.passes.schedule.spots import Spot, act, guard_body, spot
 from dojoir.passes.schedule.strides import depends, step_of
 from dojoir.passes.schedule.versions import AtMost, Multiple, split_versions
@@ -87,8 +88,7 @@ def shared_out(trace: Trace, scope: Spot, length: Affine, threads: int, times: i
     if width == 1:
         guard_body(trace, shared, [Condition(number, "<", length)])
         act(trace, SetExtent, shared, Affine.constant(threads))
-        if scope.scope.extent.constant != times:
-            act(trace, SetExtent, scope, Affine.constant(times))
+        known_extent(trace, scope, times)
     else:
         act(trace, Split, shared, width)
         neighbours = shared.child(0)

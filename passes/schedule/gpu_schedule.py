@@ -33,7 +33,7 @@ from dojoir.passes.schedule.gpu_squares import turn_squares
 from dojoir.passes.schedule.gpu_threads import THREADS, along, full_extent, grid
 from dojoir.passes.schedule.gpu_totals import add_up
 from dojoir.passes.schedule.gpu_triangles import growing_rows
-from dojoir.passes.schedule.spots import Spot, act, move, spot, stand_alone
+from dojoir.passes.schedule.spots import Spot, act, in_two, move, nested, spot, stand_alone
 from dojoir.passes.schedule.strides import depends, sites_in, step_of
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reuse import MaterializeDims
@@ -122,9 +122,8 @@ def _images(trace: Trace, path: Path) -> None:
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:
     """Distributes a scope whose last statement adds to what all iterations share: the rest may be a grid."""
     whole = spot(trace, path)
-    act(trace, SplitScopes, whole, len(whole.scope.body) - 1)
-    first = spot(trace, path)
-    _host(trace, first.beside(1).path, machine)
+    first, last = in_two(trace, SplitScopes, whole, len(whole.scope.body) - 1)
+    _host(trace, last.path, machine)
     _nest(trace, first.path, machine)
 
 
@@ -340,9 +339,7 @@ def _nests(scope: Spot) -> list[Spot]:
 def _strided(trace: Trace, nest: Spot) -> None:
     """A nest inside a block on its threads, which go along the innermost scope of it that they can."""
     _known(isinstance(nest.node, Scope))
-    inside = [nest]
-    while len(inside[-1].body) == 1 and inside[-1].scopes():
-        inside.append(inside[-1].child(0))
+    inside = nested(nest)
     while inside:
         if tried(trace, partial(_spread, scope=inside[-1], levels=len(inside) - 1)):
             return
@@ -390,7 +387,7 @@ def _columns(trace: Trace, path: Path) -> None:
 def _turned(trace: Trace, path: Path) -> None:
     chain = _chain(trace, path)
     _known(len(chain) >= 2 and len(chain[-1].body) == 1 and _plain(chain[-1]))
-    turn_squares(trace, [scope.path for scope in chain])
+    turn_squares(trace, chain[-2], chain[-1])
     grid(trace, chain)
 
 

@@ -49,6 +49,23 @@ def full_extent(trace: Trace, scope: Spot, extent: int) -> None:
         act(trace, SetExtent, scope, Affine.constant(extent))
 
 
+def known_extent(trace: Trace, scope: Spot, extent: int) -> None:
+    """Writes the extent of a scope, which the facts about open sizes make so much, as a constant. Raises
+    IllegalMove where they do not."""
+    if scope.scope.extent.constant != extent:
+        act(trace, SetExtent, scope, Affine.constant(extent))
+
+
+def every_so_many_rows(trace: Trace, rows: Spot, threads: Spot, columns: Spot) -> None:
+    """A nest `rows > threads > columns`, the first two of which a split made of one, on as many rows of threads as
+    the second has iterations, neighbours along the columns: each has every so many-th row. Raises IllegalMove where
+    a move is refused."""
+    act(trace, SwapScopes, rows)
+    act(trace, SwapScopes, rows)
+    act(trace, Bind, threads, "by")
+    act(trace, Bind, columns, "bx")
+
+
 def grid(trace: Trace, chain: Iterable[Spot]) -> None:
     """The first scopes of a chain as a grid: the outermost has the most blocks. Raises IllegalMove where a mark is
     refused."""

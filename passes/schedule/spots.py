@@ -103,6 +103,15 @@ def act(trace: Trace, kind: type[Move], *arguments: Argument) -> None:
     make(trace, move(kind, *arguments))
 
 
+def in_two(trace: Trace, kind: type[Move], scope: Spot, *arguments: Argument) -> tuple[Spot, Spot]:
+    """Makes a move of a kind that makes two scopes of one, side by side: `Cut` of its iterations, `SplitScopes` of
+    its children. Returns both. Raises IllegalMove where it is refused."""
+    path = scope.path
+    act(trace, kind, scope, *arguments)
+    first = spot(trace, path)
+    return first, first.beside(1)
+
+
 def guard_body(trace: Trace, around: Spot, conditions: Iterable[Condition]) -> Spot:
     """Puts all that is in a scope or guard under a guard of these conditions, and returns it. Raises IllegalMove
     where it is refused."""
@@ -121,6 +130,14 @@ def stand_alone(trace: Trace, nest: Spot, levels: int) -> Spot:
         for level in range(1, levels + 1):
             act(trace, SplitScopes, spot(trace, nest.path[:-level]), 1)
     return spot(trace, nest.path[:-levels])
+
+
+def nested(scope: Spot) -> list[Spot]:
+    """A scope and those inside of it, outermost first: each is all that the one before has."""
+    found = [scope]
+    while len(found[-1].body) == 1 and found[-1].scopes():
+        found.append(found[-1].child(0))
+    return found
 
 
 def first_nest(around: Spot) -> Spot:
