@@ -14,16 +14,14 @@ from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.spots import Spot, act, guard_body, nested, spot
+from dojoir.passes.schedule.spots import Spot, act, guard_body, nested
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
 
-def shared_copy(trace: Trace, node: Spot | str, array: str, copy: str, threads: int) -> None:
+def shared_copy(trace: Trace, node: Spot, array: str, copy: str, threads: int) -> None:
     """Makes a node work on a `copy` of what it touches of an `array`, in shared memory, which `threads` fill:
     neighbours in memory side by side, the last time under a guard where they do not share it equally."""
-    if isinstance(node, str):
-        node = spot(trace, trace.kernel.path(node))
     act(trace, Stage, node, array, copy, "in")
     copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")

@@ -5,15 +5,31 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 
 from __future__ import annotations
 
+from math import prod
+from typing import NamedTuple
+
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Path, Scope, format_path
-from dojoir.passes.base.move import fresh_name
+from dojoir.ir.nodes import Condition
+from dojoir.passes.base.move import Move, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.collapsing import Collapse
+from dojoir.passes.loops.sinking import LiftScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.gpu_copies import without_ones
+from dojoir.passes.schedule.gpu_threads import known_extent, shared_among
 from dojoir.passes.schedule.gpu_turns import Operand, through_two_buffers
-from dojoir.passes.schedule.register_tile import Product, alone, fuse, products
+from dojoir.passes.schedule.register_tile import Product, fuse, products
+from dojoir.passes.schedule.spots import Spot, act, first_nest, nested, spot, stand_alone
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
 from dojoir.sets.kernel_sets import sets_of
 
 GROUP = 4
@@ -21,6 +37,22 @@ GROUP = 4
 
 PADDING = 4
 """By how many elements the rows of a turned tile are apart more, so that threads write to different banks."""
+
+
+class BlockTile(NamedTuple):
+    """What a block of a GPU has of a product at a time: rows and columns of the result, and how many terms of the
+    sums; then the rows and columns of it that a thread has."""
+
+    height: int
+    width: int
+    depth: int
+    down: int
+    across: int
+
+    @property
+    def threads(self) -> int:
+        """How many threads have it."""
+        return (self.height // self.down) * (self.width // self.across)
 
 
 def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> None:
@@ -54,41 +86,37 @@ def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> 
     | | | y[{0}, {1}, {2}] = t[{2}, {1}]
     <BLANKLINE>
     """
-    path = trace.kernel.path(node)
-    make(trace, f"stage({format_path(path)}, {array}, {copy}, in)")
-    _drop(trace, path)
-    make(trace, f"place({copy}, shared)")
+    tile_in_shared(trace, spot(trace, trace.kernel.path(node)), array, copy, threads)
+
+
+def tile_in_shared(trace: Trace, node: Spot, array: str, copy: str, threads: int) -> None:
+    """What `share_tile` does, for a node that is followed."""
+    act(trace, Stage, node, array, copy, "in")
+    copied = without_ones(trace, node.beside(-1))
+    act(trace, PlaceBuffer, copy, "shared")
     dims = [_constant(dim.extent, copy) for dim in trace.kernel.buffer(copy).dims]
     last = len(dims) - 1
     if last and dims[last] < dims[last - 1]:
-        order = [*range(last - 1), last, last - 1]
-        make(trace, f"reorder_dims({copy}, {', '.join(map(str, order))})")
-        make(trace, f"pad_dims({copy}, {last - 1}, {PADDING})")
-    elements = 1
-    for extent in dims:
-        elements *= extent
-    inner = path
-    nest = [path]
-    while isinstance(_only(trace.kernel, inner), Scope):
-        inner = (*inner, 0)
-        nest.append(inner)
+        act(trace, ReorderDims, copy, (*range(last - 1), last, last - 1))
+        act(trace, PadDims, copy, last - 1, PADDING)
+    elements = prod(dims)
     width = ACCESS_BYTES // trace.kernel.buffer(array).dtype.itemsize
     while width > 1 and (dims[last] % width or elements % (width * threads)):
         width //= 2
     if elements % (width * threads):
         message = f"{threads} threads do not share the {elements} elements of {copy} equally"
         raise ArgumentError(message, "bad-arguments")
-    place = format_path(path)
+    *around, innermost = nested(copied)
     if width > 1:
-        make(trace, f"split({format_path(nest[-1])}, {width})")
-        make(trace, f"vectorize({format_path((*nest[-1], 0))})")
-    for _ in nest[1:]:
-        make(trace, f"collapse({place})")
+        act(trace, Split, innermost, width)
+        act(trace, Vectorize, innermost.child(0))
+    for _ in around:
+        act(trace, Collapse, copied)
+    shared = copied
     if elements > width * threads:
-        make(trace, f"split({place}, {threads})")
-        make(trace, f"swap_scopes({place})")
-        make(trace, f"unroll({place}.0)")
-    make(trace, f"bind({place}, bx)")
+        shared = shared_among(trace, copied, threads)
+        act(trace, Unroll, copied)
+    act(trace, Bind, shared, "bx")
 
 
 def tile_product(
@@ -108,64 +136,69 @@ def tile_product(
     a_tile ['64', '4', '2', '8']
     b_tile ['4', '2', '8', '64']
     """
-    tile_blocks(trace, rows, height, width, depth, down, across)
-    make(trace, f"bind({format_path(trace.kernel.path(rows))}, gy)")
-    make(trace, f"bind({format_path(trace.kernel.path(rows))}.0, gx)")
+    outermost = spot(trace, trace.kernel.path(rows))
+    tile_blocks(trace, outermost, BlockTile(height, width, depth, down, across))
+    grid_of_tiles(trace, outermost)
 
 
-def tile_blocks(trace: Trace, rows: str, height: int, width: int, depth: int, down: int, across: int) -> None:
-    """What `tile_product` does, but for the marks of the grid."""
-    path = trace.kernel.path(rows)
-    product = next((p for p in products(trace.kernel) if p.rows == path), None)
+def grid_of_tiles(trace: Trace, rows: Spot) -> None:
+    """Gives the blocks of a tiled product, rows and in them columns, to those of a GPU."""
+    act(trace, Bind, rows, "gy")
+    act(trace, Bind, rows.child(0), "gx")
+
+
+def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
+    """What `tile_product` does for the product whose rows are at a place, but for the marks of the grid."""
+    product = next((p for p in products(trace.kernel) if p.rows == rows.path), None)
     if product is None:
         message = f"{rows} is no scope over the rows of a product of matrices such as library:matmul"
         raise ArgumentError(message, "bad-arguments")
-    scopes = product.site.scopes[-3:]
-    for scope, size, each in zip(scopes, (height, width, depth), (down, across, 0), strict=True):
-        extent = scope.extent.bounds[0]
-        _whole(trace.kernel, path, extent, max(size, 1), rows)
+    _fits(rows, product, tile)
+    fuse(trace, product.site.path)
+    columns = rows.child(0)
+    act(trace, Tile, (rows, columns), (tile.height, tile.width))
+    down = columns.child(0)
+    known_extent(trace, down, tile.height)
+    known_extent(trace, down.child(0), tile.width)
+    result = product.site.statement.target.buffer
+    own = fresh_name(trace.kernel, f"{result}_tile")
+    act(trace, Stage, down, result, own, "out")
+    written = without_ones(trace, down.beside(1))
+    multiplied = stand_alone(trace, first_nest(down.child(0)), 2)
+    sums = multiplied.child(0, 0)
+    act(trace, LiftScope, sums, 2)
+    act(trace, Split, sums, tile.depth)
+    known_extent(trace, sums.child(0), tile.depth)
+    for nest in columns.scopes():
+        if nest.path == sums.path:
+            multiplied = _spread(trace, multiplied, tile, 1, Unroll)
+        else:
+            _spread(trace, nest, tile, 0, Vectorize if nest.path == written.path else Unroll)
+    dims = len(trace.kernel.buffer(own).dims)
+    for dim, size, each in ((dims - 1, tile.width, tile.across), (dims - 2, tile.height, tile.down)):
+        act(trace, SplitDim, own, dim, size * GROUP // each)
+        act(trace, SplitDim, own, dim + 1, GROUP)
+    act(trace, PlaceBuffer, own, "reg")
+    several = product.site.scopes[-1].extent.constant != tile.depth
+    operands = _operands(product, tile) if several else None
+    if operands and tried(trace, lambda t: through_two_buffers(t, sums, operands, tile.depth, tile.threads)):
+        return
+    for access in product.site.statement.reads:
+        copy = fresh_name(trace.kernel, f"{access.buffer}_tile")
+        tile_in_shared(trace, multiplied, access.buffer, copy, tile.threads)
+
+
+def _fits(rows: Spot, product: Product, tile: BlockTile) -> None:
+    """Raises ArgumentError where a tile has no whole groups, or is not seen to divide the sizes of a product."""
+    sizes, parts = (tile.height, tile.width, tile.depth), (tile.down, tile.across, 0)
+    for scope, size, each in zip(product.site.scopes[-3:], sizes, parts, strict=True):
+        _whole(rows, scope.extent.bounds[0], max(size, 1))
         if size < 1 or (each and size % each) or each % GROUP or each < 0:
             message = f"tiles of {size} in parts of {each or 1} are not in groups of {GROUP}"
             raise ArgumentError(message, "bad-arguments")
-    fuse(trace, product.site.path)
-    target = product.site.statement.target.buffer
-    panels = [a.buffer for a in product.site.statement.reads]
-    place = format_path(path)
-    make(trace, f"tile({place}, {place}.0, {height}, {width})")
-    block = (*path, 0)
-    _set(trace, (*block, 0), height)
-    _set(trace, (*block, 0, 0), width)
-    tile = fresh_name(trace.kernel, f"{target}_tile")
-    make(trace, f"stage({format_path((*block, 0))}, {target}, {tile}, out)")
-    _drop(trace, (*block, 1))
-    nest = alone(trace, (*block, 0))
-    loop = format_path(nest)
-    make(trace, f"lift_scope({loop}.0.0, 2)")
-    make(trace, f"split({loop}, {depth})")
-    _set(trace, (*nest, 0), depth)
-    end = len(_block(trace, block).body)
-    for i in range(end):
-        if (*block, i) == nest:
-            _spread(trace, (*nest, 0, 0), (height, width), (down, across), 1, "unroll")
-        else:
-            last = "vectorize" if i == end - 1 else "unroll"
-            _spread(trace, (*block, i), (height, width), (down, across), 0, last)
-    first = len(trace.kernel.buffer(tile).dims) - 2
-    for dim, (size, each) in reversed(list(enumerate(((height, down), (width, across))))):
-        make(trace, f"split_dim({tile}, {first + dim}, {size * GROUP // each})")
-        make(trace, f"split_dim({tile}, {first + dim + 1}, {GROUP})")
-    make(trace, f"place({tile}, reg)")
-    threads = (height // down) * (width // across)
-    several = scopes[2].extent.constant != depth
-    operands = _operands(product, height, width) if several else None
-    if operands and tried(trace, lambda t: through_two_buffers(t, nest, operands, depth, threads)):
-        return
-    for name in panels:
-        node = (*nest, len(_block(trace, nest).body) - 1)
-        share_tile(trace, format_path(node), name, fresh_name(trace.kernel, f"{name}_tile"), threads)
 
 
-def _operands(product: Product, height: int, width: int) -> tuple[Operand, Operand] | None:
+def _operands(product: Product, tile: BlockTile) -> tuple[Operand, Operand] | None:
     """The two arrays of a product of f32, with their dimensions; None where their elements are found otherwise."""
     row, column, inner = (len(product.site.scopes) - n for n in (3, 2, 1))
     found: list[Operand] = []
@@ -175,65 +208,42 @@ def _operands(product: Product, height: int, width: int) -> tuple[Operand, Opera
         along = row if dims[row] else column
         if len(dims[along]) != 1 or len(dims[inner]) != 1 or access.buffer == product.site.statement.target.buffer:
             return None
-        found.append(Operand(access.buffer, dims[along][0], dims[inner][0], height if along == row else width))
+        found.append(
+            Operand(access.buffer, dims[along][0], dims[inner][0], tile.height if along == row else tile.width)
+        )
     return (found[0], found[1]) if len({operand.array for operand in found}) == 2 == len(found) else None
 
 
-def _spread(trace: Trace, path: Path, tile: tuple[int, int], each: tuple[int, int], loops: int, last: str) -> None:
-    """Shares a nest over the rows and columns of a tile out over threads, `each` a thread, with `loops` scopes
-    around it inside of them, and writes out what a thread has of it; `last` is how the innermost scope runs."""
-    (height, width), (down, across) = tile, each
-    rows = format_path(path)
-    make(trace, f"split({rows}, {height * GROUP // down})")
-    make(trace, f"split({rows}.0, {GROUP})")
-    columns = f"{rows}.0.0.0"
-    make(trace, f"split({columns}, {width * GROUP // across})")
-    make(trace, f"split({columns}.0, {GROUP})")
-    make(trace, f"lift_scope({rows}.0, {1 + loops})")
-    make(trace, f"lift_scope({columns}.0, {3 + loops})")
-    top = path[: len(path) - loops]
-    make(trace, f"bind({format_path(top)}, by)")
-    make(trace, f"bind({format_path((*top, 0))}, bx)")
-    at = (*top, 0, 0)
-    while isinstance(_only(trace.kernel, at), Scope):
-        make(trace, f"unroll({format_path(at)})")
-        at = (*at, 0)
-    make(trace, f"{last}({format_path(at)})")
+def _spread(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spot:
+    """Shares a nest over the rows and columns of a tile out over threads, with `loops` scopes around it inside of
+    them, and writes out what a thread has of it; `last` is how the innermost scope runs. Returns the outermost
+    scope over threads, which is around all of it."""
+    columns = rows.child(0)
+    for scope, size, each in ((rows, tile.height, tile.down), (columns, tile.width, tile.across)):
+        act(trace, Split, scope, size * GROUP // each)
+        act(trace, Split, scope.child(0), GROUP)
+    down, across = rows.child(0), columns.child(0)
+    act(trace, LiftScope, down, 1 + loops)
+    act(trace, LiftScope, across, 3 + loops)
+    act(trace, Bind, down, "by")
+    act(trace, Bind, across, "bx")
+    *around, innermost = nested(across.child(0))
+    for scope in around:
+        act(trace, Unroll, scope)
+    act(trace, last, innermost)
+    return down
 
 
-def _drop(trace: Trace, path: Path) -> None:
-    """Takes the scopes of extent 1 away that a nest begins with: a copy has one for each dimension."""
-    while _block(trace, path).extent.constant == 1 and isinstance(_only(trace.kernel, path), Scope):
-        make(trace, f"remove_scope({format_path(path)})")
-
-
-def _block(trace: Trace, path: Path) -> Scope:
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope
-
-
-def _only(kernel: Kernel, path: Path) -> object:
-    """What is in a scope by itself; None where it is not."""
-    scope = kernel.at(path)
-    return scope.body[0] if isinstance(scope, Scope) and len(scope.body) == 1 else None
-
-
-def _set(trace: Trace, path: Path, extent: int) -> None:
-    """Says that a scope runs `extent` times, where that is known of open sizes."""
-    if _block(trace, path).extent.constant != extent:
-        make(trace, f"set_extent({format_path(path)}, {extent})")
-
-
-def _whole(kernel: Kernel, path: Path, extent: Affine, size: int, what: str) -> None:
-    """Raises ArgumentError where tiles of `size` are not seen to divide an extent of the nest at `path`."""
+def _whole(rows: Spot, extent: Affine, size: int) -> None:
+    """Raises ArgumentError where tiles of `size` are not seen to divide an extent of the nest that begins with
+    `rows`."""
     if extent.is_constant and extent.offset % size:
         raise ArgumentError(f"tiles of {size} do not divide {extent}", "bad-arguments")
     if not extent.is_constant:
         whole = Condition(extent % size, "==", Affine.constant(0))
-        if not sets_of(kernel).holds_around(path, [whole]):
+        if not sets_of(rows.trace.kernel).holds_around(rows.path, [whole]):
             message = (
-                f"{extent} of {what} is no constant, and not known to be a multiple of {size}: fix its size, "
+                f"{extent} of {rows} is no constant, and not known to be a multiple of {size}: fix its size, "
                 f"or say `where {extent} % {size} == 0`"
             )
             raise ArgumentError(message, "bad-arguments")

@@ -15,16 +15,28 @@ from typing import Literal
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Node, Path, Scope, Statement, format_path
-from dojoir.ir.text import format_condition
+from dojoir.ir.nodes import Condition, Node, Path, Scope, Statement
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make, tried
+from dojoir.passes.hardware.marks import Bind, Vectorize
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.joining import JoinScopes, SplitScopes
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.swapping import SwapScopes
+from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.gpu_copies import shared_copy
-from dojoir.passes.schedule.gpu_products import tile_blocks
+from dojoir.passes.schedule.gpu_products import BlockTile, tile_blocks
+from dojoir.passes.schedule.gpu_threads import every_so_many_rows, known_extent, shared_among
 from dojoir.passes.schedule.register_tile import products
+from dojoir.passes.schedule.spots import Spot, act, guard_body, in_two, move, nested, spot
 from dojoir.passes.schedule.strides import depends, sites_in
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.proof.core.marks import GRID
+from dojoir.support.frozen import dataclass
 
 ROWS = 64
 """How many rows a block has, and how many columns a tile."""
@@ -42,53 +54,54 @@ Kind = Literal["columns", "sum", "rest"]
 """What ends at the row in a child of the rows: the columns of a product, what it sums over, or it is no product."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """A scope in a block, or all rows of one, and what ends at the row in it."""
+
+    scope: Spot
+    kind: Kind
+
+
 def growing_rows(trace: Trace, path: Path, machine: Machine) -> None:
     """Gives blocks of the rows inside the scope at `path`, or of it, to those of a GPU. Raises DojoError where the
     rows have no two products, or none that grows by one element a row, their sizes are not multiples of a tile, or
     a move is refused."""
-    rows = path
-    while isinstance(_only(trace, rows), Scope) and len(rows) - len(path) < len(GRID) - 1:
-        rows = (*rows, 0)
-    if (_block(trace, rows).extent.constant or 1) % ROWS:  # of open ones nothing is known
-        raise ArgumentError(f"{ROWS} rows do not divide those of {format_path(rows)}", "bad-arguments")
-    kinds = _kinds(trace, rows)
-    if sum(kind != "rest" for kind in kinds) < 2:
+    chain = nested(spot(trace, path))[: len(GRID)]
+    rows = chain[-1]
+    if (rows.scope.extent.constant or 1) % ROWS:  # of open ones nothing is known
+        raise ArgumentError(f"{ROWS} rows do not divide those of {rows}", "bad-arguments")
+    end = rows.iterator + 1
+    parts = [Part(rows.child(n), _kind(node, end)) for n, node in enumerate(rows.body)]
+    if sum(part.kind != "rest" for part in parts) < 2:
         raise ArgumentError("no two products end at the row", "bad-arguments")
-    for n in reversed(range(len(kinds))):
-        if kinds[n] == "columns" and len(_block(trace, (*rows, n)).body) > 2:
-            make(trace, f"split_scopes({format_path((*rows, n))}, 2)")
-            kinds.insert(n + 1, "rest")
-    make(trace, f"split({format_path(rows)}, {ROWS})")
-    pieces = _distributed(trace, rows, kinds)
-    for n in reversed(range(len(pieces))):
-        at = (*rows, n)
-        match pieces[n]:
+    for n, part in reversed(list(enumerate(parts))):
+        if part.kind == "columns" and len(part.scope.body) > 2:
+            product, rest = in_two(trace, SplitScopes, part.scope, 2)
+            parts[n : n + 1] = [Part(product, "columns"), Part(rest, "rest")]
+    act(trace, Split, rows, ROWS)
+    for part in reversed(_distributed(trace, parts)):
+        match part.kind:
             case "columns":
-                _columns(trace, at)
+                _columns(trace, part.scope)
             case "sum":
-                _sum(trace, at)
+                _sum(trace, part.scope)
             case "rest":
-                _in_warps(trace, at, machine.warp)
-    for level in range(len(path), len(rows) + 1):
-        make(trace, f"bind({format_path(rows[:level])}, {GRID[len(rows) - level]})")
+                _in_warps(trace, part.scope, machine.warp)
+    for scope, mark in zip(chain, reversed(GRID[: len(chain)]), strict=True):
+        act(trace, Bind, scope, mark)
 
 
-def _kinds(trace: Trace, rows: Path) -> list[Kind]:
-    depth = trace.kernel.depth_of(rows)
-    end = Affine.iterator(depth) + 1
-    kinds: list[Kind] = []
-    for node in _block(trace, rows).body:
-        kind: Kind = "rest"
-        if isinstance(node, Scope):
-            inner = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
-            loop = node.body[inner[0]] if len(inner) == 1 else None
-            if isinstance(loop, Scope) and inner == [1] and _adds(loop.body):
-                if _ends(node, end) and loop.extent.constant is not None:
-                    kind = "columns"
-                elif _ends(loop, end) and (node.extent.constant or 1) % ROWS == 0:
-                    kind = "sum"
-        kinds.append(kind)
-    return kinds
+def _kind(node: Node, end: Affine) -> Kind:
+    """What a node right inside of the rows is; `end` is the number of the row and one."""
+    if isinstance(node, Scope):
+        inner = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
+        loop = node.body[inner[0]] if len(inner) == 1 else None
+        if isinstance(loop, Scope) and inner == [1] and _adds(loop.body):
+            if _ends(node, end) and loop.extent.constant is not None:
+                return "columns"
+            if _ends(loop, end) and (node.extent.constant or 1) % ROWS == 0:
+                return "sum"
+    return "rest"
 
 
 def _ends(scope: Scope, end: Affine) -> bool:
@@ -100,144 +113,110 @@ def _adds(body: tuple[Node, ...]) -> bool:
     return len(body) == 1 and isinstance(body[0], Statement) and body[0].op == "+=" and len(body[0].reads) > 1
 
 
-def _distributed(trace: Trace, rows: Path, kinds: list[Kind]) -> list[Kind]:
-    """Gives each product rows of its own in the block, and what is between two. What comes before a product that
-    does not need it comes after it, to what is there. Returns what each of these rows is."""
-    starts = [n for n in range(len(kinds)) if not n or kinds[n] != "rest" or kinds[n - 1] != "rest"]
+def _distributed(trace: Trace, parts: list[Part]) -> list[Part]:
+    """Gives each product of a block rows of its own, and all that is between two. What comes before a product that
+    does not need it comes after it, to what is there. Returns these rows."""
+    starts = [n for n, part in enumerate(parts) if not n or {part.kind, parts[n - 1].kind} != {"rest"}]
     for n in reversed(starts[1:]):
-        make(trace, f"split_scopes({format_path((*rows, 0))}, {n})")
-    pieces = [kinds[n] for n in starts]
-    for n in range(len(pieces) - 2):
-        between = pieces[n] == "rest" != pieces[n + 1] and pieces[n + 2] == "rest"
-        if between and tried(trace, partial(_later, rows=rows, n=n)):
-            pieces[n : n + 3] = [pieces[n + 1], "rest"]
+        act(trace, SplitScopes, parts[n].scope.around(), n)
+    pieces = [Part(parts[n].scope.around(), parts[n].kind) for n in starts]
+    for n, (before, product, after) in enumerate(zip(pieces, pieces[1:], pieces[2:], strict=False)):
+        between = before.kind == "rest" != product.kind and after.kind == "rest"
+        if between and tried(trace, partial(_later, rest=before.scope, after=after.scope)):
+            pieces[n : n + 3] = [product, before]
             break
     return pieces
 
 
-def _later(trace: Trace, rows: Path, n: int) -> None:
-    make(trace, f"swap_siblings({format_path((*rows, n))})")
-    make(trace, f"join_scopes({format_path((*rows, n + 1))}, {format_path((*rows, n + 2))})")
+def _later(trace: Trace, rest: Spot, after: Spot) -> None:
+    """Puts rows behind the product that follows them, to the rows there."""
+    act(trace, SwapSiblings, rest)
+    act(trace, JoinScopes, rest, after)
 
 
-def _columns(trace: Trace, at: Path) -> None:
+def _columns(trace: Trace, rows: Spot) -> None:
     """A product whose columns end at the row: those that all rows of the block have in tiles, the others with a
     thread for each."""
-    block, n = at[:-1], at[-1]
-    start = f"{ROWS}*{{{trace.kernel.depth_of(block)}}}"
-    make(trace, f"cut({format_path((*at, 0))}, {start})")
-    make(trace, f"split_scopes({format_path(at)}, 1)")
-    rest = (*block, n + 1)
-    sums = [site for site in sites_in(trace.kernel, rest) if site.statement.accumulation is not None]
-    column = trace.kernel.depth_of(rest) + 1
-    panel = next(a.buffer for a in sums[0].statement.reads if depends(a, column))
+    in_two(trace, Cut, rows.child(0), rows.around().iterator * ROWS)
+    tiled, triangle = in_two(trace, SplitScopes, rows, 1)
+    columns = triangle.child(0)
+    sums = [site for site in sites_in(trace.kernel, triangle.path) if site.statement.accumulation is not None]
+    panel = next(a.buffer for a in sums[0].statement.reads if depends(a, columns.depth))
     copy = fresh_name(trace.kernel, f"{panel}_tile")
-    shared_copy(trace, format_path(rest), panel, copy, THREADS)
-    make(trace, f"pad_dims({copy}, {len(trace.kernel.buffer(copy).dims) - 1}, 1)")
-    triangle = (*block, n + 2)
-    own = trace.kernel.depth_of(triangle)
-    within = format_condition(Condition(Affine.iterator(own + 1), "<", Affine.iterator(own) + 1))
-    columns = (*triangle, 0)
-    make(trace, f'add_guard({format_path((*columns, 0))}, {len(_block(trace, columns).body)}, "{within}")')
-    make(trace, f"set_extent({format_path(columns)}, {ROWS})")
+    shared_copy(trace, triangle, panel, copy, THREADS)
+    act(trace, PadDims, copy, len(trace.kernel.buffer(copy).dims) - 1, 1)
+    guard_body(trace, columns, [Condition(columns.iterator, "<", triangle.iterator + 1)])
+    act(trace, SetExtent, columns, Affine.constant(ROWS))
     _element_a_thread(trace, triangle)
-    _tiled(trace, at)
+    _tiled(trace, tiled)
 
 
-def _sum(trace: Trace, at: Path) -> None:
+def _sum(trace: Trace, rows: Spot) -> None:
     """A product whose sum ends at the row: what all rows of the block sum over in tiles, and then the rest."""
-    block, n = at[:-1], at[-1]
-    start = f"{ROWS}*{{{trace.kernel.depth_of(block)}}}"
-    make(trace, f"cut({format_path((*at, 0, 1))}, {start})")
-    make(trace, f"split_scopes({format_path((*at, 0))}, 2)")
-    make(trace, f"split_scopes({format_path(at)}, 1)")
-    _element_a_thread(trace, (*block, n + 1))
-    _tiled(trace, at)
+    columns = rows.child(0)
+    in_two(trace, Cut, columns.child(1), rows.around().iterator * ROWS)
+    in_two(trace, SplitScopes, columns, 2)
+    tiled, triangle = in_two(trace, SplitScopes, rows, 1)
+    _element_a_thread(trace, triangle)
+    _tiled(trace, tiled)
 
 
-def _tiled(trace: Trace, at: Path) -> None:
-    product = next((p for p in products(trace.kernel) if p.rows == at), None)
+def _tiled(trace: Trace, rows: Spot) -> None:
+    product = next((p for p in products(trace.kernel) if p.rows == rows.path), None)
     if product is None:
-        raise ArgumentError(f"there is no product at {format_path(at)}", "bad-arguments")
+        raise ArgumentError(f"there is no product at {rows}", "bad-arguments")
     (extent,) = product.site.scopes[-1].extent.bounds
     terms = [extent.offset, *(coefficient for _, coefficient in extent.terms)]
     depth = DEPTH if all(term % DEPTH == 0 for term in terms) else DEPTH // 2
-    tile_blocks(trace, format_path(at), ROWS, ROWS, depth, DOWN, ACROSS)
+    tile_blocks(trace, rows, BlockTile(ROWS, ROWS, depth, DOWN, ACROSS))
 
 
-def _element_a_thread(trace: Trace, at: Path) -> None:
+def _element_a_thread(trace: Trace, rows: Spot) -> None:
     """Rows and columns on threads, neighbours along the columns; a thread has every so many-th row."""
-    place = format_path(at)
-    make(trace, f"split({place}, {THREADS // ROWS})")
-    make(trace, f"swap_scopes({place})")
-    make(trace, f"swap_scopes({place}.0)")
-    make(trace, f"bind({place}, by)")
-    make(trace, f"bind({place}.0, bx)")
+    columns = rows.child(0)
+    act(trace, Split, rows, THREADS // ROWS)
+    every_so_many_rows(trace, rows, rows.child(0), columns)
 
 
-def _in_warps(trace: Trace, at: Path, lanes: int) -> None:
+def _in_warps(trace: Trace, rows: Spot, lanes: int) -> None:
     """A row a warp, whose lanes go along it; several rows of the block at a time."""
-    place = format_path(at)
-    make(trace, f"split({place}, {THREADS // lanes})")
-    inside = sites_in(trace.kernel, at)
+    act(trace, Split, rows, THREADS // lanes)
+    inside = sites_in(trace.kernel, rows.path)
     for buffer in trace.kernel.buffers:
         uses = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
         if buffer.role == "tmp" and buffer.dims and uses and all(site in inside for site in uses):
             _ = tried(trace, partial(_own, name=buffer.name))
-    row, block = (*at, 0), trace.kernel.depth_of(at) - 1
-    step = WIDTH * lanes
-    for n in reversed(range(len(_block(trace, row).body))):
-        if isinstance(trace.kernel.at((*row, n)), Scope):
-            child = (*row, n)
-            if tried(trace, f"cut({format_path(child)}, {step}*({ROWS}*{{{block}}} // {step}))"):
-                _along(trace, (*row, n + 1), lanes)
-                _wide(trace, child, lanes)
-            else:
-                _along(trace, child, lanes)
-    make(trace, f"bind({format_path(row)}, bx)")
+    row, step = rows.child(0), WIDTH * lanes
+    start = rows.around().iterator * ROWS // step * step  # what all rows of the block have of it
+    for scope in reversed(row.scopes()):
+        path = scope.path
+        if tried(trace, move(Cut, scope, start)):
+            whole = spot(trace, path)
+            _along(trace, whole.beside(1), lanes)
+            _wide(trace, whole, lanes)
+        else:
+            _along(trace, scope, lanes)
+    act(trace, Bind, row, "bx")
 
 
-def _wide(trace: Trace, path: Path, lanes: int) -> None:
+def _wide(trace: Trace, scope: Spot, lanes: int) -> None:
     """A scope along what all rows of a block have on the lanes of a warp, some neighbours each at a time."""
-    place = format_path(path)
-    make(trace, f"split({place}, {WIDTH * lanes})")
-    if _block(trace, (*path, 0)).extent.constant != WIDTH * lanes:
-        make(trace, f"set_extent({place}.0, {WIDTH * lanes})")
-    make(trace, f"split({place}.0, {WIDTH})")
-    make(trace, f"swap_scopes({place})")
-    make(trace, f"vectorize({place}.0.0)")
-    make(trace, f"bind({place}, lane)")
+    act(trace, Split, scope, WIDTH * lanes)
+    lane = scope.child(0)
+    known_extent(trace, lane, WIDTH * lanes)
+    act(trace, Split, lane, WIDTH)
+    act(trace, SwapScopes, scope)
+    act(trace, Vectorize, lane.child(0, 0))
+    act(trace, Bind, lane, "lane")
 
 
 def _own(trace: Trace, name: str) -> None:
     """Keeps a temporary of one element a row in a register."""
     for d in range(len(trace.kernel.buffer(name).dims)):
-        make(trace, f"reuse_dims({name}, {d})")
-    make(trace, f"place({name}, reg)")
+        act(trace, ReuseDims, name, d)
+    act(trace, PlaceBuffer, name, "reg")
 
 
-def _along(trace: Trace, path: Path, lanes: int) -> None:
+def _along(trace: Trace, scope: Spot, lanes: int) -> None:
     """A scope along a row on the lanes of a warp: each has every so many-th element."""
-    place, depth = format_path(path), trace.kernel.depth_of(path)
-    count = len(_block(trace, path).body)
-    make(trace, f"split({place}, {lanes})")
-    ends = [b for b in _block(trace, (*path, 0)).extent.bounds if not b.is_constant]
-    if ends:
-        own = Affine.iterator(depth + 1)
-        within = " and ".join(format_condition(Condition(own, "<", end)) for end in ends)
-        make(trace, f'add_guard({place}.0.0, {count}, "{within}")')
-        make(trace, f"set_extent({place}.0, {lanes})")
-    make(trace, f"swap_scopes({place})")
-    make(trace, f"bind({place}, lane)")
-
-
-def _only(trace: Trace, path: Path) -> Node | None:
-    body = _block(trace, path).body
-    return body[0] if len(body) == 1 else None
-
-
-def _block(trace: Trace, path: Path) -> Scope:
-    scope = trace.kernel.at(path)
-    if not isinstance(scope, Scope):
-        raise ArgumentError(f"{format_path(path)} is no scope", "bad-arguments")
-    return scope
+    act(trace, Bind, shared_among(trace, scope, lanes), "lane")

@@ -9,10 +9,25 @@ Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra
 from __future__ import annotations
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Path, Scope, format_path
-from dojoir.passes.base.move import fresh_name
+from dojoir.ir.nodes import Condition
+from dojoir.passes.base.move import Move, fresh_name
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.schedule.combinators import make
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.peeling import Peel
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.loops.sinking import LiftScope, SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.gpu_copies import without_ones
+from dojoir.passes.schedule.gpu_threads import known_extent
+from dojoir.passes.schedule.spots import Spot, act, guard_body
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.reuse import ReuseDims
+from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
 LANES = 4
@@ -31,64 +46,90 @@ class Operand:
     sum_dim: int
     tile: int
 
+    @property
+    def turned(self) -> bool:
+        """Whether what lies side by side in it is summed over: its tile is turned on the way to shared memory."""
+        return self.tile_dim < self.sum_dim
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A tile of an operand on its way: `ahead`, in registers, is filled by the loop `read`, and `tile`, in shared
+    memory, from it by the loop `write`."""
+
+    operand: Operand
+    ahead: str
+    read: Spot
+    tile: str
+    write: Spot
+
 
 def through_two_buffers(
-    trace: Trace, loop: Path, operands: tuple[Operand, Operand], depth: int, threads: int
+    trace: Trace, loop: Spot, operands: tuple[Operand, Operand], depth: int, threads: int
 ) -> None:
-    """Makes the loop over tiles at `loop`, `depth` deep each, read its operands from shared memory, which `threads`
-    fill. Raises DojoError where they do not share a tile equally, or a move is refused."""
-    block, n = loop[:-1], loop[-1]
-    fetched: list[tuple[Operand, str, str]] = []
-    for operand in operands:
-        tile = fresh_name(trace.kernel, f"{operand.array}_tile")
-        make(trace, f"stage({_at(block, n)}, {operand.array}, {tile}, in)")
-        _drop(trace, (*block, n))
-        ahead = fresh_name(trace.kernel, f"{operand.array}_ahead")
-        make(trace, f"stage({_at(block, n)}, {operand.array}, {ahead}, in)")
-        _drop(trace, (*block, n))
-        for name in (tile, ahead):
-            make(trace, f"split_dim({name}, {operand.sum_dim}, {depth})")
-        _shared_out(trace, (*block, n), operand, depth, threads, "vectorize")
-        turned = operand.tile_dim < operand.sum_dim
-        _shared_out(trace, (*block, n + 1), operand, depth, threads, "unroll" if turned else "vectorize")
-        fetched.append((operand, tile, ahead))
-        n += 2
-    _one_ahead(trace, block, loop[-1])
-    for operand, tile, ahead in fetched:
-        _in_registers(trace, operand, ahead, depth, threads)
-        _two(trace, operand, tile)
+    """Makes a loop over tiles, `depth` deep each, read its operands from shared memory, which `threads` fill.
+    Raises DojoError where they do not share a tile equally, or a move is refused."""
+    first, second = (_fetched(trace, loop, operand, depth, threads) for operand in operands)
+    _one_ahead(trace, first, second, loop)
+    for fetched in (first, second):
+        _in_registers(trace, fetched, depth, threads)
+        _two(trace, fetched)
 
 
-def _shared_out(trace: Trace, path: Path, operand: Operand, depth: int, threads: int, last: str) -> None:
-    """A copy of an operand, over its two dimensions, as a loop over tiles around threads, neighbours in memory
-    side by side."""
-    place = format_path(path)
-    rows, times = _rows(operand, depth, threads)
-    if operand.tile_dim < operand.sum_dim:
+def _fetched(trace: Trace, loop: Spot, operand: Operand, depth: int, threads: int) -> Fetched:
+    """Has a loop over tiles work on copies of all tiles of an operand, which the threads make before it."""
+    tile = fresh_name(trace.kernel, f"{operand.array}_tile")
+    act(trace, Stage, loop, operand.array, tile, "in")
+    write = without_ones(trace, loop.beside(-1))
+    ahead = fresh_name(trace.kernel, f"{operand.array}_ahead")
+    act(trace, Stage, write, operand.array, ahead, "in")
+    read = without_ones(trace, write.beside(-1))
+    for name in (tile, ahead):
+        act(trace, SplitDim, name, operand.sum_dim, depth)
+    read = _shared_out(trace, read, operand, depth, threads, Vectorize)
+    write = _shared_out(trace, write, operand, depth, threads, Unroll if operand.turned else Vectorize)
+    return Fetched(operand, ahead, read, tile, write)
+
+
+def _shared_out(
+    trace: Trace, copy: Spot, operand: Operand, depth: int, threads: int, neighbours: type[Move]
+) -> Spot:
+    """Makes a copy of an operand, over its two dimensions, a loop over tiles around threads, neighbours in memory
+    side by side; `neighbours` is how a thread moves its own. Returns the loop."""
+    count, times = _rows(operand, depth, threads)
+    outer, inner = copy, copy.child(0)
+    if operand.turned:
+        loop, rows = inner, outer
         if times > 1:
-            make(trace, f"split({place}, {rows})")
-        inner = f"{place}.0.0" if times > 1 else f"{place}.0"
-        make(trace, f"split({inner}, {depth})")
-        _set(trace, f"{inner}.0", depth)
-        make(trace, f"split({inner}.0, {LANES})")
-        make(trace, f"lift_scope({inner}, {2 if times > 1 else 1})")
+            act(trace, Split, rows, count)
+        act(trace, Split, loop, depth)
+        side_by_side = loop.child(0)
+        known_extent(trace, side_by_side, depth)
+        act(trace, Split, side_by_side, LANES)
+        act(trace, LiftScope, loop, 2 if times > 1 else 1)
     else:
-        make(trace, f"split({place}, {depth})")
-        _set(trace, f"{place}.0", depth)
+        loop, side_by_side = outer, inner
+        act(trace, Split, loop, depth)
+        rows = loop.child(0)
+        known_extent(trace, rows, depth)
         if times > 1:
-            make(trace, f"split({place}.0, {rows})")
-        make(trace, f"split({place}.0.0{'.0' if times > 1 else ''}, {LANES})")
+            act(trace, Split, rows, count)
+        act(trace, Split, side_by_side, LANES)
+    own = side_by_side.child(0)
+    shared = rows
     if times > 1:
-        make(trace, f"sink_scope({place}.0, 2)")
-        make(trace, f"unroll({place}.0.0.0)")
-    make(trace, f"bind({place}.0, by)")
-    make(trace, f"bind({place}.0.0, bx)")
-    make(trace, f"{last}({place}.0.0.0{'.0' if times > 1 else ''})")
+        shared = rows.child(0)
+        act(trace, SinkScope, rows, 2)
+        act(trace, Unroll, rows)
+    act(trace, Bind, shared, "by")
+    act(trace, Bind, side_by_side, "bx")
+    act(trace, neighbours, own)
+    return loop
 
 
 def _rows(operand: Operand, depth: int, threads: int) -> tuple[int, int]:
     """How many rows of a tile, as it lies in memory, the threads fill at a time, and how often they do."""
-    along, across = (depth, operand.tile) if operand.tile_dim < operand.sum_dim else (operand.tile, depth)
+    along, across = (depth, operand.tile) if operand.turned else (operand.tile, depth)
     each, left = divmod(along, LANES)
     rows = threads // max(each, 1)
     if left or not each or threads % each or across % rows:
@@ -96,71 +137,58 @@ def _rows(operand: Operand, depth: int, threads: int) -> tuple[int, int]:
     return rows, across // rows
 
 
-def _one_ahead(trace: Trace, block: Path, n: int) -> None:
-    """Five loops from child `n` on, which read the first operand, write it to the buffer, both again for the
-    second, and multiply, as one: what is read there is that of the next iteration."""
-    make(trace, f"swap_siblings({_at(block, n + 1)})")
-    for number in (n + 1, n):
-        make(trace, f"peel({_at(block, number)})")
-    (whole,) = _scope(trace, (*block, n + 6)).extent.bounds
-    own = trace.kernel.depth_of((*block, n))
-    for number in (n + 1, n + 3):
-        place, (rest,) = _at(block, number), _scope(trace, (*block, number)).extent.bounds
-        make(trace, f'add_guard({place}.0, 1, "{{{own}}} < {rest}")')
-        make(trace, f"set_extent({place}, {whole})")
-    make(trace, f"swap_siblings({_at(block, n + 1)})")
-    for number in (n + 4, n + 2, n + 2):
-        make(trace, f"join_scopes({_at(block, number)}, {_at(block, number + 1)})")
-    for child in (1, 0, 2, 1):
-        make(trace, f"swap_siblings({_at(block, n + 2)}.{child})")
-    make(trace, f"join_scopes({_at(block, n + 2)}, {_at(block, n + 3)})")
+def _one_ahead(trace: Trace, first: Fetched, second: Fetched, loop: Spot) -> None:
+    """Five loops, which read the first operand, write it to the buffer, both again for the second, and multiply, as
+    one: what is read there is that of the next iteration."""
+    act(trace, SwapSiblings, first.write)  # both are read, then both are written
+    for fetched in (second, first):
+        act(
+            trace, Peel, fetched.read
+        )  # the first tiles; the loop itself reads the others, of which each is the next
+    for fetched in (first, second):
+        _as_often(trace, fetched.read, loop)
+    act(trace, SwapSiblings, first.read)  # the first tiles of both, then the loops
+    reads = [second.read.child(0), first.read.child(0)]
+    act(trace, JoinScopes, first.write, second.write)
+    act(trace, JoinScopes, first.read, second.read)
+    act(trace, JoinScopes, first.read, first.write)
+    for read in 2 * reads:
+        act(trace, SwapSiblings, read)  # behind the writes of the tiles that were read before
+    act(trace, JoinScopes, first.read, loop)
 
 
-def _in_registers(trace: Trace, operand: Operand, name: str, depth: int, threads: int) -> None:
+def _as_often(trace: Trace, rest: Spot, loop: Spot) -> None:
+    """Makes a scope run as often as another, which runs more often: the last times it does nothing."""
+    (end,), (whole,) = rest.scope.extent.bounds, loop.scope.extent.bounds
+    guard_body(trace, rest, [Condition(rest.iterator, "<", end)])
+    act(trace, SetExtent, rest, whole)
+
+
+def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> None:
     """What a thread has read ahead: the dimensions by threads take no registers."""
+    operand, name = fetched.operand, fetched.ahead
     rows, times = _rows(operand, depth, threads)
     dim = operand.sum_dim
-    if operand.tile_dim < operand.sum_dim:
+    if operand.turned:
         if times > 1:
-            make(trace, f"split_dim({name}, {operand.tile_dim}, {rows})")
+            act(trace, SplitDim, name, operand.tile_dim, rows)
             dim += 1
-        make(trace, f"split_dim({name}, {dim + 1}, {LANES})")
+        act(trace, SplitDim, name, dim + 1, LANES)
     else:
         if times > 1:
-            make(trace, f"split_dim({name}, {dim + 1}, {rows})")
-        make(trace, f"split_dim({name}, {dim + 2 + (times > 1)}, {LANES})")
-    make(trace, f"reuse_dims({name}, {dim})")
-    make(trace, f"place({name}, reg)")
+            act(trace, SplitDim, name, dim + 1, rows)
+        act(trace, SplitDim, name, dim + 2 + (times > 1), LANES)
+    act(trace, ReuseDims, name, dim)
+    act(trace, PlaceBuffer, name, "reg")
 
 
-def _two(trace: Trace, operand: Operand, name: str) -> None:
+def _two(trace: Trace, fetched: Fetched) -> None:
     """A buffer of two tiles in turns, one that lies along the sum turned."""
-    dim = operand.sum_dim
-    make(trace, f"split_dim({name}, {dim}, 2)")
-    make(trace, f"reuse_dims({name}, {dim})")
-    if operand.tile_dim < operand.sum_dim:
+    operand, name = fetched.operand, fetched.tile
+    act(trace, SplitDim, name, operand.sum_dim, 2)
+    act(trace, ReuseDims, name, operand.sum_dim)
+    if operand.turned:
         order = [d for d in range(len(trace.kernel.buffer(name).dims)) if d != operand.tile_dim]
-        make(trace, f"reorder_dims({name}, {', '.join(map(str, [*order, operand.tile_dim]))})")
-        make(trace, f"pad_dims({name}, {operand.tile_dim}, {PADDING})")
-    make(trace, f"place({name}, shared)")
-
-
-def _drop(trace: Trace, path: Path) -> None:
-    """Takes the scopes of extent 1 away that a nest begins with: a copy has one for each dimension."""
-    while _scope(trace, path).extent.constant == 1 and isinstance(_scope(trace, path).body[0], Scope):
-        make(trace, f"remove_scope({format_path(path)})")
-
-
-def _set(trace: Trace, place: str, extent: int) -> None:
-    if _scope(trace, trace.kernel.path(place)).extent.constant != extent:
-        make(trace, f"set_extent({place}, {extent})")
-
-
-def _at(block: Path, number: int) -> str:
-    return format_path((*block, number))
-
-
-def _scope(trace: Trace, path: Path) -> Scope:
-    scope = trace.kernel.at(path)
-    assert isinstance(scope, Scope)
-    return scope
+        act(trace, ReorderDims, name, (*order, operand.tile_dim))
+        act(trace, PadDims, name, operand.tile_dim, PADDING)
+    act(trace, PlaceBuffer, name, "shared")
