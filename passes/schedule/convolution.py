@@ -17,7 +17,6 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
-from dojoir.ir.places import siblings
 from dojoir.passes.base.move import fresh_name, place_of
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll, Vectorize
@@ -26,9 +25,9 @@ from dojoir.passes.loops.sinking import SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.combinators import tried
-from dojoir.passes.schedule.register_tile import alone, fuse
+from dojoir.passes.schedule.register_tile import fuse
 from dojoir.passes.schedule.sizes import Sizes, count_of
-from dojoir.passes.schedule.spots import act, spot
+from dojoir.passes.schedule.spots import Spot, act, first_nest, move, spot, stand_alone
 from dojoir.passes.schedule.strides import NEAR, depends, sites_in, step_of
 from dojoir.passes.schedule.tile_shape import window_shape
 from dojoir.passes.storage.dims import SplitDim
@@ -132,9 +131,11 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     tile = fresh_name(trace.kernel, f"{target}_tile")
     act(trace, Stage, block.child(0), target, tile, "out")
     act(trace, PlaceBuffer, tile, "reg")
-    nest = alone(trace, block.child(0).path)
+    nest = stand_alone(trace, first_nest(block.child(0, 0)), 2)
     if across:
-        act(trace, SwapScopes, spot(trace, nest))
+        rows = nest
+        nest = rows.child(0)
+        act(trace, SwapScopes, rows)
         last = len(trace.kernel.buffer(tile).dims) - 1
         dims = [d for d, index in enumerate(convolution.site.statement.target.indices)
                 if isinstance(index, Affine) and trace.kernel.depth_of(base) in index.iterators]  # fmt: skip
@@ -147,29 +148,27 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
     tried(trace, lambda t: _pack(t, convolution, channels))
 
 
-def _turn_beside(trace: Trace, nest: Path, tile: str) -> None:
+def _turn_beside(trace: Trace, nest: Spot, tile: str) -> None:
     """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
     tile and on what no column changes, as a bias and a maximum with 0: its lanes are channels then, as they lie."""
-    for number, node in enumerate(siblings(trace.kernel, nest)):
-        path = (*nest[:-1], number)
-        if path == nest or not isinstance(node, Scope):
-            continue
-        column = trace.kernel.depth_of(path) + 1
-        statements = [site.statement for site in sites_in(trace.kernel, path)]
-        others = [a for s in statements for a in s.accesses if a.buffer != tile]
-        if all(s.target.buffer == tile for s in statements) and not any(depends(a, column) for a in others):
-            tried(trace, SwapScopes(place_of(path)))
+    for rows in nest.around().scopes():
+        if rows.path != nest.path:
+            statements = [site.statement for site in sites_in(trace.kernel, rows.path)]
+            others = [a for s in statements for a in s.accesses if a.buffer != tile]
+            still = not any(depends(a, rows.depth + 1) for a in others)
+            if still and all(s.target.buffer == tile for s in statements):
+                tried(trace, move(SwapScopes, rows))
 
 
-def _sum_over_tile(trace: Trace, nest: Path) -> None:
+def _sum_over_tile(trace: Trace, nest: Spot) -> None:
     """Brings the two scopes of a tile inside of the sum: `c > p > q > o > w` instead of `o > w > c > p > q`."""
-    lanes = (*nest, 0)
-    depth = trace.kernel.depth_of(lanes)
-    levels = levels_outside(trace.kernel, lanes, frozenset({depth - 1, depth}))
-    act(trace, SinkScope, spot(trace, lanes), levels)
-    act(trace, SinkScope, spot(trace, nest), levels)
-    if levels > 1 and _asks_the_same(trace.kernel, nest):
-        tried(trace, SinkScope(place_of(nest), levels - 1))
+    lanes = nest.child(0)
+    levels = levels_outside(trace.kernel, lanes.path, frozenset({nest.depth, lanes.depth}))
+    act(trace, SinkScope, lanes, levels)
+    summed = nest.child(0)
+    act(trace, SinkScope, nest, levels)
+    if levels > 1 and _asks_the_same(trace.kernel, summed.path):
+        tried(trace, move(SinkScope, summed, levels - 1))
 
 
 def _asks_the_same(kernel: Kernel, path: Path) -> bool:

@@ -244,11 +244,6 @@ def fuse(trace: Trace, path: Path) -> None:
     tried(trace, ToFma(place_of(path), 0))
 
 
-def alone(trace: Trace, nest: Path) -> Path:
-    """Distributes a tile, `i > j > (before, k, after)`, so that the nest of `k` stands alone. Returns its place."""
-    return stand_alone(trace, first_nest(spot(trace, (*nest, 0))), 2).path
-
-
 def _mark(trace: Trace, block: Spot, rows: int) -> None:
     """Runs the innermost scopes of a tile in lanes and writes out the others of constant extent. Those that have a
     mark keep it."""
