@@ -15,10 +15,7 @@ import dojoir
 TEXT = re.compile(rf"({'|'.join(kind.name for kind in dojoir.MOVES)})\(")
 """How the text of a move begins."""
 
-NOT_YET = {"gpu_open_products.py", "gpu_products.py", "gpu_squares.py", "gpu_triangles.py", "gpu_turns.py"}
-"""Files that still write moves as texts."""
-
-SCHEDULES = [path for path in sorted((ROOT / "passes" / "schedule").glob("*.py")) if path.name not in NOT_YET]
+SCHEDULES = sorted((ROOT / "passes" / "schedule").glob("*.py"))
 
 
 def move_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
