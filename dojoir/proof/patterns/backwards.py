@@ -1,14 +1,20 @@
-"""A scope that runs from its last iteration to its first, where their order does not count: seen from the text.
+"""Recognises `reverse_scope`: a scope runs from its last iteration to its first, and no two of them conflict.
 
-What ran at i runs at E - 1 - i, for the one bound E of the scope: that is one to one on 0 <= i < E, so the same
-instances run, on the same elements. Two of them change places if they are in different iterations of the scope, in
-one iteration of the scopes around; in one iteration of it, all is in order as it was. So no two change places that
-conflict if, for each pair of accesses of which one writes and that may not be swapped,
+The theorem. Two accesses conflict if they touch one element, one of them writes, and they are not two accumulations
+into it whose order is free. If no access in one iteration of a scope conflicts with one in another iteration, the
+scope means the same when it runs backwards.
 
-- an index of the one is always less than that of the other: they touch no common element, or
-- they are in the same iteration of the scope wherever they touch one (`dojoir.proof.facts.aliasing.agreement`), or
-- they are of a temporary that nothing outside of the scope uses and of which each value was written in the
-  iteration of the scope in which it is read: what other iterations wrote is never seen.
+Why. The scope has one bound, E, and what ran at i now runs at E - 1 - i. That is one to one on 0 <= i < E, so the
+same instances run, on the same elements. Two of them change places only if they are in different iterations of the
+scope, within one iteration of the scopes around it; inside of an iteration, all runs in the old order. As no two of
+those that change places conflict, each read finds the same write as before.
+
+How it is seen. Of each pair of accesses that could conflict, one of these is shown from the text:
+
+- they touch no common element: an index of the one is always less than that of the other (`never_meet`);
+- if they touch one element, they are in the same iteration of the scope (`agreement`);
+- they are of a temporary that only this scope uses, and every value of it is read in the iteration that wrote it.
+  The iterations may then overwrite each other's values in any order: nobody reads those of another.
 """
 
 from __future__ import annotations
@@ -60,8 +66,8 @@ def _are_apart(kernel: Kernel, change: Change) -> bool:
 
 
 def _is_own(kernel: Kernel, name: str, change: Change) -> bool:
-    """Whether a buffer is a temporary of the scope, each value of which is read only in the iteration that wrote
-    it."""
+    """Whether a buffer is a temporary that only the scope uses, and each value of it is read in the iteration that
+    wrote it."""
     buffer = kernel.buffer(name)
     inside = all(k in change.were for k in kernel.users[name])
     return buffer.role == "tmp" and inside and comes_and_goes(kernel, buffer)

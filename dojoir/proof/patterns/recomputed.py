@@ -1,18 +1,32 @@
-"""A node that reads what was computed again for it: seen from the text to read the same values.
+"""Recognises `recompute`: a node reads a new temporary, computed just before it in the way the old one was.
 
-Before, a node reads elements base + l of a temporary. After, it reads `copy[l]`, a new temporary, and before it
-stands a nest over all l with 0 <= l < F, in which each statement that writes the temporary stands once more and
-writes to `copy[l]`. In each iteration of the scopes that the node shares with the writers, with each the same:
+Before, the node reads elements base + l of a temporary, `array`, where base is fixed while the node runs. After, it
+reads element l of a new temporary, `copy`. Just before it stands a nest over all l with 0 <= l < F, in which every
+statement that writes the array, a *writer*, stands once more and writes `copy[l]`: its *repetition*.
 
-- of each writer, those instances write the element base + l whose *chosen* iterators, each a part of an index of
-  its own, have the values that the origin names; the others, which are in no index, take all of theirs. The new
-  statement runs for just these, and the old one does wherever that runs;
-- for one l, all of them run in the same order: the scopes that two writers share are the same without the chosen
-  ones, in which they agree, and so is the order of the text;
-- they read nothing that is written from their window on, the children of the kernel that hold writers and node, but
-  the element itself, which is assigned in this iteration before it is accumulated into, and read by the node. So
-  the last value of `copy[l]` is that of the element, and none comes after it until the node has run;
-- nothing but the node touches the copy, all that it touches has been assigned, and lies in bounds.
+The theorem. In each iteration of the scopes that the node shares with the writers, the same number with each,
+`copy[l]` is assigned and accumulated into with the same values, in the same order, as the element base + l was: so
+the node reads the same values.
+
+Why, for one such iteration and one l:
+
+- the same instances. In an index of what a writer writes there is at most one iterator of a scope further in than
+  the shared ones, by itself, and none is in two indices: the element determines these *chosen* iterators. The
+  certificate names their values for base + l. All instances that write the element have these, and any values of
+  the writer's other iterators, over which the repetition stands in scopes of the same extents. Wherever it runs,
+  the writer ran with the iterators that are named;
+- in the same order. Two repetitions share the scopes that their writers share, but for the chosen iterators, which
+  are equal in both; and they come in the same order in the text;
+- with the same values. Of the top-level children of the kernel, from the one with the first writer to the one with
+  the node, none writes what the writers read, and no dimension of that is collapsed. A writer may accumulate into
+  the element, but does not read the array in its value;
+- and no others. The element is assigned, in this iteration, before it is accumulated into or read, and so is
+  `copy[l]`: what an earlier iteration left is never seen. All writers come before the node in the text: what the
+  element has when they are done is what the node read.
+
+What else has to hold, and is asked here: nothing but the nest and the node uses the copy, and the node no longer
+uses the array; both are temporaries of one type, no dimension of which is collapsed; the copy has elements; what
+the nest touches lies in bounds.
 """
 
 from __future__ import annotations
@@ -46,7 +60,8 @@ ZERO = Affine.constant(0)
 
 
 def computes_again(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
-    """Whether the change surely is a node that now reads what is computed again for it, and nothing else.
+    """Whether the change surely is a node that now reads what is computed again for it, and nothing else. No means
+    only that it is not seen.
 
     Raises isl.Error where the step limit of the context is reached.
     """
@@ -86,8 +101,8 @@ def computes_again(before: Kernel, after: Kernel, instances: InstanceMap) -> boo
 
 @dataclass(frozen=True)
 class _Again:
-    """A statement that writes the temporary, the new statement that repeats it for the copy, and its origin in
-    the certificate."""
+    """A writer of the temporary, its repetition for the copy, and the origin of that in the certificate: the values
+    of the writer's iterators in those of the repetition."""
 
     old: Site
     new: Site
@@ -95,7 +110,7 @@ class _Again:
 
     @cached_property
     def moved(self) -> Statement:
-        """The old statement in the new iterators."""
+        """The writer, with the iterators of the repetition."""
         moved = substitute(self.old.statement, self.origin.replace)
         assert isinstance(moved, Statement)
         return moved
@@ -115,16 +130,17 @@ def _fits(after: Kernel, array: Buffer, copy: Buffer) -> bool:
 
 
 def _shared(before: Kernel, change: Change, again: Sequence[_Again]) -> int | None:
-    """How many scopes the node shares with each writer, the same number for all of them. None where they differ
-    in that, or where one stands behind the node."""
+    """How many scopes the node shares with each writer. None where it is not the same number for all, or where one
+    stands behind the node."""
     node = (*change.place, before.sites[change.were.start].path[len(change.place)])
     shared = {one.old.shared_scopes(node) for one in again}
     return shared.pop() if len(shared) == 1 and all(one.old.path < node for one in again) else None
 
 
 def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
-    """The depths of the iterators that an element determines, of a statement inside of the shared scopes: each
-    is a part of an index of its own. None where an iterator is used in another way."""
+    """The depths of a writer's chosen iterators, which the element that it writes determines: of the scopes further
+    in than the shared ones, each in an index of its own, not multiplied. None where an index has one in another
+    way."""
     own: list[int] = []
     for index in one.old.statement.target.indices:
         assert isinstance(index, Affine)
@@ -140,8 +156,8 @@ def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
 
 
 def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
-    """Whether a new statement does for `copy[l]` what the old one does for the element that l stands for, once
-    for each of its instances, for every l in a box: its other scopes stand inside of the box, unchanged."""
+    """Whether a repetition does for `copy[l]` what the writer does for the element base + l, once for each instance
+    of it that has the chosen iterators: its other scopes stand inside of those over l, with the same extents."""
     old, new, iterators = one.old, one.new, one.origin.iterators
     chosen, inner = _chosen(one, shared), change.depth + len(copy.dims)
     if chosen is None or any(isinstance(node, Guard) for node in new.ancestors[len(change.around) :]):
@@ -163,9 +179,9 @@ def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
 
 
 def _in_order(change: Change, copy: Buffer, one: _Again, other: _Again, shared: int) -> bool:
-    """Whether two new statements run, for one l, in the order in which their old ones do. They must share the
-    scopes that those share, except for the chosen ones, in which they agree, and come in the same order in the
-    text."""
+    """Whether two repetitions run, for one l, in the order in which their writers do: they share the scopes that
+    those share, but for the chosen ones, which have the same values in both. (In the text they come in the order of
+    the writers, as the caller has seen.)"""
     both = range(shared, one.old.shared_scopes(other.old.path))
     chosen, same = _chosen(one, shared), _chosen(other, shared)
     if chosen is None or same is None or chosen.intersection(both) != same.intersection(both):
@@ -209,7 +225,7 @@ def _stays_constant(before: Kernel, change: Change, again: Sequence[_Again]) -> 
 
 
 def _runs(after: Kernel, one: _Again) -> bool:
-    """Whether the old statement runs, in the iteration that the certificate names, whenever the new one does."""
+    """Whether the writer runs, with the iterators that the certificate names, wherever its repetition does."""
     sets, old = sets_of(after), one.old
     wanted: list[Condition] = []
     for own, node in zip(one.origin.iterators, old.ancestors, strict=False):

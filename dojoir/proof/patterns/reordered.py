@@ -1,19 +1,28 @@
-"""Statements whose instances run in another order that no conflict tells from the old one: seen from the text.
+"""Recognises loops in another order, such as `swap_scopes`, `tile` and `join_scopes` leave: no two conflicting
+instances of statements change places.
 
-Each old statement became one new one, which runs the same instances, and wherever two instances conflict, their
-order is as before. For two statements that is shown in these steps:
+The theorem. Two instances conflict if they touch one element, one of them writes it, and they are not two
+accumulations into it whose order is free. If a kernel runs the same instances as before, each on the same elements,
+and any two that conflict in the same order, it means the same: each read finds the same write.
 
-- accesses an index of which is always less in one than in the other touch no common element;
-- both instances agree in the iterators around the change, else their order did not change; and in those that
-  `dojoir.proof.facts.aliasing.agreement` says, since they touch one element;
-- of a temporary of which no value crosses the iterations of some scopes, only instances in the same iteration of
-  them count, if these iterations run one after another before and after, for all its statements;
-- which of the two runs first depends on the scopes that they share, from the outside in, and then on the text.
-  Shared scopes in which both agree decide nothing. If what remains of the shared scopes, in their order, is the
-  same list before and after, and so is the order of the text, the same instance runs first.
+Same instances. Each old statement in what changed is one new statement. The scopes around it may stand in another
+order, and one of them may have become several that count through its range together, its *parts*: i = 8*o + r has
+the parts o and r. So an old iterator is a sum of new ones, the coefficient of each larger than those further in can
+add up to, and no new one is a part of two.
 
-Here a scope of the new tree counts for the old iterator of which it is a part: one whose value is a sum of new
-iterators, used for no other, each with a larger coefficient than those below can add up to.
+Which pairs conflict. Two accesses never touch one element if an index of the one is always less than that of the
+other (`never_meet`). For others, `agreement` gives the old iterators that are equal wherever they touch one. Those
+of the scopes around the change are always taken as equal: instances that differ there did not change places.
+
+Which of two instances runs first. The outermost scope around both statements in which they differ decides; where
+they differ in none, the text does. A scope in which they are known to agree decides nothing and is left out. So two
+instances keep their order if both statements come in the same order in the text as before, and the scopes around
+both that are left are the same ones, in the same order; parts of one iterator that follow each other count as it.
+
+Temporaries. Where the accesses of a temporary do not pass so, they are looked at again without some scopes around
+all that uses it: those of which every iteration reads only what it wrote itself. Two instances in different
+iterations of such a scope need not keep their order, as no value goes from one to the other, if only the iterations
+still run one after another, not interleaved: otherwise the one could overwrite what the other has yet to read.
 """
 
 from __future__ import annotations
@@ -42,7 +51,8 @@ from dojoir.support.frozen import dataclass
 
 
 def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
-    """Whether what changed surely runs the same instances as before, and conflicting ones in the same order."""
+    """Whether what changed surely runs the same instances as before, and conflicting ones in the same order. No
+    means only that it is not seen."""
     moved: dict[int, _Moved] = {}
     for number in change.are:
         origin = instances.origins[number]
@@ -73,8 +83,8 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
 
 
 def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]:
-    """The old scopes inside of the change, by depth, that keep the values of a temporary to themselves: all its
-    users stand in them, and each reads what the same iteration wrote."""
+    """The depths of the old scopes inside of the change that stand around all that uses a temporary, and of which
+    each iteration reads only what it wrote itself. Empty where that is not seen."""
     users = [
         k for k, site in enumerate(kernel.sites) if any(access.buffer == name for access in site.statement.accesses)
     ]
@@ -89,8 +99,8 @@ def _private_scopes(kernel: Kernel, change: Change, name: str) -> frozenset[int]
 
 @dataclass(frozen=True)
 class _Moved:
-    """A statement before and after. `iterators` gives the old iterators in terms of the new ones; `part_of`
-    gives, for each new scope inside of the change, by depth, the old iterator that it makes up a part of."""
+    """A statement before and after. `iterators` are the values of its old iterators in the new ones. `part_of` says
+    of which old iterator a new scope inside of the change counts a part; both are given by their depths."""
 
     old: Site
     new: Site
@@ -99,11 +109,11 @@ class _Moved:
 
 
 _Pair = tuple[_Moved, _Moved, frozenset[int]]
-"""Two statements that may conflict, and the iterators in which they then agree."""
+"""Two statements, and the depths of the old iterators in which any two of their instances agree that conflict."""
 
 
 def _moved(before: Kernel, after: Kernel, change: Change, number: int, origin: Origin) -> _Moved | None:
-    """A statement that runs the same instances, or None where that is not plain."""
+    """An old statement with the new one that runs the same instances; None where that is not seen."""
     old, new, base = before.sites[origin.site], after.sites[number], change.depth
     groups = [_parts(value) for value in origin.iterators[base:]]
     order = [depth for group in groups for depth in group]
@@ -123,15 +133,16 @@ def _moved(before: Kernel, after: Kernel, change: Change, number: int, origin: O
 
 
 def _parts(value: Affine) -> list[int]:
-    """The depths of the iterators that a value is a sum of, that with the largest coefficient first. What is
-    divided is left out."""
+    """The depths of the iterators that a value is a sum of, the one with the largest coefficient first. What
+    is divided is left out."""
     terms = sorted(value.terms, key=lambda term: -term[1])
     return [atom.depth for atom, _ in terms if isinstance(atom, Iter)]
 
 
 def _nest(site: Site, change: Change, order: list[int], places: dict[int, Affine]) -> Node | None:
-    """A statement inside the scopes of the change alone, in another order of these, its guards innermost. None
-    where an extent would depend on a scope further in."""
+    """A nest of one statement: the scopes of the change around it, in the order of their depths in `order`, and
+    inside of them its guards. `places` are the new iterators by old depth. None where an extent would depend on a
+    scope further in."""
     new = substitute_iterators(places)
     node = substitute(site.statement, new)
     for ancestor in reversed(site.ancestors[len(change.around) :]):
@@ -146,9 +157,9 @@ def _nest(site: Site, change: Change, order: list[int], places: dict[int, Affine
 
 
 def _in_order(one: _Moved, other: _Moved, agree: frozenset[int], private: frozenset[int], depth: int) -> bool:
-    """Whether any two instances of two statements that agree in the old iterators `agree` run in the same order
-    before and after. Those that differ in one of `private` may change places, but the iterations of these scopes
-    must still run one after another. `depth` is that of the change."""
+    """Whether any two instances of two statements run in the same order before and after, if their old iterators
+    are equal at the depths `agree`. Two that differ at one of the depths `private` may change places, but the
+    iterations of these old scopes must still run one after another. `depth` is that of the change."""
     shared = range(depth, one.old.shared_scopes(other.old.path))
     parts = range(depth, one.new.shared_scopes(other.new.path))
     if any(one.part_of[n] != other.part_of[n] for n in parts):
@@ -165,6 +176,6 @@ def _in_order(one: _Moved, other: _Moved, agree: frozenset[int], private: frozen
 
 
 def _within(value: Affine, depths: range) -> Affine:
-    """A value without the iterators further in than those at `depths`."""
+    """A value without the iterators of scopes further in than `depths`."""
     kept = tuple(term for term in value.terms if not isinstance(term[0], Iter) or term[0].depth < depths.stop)
     return Affine(kept, value.offset)
