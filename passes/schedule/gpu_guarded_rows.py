@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path, Scope, Statement
+from dojoir.ir.nodes import Path
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
 from dojoir.passes.schedule.gpu_open_rows import shared_out
-from dojoir.passes.schedule.gpu_rows import keep_in_registers, keep_row, on_threads, read_again, temporaries_of
-from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.gpu_rows import (
+    extent_along,
+    keep_in_registers,
+    keep_row,
+    on_threads,
+    read_again,
+    temporaries_of,
+)
+from dojoir.passes.schedule.spots import act, spot
 
 MOST_EACH = 56
 """How many elements of a row a thread may keep, of 64 registers."""
@@ -25,7 +32,9 @@ def guarded_rows(trace: Trace, path: Path) -> None:
     """Gives each row, an iteration of the scope at `path`, to a block. Raises DojoError where it is not rows of one
     constant length, or they are too long for the registers of a block."""
     row = spot(trace, path)
-    length = _length(row)
+    length = extent_along(row).constant
+    if length is None:
+        raise ArgumentError("the length of rows is open", "bad-arguments")
     again = list(read_again(trace.kernel, path))
     threads = next((t for t in THREADS if length >= 8 * t), THREADS[-1])
     times = -(-length // threads)
@@ -40,15 +49,3 @@ def guarded_rows(trace: Trace, path: Path) -> None:
         keep_in_registers(trace, name, threads, {length: 1})
     on_threads(trace, row)
     act(trace, Bind, row, "gx")
-
-
-def _length(row: Spot) -> int:
-    """The one extent of the scopes right inside of a row, which have statements alone."""
-    inside = [node for node in row.scope.body if isinstance(node, Scope)]
-    extents = {node.extent.constant for node in inside}
-    if len(extents) != 1 or any(not isinstance(child, Statement) for node in inside for child in node.body):
-        raise ArgumentError("the scopes inside have other scopes, or different extents", "bad-arguments")
-    (length,) = extents
-    if length is None:
-        raise ArgumentError("the length of rows is open", "bad-arguments")
-    return length

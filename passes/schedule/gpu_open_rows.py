@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Path, Scope, Statement, accesses_in
+from dojoir.ir.nodes import Condition, Guard, Kernel, Path, accesses_in
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind
@@ -20,7 +20,7 @@ from dojoir.passes.loops.guards import RemoveGuard
 from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
-from dojoir.passes.schedule.gpu_rows import on_threads
+from dojoir.passes.schedule.gpu_rows import extent_along, on_threads
 from dojoir.passes.schedule.gpu_threads import known_extent
 from dojoir.passes.schedule.spots import Spot, act, guard_body, spot
 from dojoir.passes.schedule.strides import depends, step_of
@@ -39,7 +39,7 @@ def rows_by_length(trace: Trace, path: Path, rest: Callable[[Trace, Path], None]
     """Gives each row, an iteration of the scope at `path`, to a block: a version for each range of lengths, and the
     schedule of `rest` for all other rows. Raises ArgumentError where it is not rows of one open length of which
     several steps read the same elements."""
-    length = _length(trace.kernel, path)
+    length = _length(spot(trace, path))
     if not _read_again(trace.kernel, path):
         raise ArgumentError("no step reads again what another has read", "bad-arguments")
     width = _width(trace.kernel, path)
@@ -61,7 +61,7 @@ def rows_by_length(trace: Trace, path: Path, rest: Callable[[Trace, Path], None]
 def row_in_registers(trace: Trace, row: Spot, threads: int, times: int, width: int) -> None:
     """Shares each iteration of the scope `row` out over `threads` of a block, which have `times` groups of `width`
     neighbours each of the scopes right inside. Raises DojoError where the length may be more."""
-    length, again = _length(trace.kernel, row.path), _read_again(trace.kernel, row.path)
+    length, again = _length(row), _read_again(trace.kernel, row.path)
     for scope in row.scopes():
         shared_out(trace, scope, length, threads, times, width)
     for name in again:
@@ -100,16 +100,11 @@ def shared_out(trace: Trace, scope: Spot, length: Affine, threads: int, times: i
     act(trace, SwapScopes, scope)
 
 
-def _length(kernel: Kernel, path: Path) -> Affine:
-    """The one open extent of the scopes right inside of the one at `path`, which have statements alone."""
-    scope = kernel.at(path)
-    assert isinstance(scope, Scope)
-    inside = [node for node in scope.body if isinstance(node, Scope)]
-    extents = {node.extent for node in inside}
-    plain = all(isinstance(child, Statement) for node in inside for child in node.body)
-    if not (extents and len(extents) == 1 and plain and all(isinstance(n, Scope | Statement) for n in scope.body)):
-        raise ArgumentError("the scopes inside have other scopes, or different extents", "bad-arguments")
-    bounds = extents.pop().bounds
+def _length(row: Spot) -> Affine:
+    """The one open extent of the scopes right inside of a row, which have statements alone."""
+    bounds = extent_along(row).bounds
+    if any(isinstance(node, Guard) for node in row.body):
+        raise ArgumentError("a part of a row is under a guard", "bad-arguments")
     if len(bounds) > 1 or bounds[0].is_constant or bounds[0].iterators:
         raise ArgumentError(f"the extent {bounds[0]} is no open size", "bad-arguments")
     return bounds[0]

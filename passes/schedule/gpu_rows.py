@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Guard, Kernel, Path, Scope, accesses_in
+from dojoir.ir.nodes import Access, Extent, Guard, Kernel, Path, Scope, Statement, accesses_in
 from dojoir.ir.paths import is_inside
 from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -89,6 +89,16 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
         keep_in_registers(trace, name, threads, widths)
     on_threads(trace, row)
     act(trace, Bind, row, "gx")
+
+
+def extent_along(row: Spot) -> Extent:
+    """The one extent of the scopes right inside of a row, which have statements alone. Raises ArgumentError where
+    they have others, or there are none."""
+    inside = [scope.scope for scope in row.scopes()]
+    extents = {scope.extent for scope in inside}
+    if len(extents) != 1 or any(not isinstance(node, Statement) for scope in inside for node in scope.body):
+        raise ArgumentError("the scopes inside have other scopes, or different extents", "bad-arguments")
+    return extents.pop()
 
 
 def keep_row(trace: Trace, row: Spot, name: str) -> str:
