@@ -81,13 +81,15 @@ def _change_of(before: Kernel, after: Kernel, instances: InstanceMap) -> Change 
 
 
 def _with_origins(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> Change:
-    """The smallest change of children of the kernel itself that has a part of them, and all that it stands for."""
-    inside = (before.sites[k].path[0] for k in change.were)
+    """The smallest change of children of the kernel itself that has a part of them, and all that it stands for. A
+    node that is new beside one that it stands for, which stayed the same, is a change of both."""
     named = {origin.site for origin in instances.origins[change.are.start : change.are.stop] if origin is not None}
-    if not change.were or not named <= set(range(len(before.sites))):
+    if not named or not named <= set(range(len(before.sites))):
         return change
-    tops = [*inside, *(before.sites[k].path[0] for k in named)]
-    return _change(before, after, (), min(tops), max(tops) + 1, max(tops) + 1 + len(change.new) - len(change.old))
+    tops = [before.sites[k].path[0] for k in (*change.were, *named)]
+    start = after.sites[change.are.start].path[0]
+    first, end = min(*tops, start), max(*(top + 1 for top in tops), start)
+    return _change(before, after, (), first, end, end + len(after.body) - len(before.body))
 
 
 def difference_of(before: Kernel, after: Kernel) -> Change:

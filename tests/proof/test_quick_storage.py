@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from threading import Thread
 
@@ -14,7 +15,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Extent, Kernel
 from dojoir.passes.engine.engine import rewrite
 from dojoir.proof import wellformed
-from dojoir.proof.check import InstanceMap, compare, identity, is_legal, is_plain
+from dojoir.proof.check import InstanceMap, answer, compare, identity, is_legal, is_plain, prove_by_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.difference import change_of
 from dojoir.proof.facts.aliasing import never_meet
@@ -315,3 +316,20 @@ def test_reads_of_what_was_never_written(body: str, wrong: bool) -> None:
     if wrong:
         with pytest.raises(dojoir.KernelError):
             dojoir.prove(k)
+
+
+@pytest.mark.parametrize("again", ["cut(0, 16*(N // 16))", "cut(1, 0)", "cut(2, 0)", "cut(2, M)"])
+def test_a_new_node_beside_the_one_that_it_stands_for_is_one_change(again: str) -> None:
+    """One part of the range is the scope that was there, and the other never runs: what is new stands for what
+    stayed. It was compared as a whole, of many statements too long to be decided."""
+    body = "N\n| y[{0}, 0] = x[{0}, 0]\nM\n| y[0, {0}] = x[0, {0}]\n"
+    text = "kernel f(N, M)\nin x: f32[N, M]\ninout y: f32[N, M]\n" + body * 2
+    kernel = dojoir.apply(dojoir.parse(text), "cut(0, 16*(N // 16))")
+    done = dojoir.parse_move(again).rewrite(kernel)
+    change = change_of(kernel, done.kernel, done.instances)
+    assert change is not None and len(change.new) == len(change.old) + 1
+    assert answer(kernel, done.kernel, done.instances, 100_000).legal
+    assert prove_by_core(kernel, done.kernel, done.instances)
+    origins = done.instances.origins
+    wrong = replace(done.instances, origins=(*origins[1:], origins[0]))
+    assert change_of(kernel, done.kernel, wrong) is None or not answer(kernel, done.kernel, wrong).legal
