@@ -9,11 +9,12 @@ from dojoir.passes.base.move import fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Unroll
 from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.gpu_threads import every_so_many_rows
-from dojoir.passes.schedule.spots import Spot, act, guard_body
+from dojoir.passes.schedule.spots import Spot, act, guard_body, nested
 from dojoir.passes.schedule.strides import sites_in, step_of
 from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -39,12 +40,25 @@ def turn_squares(trace: Trace, rows: Spot, columns: Spot) -> None:
     across = down.child(0)
     square = fresh_name(trace.kernel, f"{name}_tile")
     act(trace, Stage, down, name, square, "in")
-    copied = down.beside(-1)
+    copied = _square(trace, down.beside(-1))
     act(trace, PlaceBuffer, square, "shared")
     act(trace, PadDims, square, len(kernel.buffer(name).dims) - 1, 1)
     act(trace, SwapScopes, down)
-    _few_rows(trace, copied, copied.child(0))
+    _few_rows(trace, *copied)
     _few_rows(trace, across, down)
+
+
+def _square(trace: Trace, copied: Spot) -> tuple[Spot, Spot]:
+    """Removes the scopes of extent 1 of a copied square, one for each dimension but its two. Returns what is left:
+    the scopes over its rows and columns. Raises DojoError where it is no square."""
+    nest = nested(copied)
+    once = [scope for scope in nest if scope.scope.extent.constant == 1][: len(nest) - 2]
+    for scope in once:
+        act(trace, RemoveScope, scope)
+    left = [scope for scope in nest if scope not in once]
+    if len(left) != 2:
+        raise ArgumentError("what is read is no square", "bad-arguments")
+    return left[0], left[1]
 
 
 def _few_rows(trace: Trace, rows: Spot, columns: Spot) -> None:

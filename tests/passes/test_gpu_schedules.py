@@ -144,6 +144,40 @@ def test_what_is_turned_goes_through_shared_memory() -> None:
     assert "x_tile: f32[64, 64] shared pad(0, 1)" in dojoir.to_text(scheduled)
 
 
+BATCH = """kernel turned(B, N, M)
+in  x: f32[B, N, M]
+out y: f32[{shape}]
+B
+| N
+| | M
+| | | y[{place}] = x[{{0}}, {{1}}, {{2}}]
+"""
+
+
+@pytest.mark.parametrize(("target", "order"), ORDERS)
+@pytest.mark.parametrize(
+    ("shape", "place"), [("B, M, N", "{0}, {2}, {1}"), ("M, B, N", "{2}, {0}, {1}")], ids=["matrices", "outermost"]
+)
+def test_what_is_turned_in_a_batch_does_too(shape: str, place: str, target: str, order: Order) -> None:
+    kernel = dojoir.parse(BATCH.format(shape=shape, place=place))
+    scheduled = by_rule(kernel, target)
+    assert "x_tile: f32[1, 64, 64] shared pad(0, 0, 1)" in dojoir.to_text(scheduled)
+    runs_right(kernel, scheduled, {"B": 2, "N": 70, "M": 130}, target, order)
+
+
+def test_planes_on_a_diagonal_are_no_square() -> None:
+    kernel = dojoir.parse("""kernel diagonal(N, M)
+in  x: f32[N, N, M]
+out y: f32[M, N]
+N
+| M
+| | y[{1}, {0}] = x[{0}, {0}, {1}]
+""")
+    scheduled = by_rule(kernel)
+    assert ": gx" in dojoir.to_text(scheduled) and "shared" not in dojoir.to_text(scheduled)
+    runs_right(kernel, scheduled, {"N": 70, "M": 130}, "cuda", "forward")
+
+
 STORED: tuple[tuple[str, dict[str, int], dict[str, int]], ...] = (
     ("softmax.gpu.moves", {"M": 4096}, {"N": 2}),
     ("layernorm.gpu.moves", {"M": 16384}, {"N": 2}),
