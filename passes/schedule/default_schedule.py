@@ -27,6 +27,7 @@ from dojoir.passes.schedule.contractions import (
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
 from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.invariants import hoist_invariants
+from dojoir.passes.schedule.next_rows import fetch_next_rows
 from dojoir.passes.schedule.parting import part_products
 from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
@@ -91,7 +92,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
        vector; none that is known to run once;
     7. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
-       call;
+       call; and fetch the next row in a pass that takes long for each element of one that was read before;
     8. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
        there is little to do.
 
@@ -122,7 +123,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     | M : v @j
     | | m[{0}] max= x[{0}, {1}]
     | s[{0}] = 0
-    | M : v @k
+    | M : v, prefetch(x, 4096) @k
     | | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
     | | s[{0}] += e[{0}, {1}]
     | M : v @l
@@ -170,6 +171,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     for i in range(len(trace.kernel.body)):
         _lanes(trace, (i,), machine, sizes)
     stream_outputs(trace, machine, sizes)
+    fetch_next_rows(trace, machine, sizes)
     if machine.cores != 1:
         for i in range(len(trace.kernel.body)):
             if not is_little(trace.kernel, (i,), sizes):

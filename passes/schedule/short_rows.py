@@ -29,7 +29,7 @@ def are_short_rows(kernel: Kernel, path: Path, machine: Machine, sizes: Sizes) -
         return False
     widest = max(kernel.buffer(a.buffer).dtype.itemsize for site in sites for a in site.statement.accesses)
     lanes, depth = machine.vector_bytes // widest, kernel.depth_of(path)
-    costly = any(_costs(site.statement) for site in sites)
+    costly = any(is_costly(site.statement) for site in sites)
     most = lanes // COSTLY if costly else lanes // PLAIN - 1
     inside = [inner for site in sites for inner in site.scopes[depth + 1 :]]
     sums = [site for site in sites if site.statement.accumulation and len(site.scopes) > depth + 1]
@@ -40,6 +40,6 @@ def are_short_rows(kernel: Kernel, path: Path, machine: Machine, sizes: Sizes) -
     )
 
 
-def _costs(statement: Statement) -> bool:
+def is_costly(statement: Statement) -> bool:
     """Whether a statement has an operation that takes so long."""
     return any(isinstance(part, Op) and SLOW.get(part.name, 0) >= COSTS for part in parts(statement.value))
