@@ -70,6 +70,9 @@ class Product:
         return self.site.scopes[-1 - self.sums]
 
 
+SHORT = 32
+"""How many products a short sum has at most: less is read for an element of the result than a line of it is."""
+
 MOST_SUMS = 3
 """Over how many scopes a product sums at most, to have a register tile."""
 
@@ -158,15 +161,18 @@ def tile_registers(
         _sum_in_lanes(trace, product)
         return
     single = count is not None and count <= rows and not shape
+    wide = not shape and not single and _goes_along_rows(trace, product, machine, sizes, columns)
     fuse(trace, product.site.path)
     block = spot(trace, product.rows)
     act(trace, Tile, (block, block.child(0)), (rows, columns))
     row = block.child(0, 0)
-    act(trace, SwapScopes, block)
+    if not wide:
+        act(trace, SwapScopes, block)
     for panel, dim in product.panels:
-        if not (single and dim == len(trace.kernel.buffer(panel).dims) - 1):
+        if not ((single or wide) and dim == len(trace.kernel.buffer(panel).dims) - 1):
             mine = replace(product, panel=panel, column_dim=dim)
-            tried(trace, partial(_pack, block=block, product=mine, machine=machine, columns=columns))
+            around = block if wide else _around_panel(trace.kernel, block, mine)
+            tried(trace, partial(_pack, block=block, around=around, product=mine, machine=machine, columns=columns))
     target = product.site.statement.target.buffer
     tile = fresh_name(trace.kernel, f"{target}_tile")
     given = any(gives(site.statement, target) for site in sites_in(trace.kernel, row.path))
@@ -183,6 +189,19 @@ def tile_registers(
         act(trace, SinkScope, nest.child(0), product.sums)
         act(trace, SinkScope, nest, product.sums)
     _mark(trace, block, rows)
+
+
+def _goes_along_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes, columns: int) -> bool:
+    """Whether blocks of rows are known to go along all columns, one after the other: sums are short, so that the
+    result is most of the memory, and is written as it lies; and a cache holds all panels."""
+    counts = [
+        count_of(scope.extent, sizes) for scope in (product.column_scope, *product.site.scopes[-product.sums :])
+    ]
+    if None in counts or len(machine.caches) < 2:
+        return False
+    across, *summed = (count for count in counts if count is not None)
+    held = prod((across, *summed)) * trace.kernel.buffer(product.panel).dtype.itemsize * len(product.panels)
+    return across > columns and prod(summed) <= SHORT and held <= machine.caches[1] // 2
 
 
 def gives(statement: Statement, buffer: str) -> bool:
@@ -255,11 +274,10 @@ def _mark(trace: Trace, block: Spot, rows: int) -> None:
                 act(trace, Unroll, spot(trace, path))
 
 
-def _pack(trace: Trace, block: Spot, product: Product, machine: Machine, columns: int) -> None:
+def _pack(trace: Trace, block: Spot, around: Spot | None, product: Product, machine: Machine, columns: int) -> None:
     """Copies the panel that all blocks of rows share, its columns side by side: through squares, where they do not
-    lie so; and once for all that runs around the product, where that works on one panel."""
+    lie so; and all of it once before the scope `around`, where there is one."""
     name = fresh_name(trace.kernel, f"{product.panel}_panel")
-    around = _around_panel(trace.kernel, block, product)
     act(trace, Stage, around or block, product.panel, name, "in")
     last, column = len(trace.kernel.buffer(name).dims) - 1, product.column_dim
     if around is not None:
