@@ -89,6 +89,15 @@ def inputs(kernel: dojoir.Kernel, sizes: dict[str, int], special: str, scalars: 
     return found
 
 
+def on_page(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that begins at a page, as PolyBench allocates arrays: else luck says whose vectors cross lines."""
+    space = np.empty(array.nbytes + 4096, np.uint8)
+    begin = -space.ctypes.data % 4096
+    copy = space[begin : begin + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def built(kernel: dojoir.Kernel, compiler: str, folder: Path) -> ctypes.CDLL:
     """The plain text in C as a library."""
     source, library = folder / f"{kernel.name}.c", folder / f"{kernel.name}.{compiler}.so"
@@ -115,7 +124,8 @@ def measured(name: str, scale: float, compilers: list[str], peers: list[str]) ->
     compiled = dojoir.compile(trace.kernel, "llvm", threads=1)
     fresh = inputs(open_kernel, sizes, said.get("scale", ""), said.get("scalars", ""))
     own = {
-        who: [a.copy() if isinstance(a, np.ndarray) else a for a in fresh] for who in ("dojoir", *compilers, *peers)
+        who: [on_page(a) if isinstance(a, np.ndarray) else a for a in fresh]
+        for who in ("dojoir", *compilers, *peers)
     }
     calls: dict[str, Callable[[], object]] = {"dojoir": compiled.bind(*own["dojoir"])}
     with tempfile.TemporaryDirectory() as made:
