@@ -95,7 +95,7 @@ def counted(kernel: Kernel, move: Move) -> Counting | None:
     assert isinstance(scope, Scope)
     match move:
         case Split(factor=factor) if 1 <= factor < ROOM and not scope.hints:
-            return move.name, tuple(divides(kernel, bound, factor) for bound in bounds), here
+            return move.name, tuple(_divides(kernel, bound, factor) for bound in bounds), here
         case Cut() if not here.promised and (at := _parted(kernel, path, here, move.at)) is not None:
             return move.name, ("whole blocks" if _are_whole_blocks(at, bounds) else at,), here
         case Shift() if not _is_guarded(scope) and (by := _parted(kernel, path, here, move.by)) is not None:
@@ -108,6 +108,20 @@ def counted(kernel: Kernel, move: Move) -> Counting | None:
 @once_for_each
 def _ranges(kernel: Kernel) -> dict[Path, Range | None]:
     """The ranges of the scopes of a kernel that were asked for, by path."""
+    return {}
+
+
+def _divides(kernel: Kernel, bound: Affine, factor: int) -> bool:
+    """As `divides`, found once for all scopes of a kernel that have the bound."""
+    table, asked = _multiples(kernel), (bound, factor)
+    if asked not in table:
+        table[asked] = divides(kernel, bound, factor)
+    return table[asked]
+
+
+@once_for_each
+def _multiples(kernel: Kernel) -> dict[tuple[Affine, int], bool]:
+    """The bounds and factors of a kernel that were asked for: whether the one is a multiple of the other."""
     return {}
 
 
