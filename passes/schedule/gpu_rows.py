@@ -7,7 +7,7 @@ together by all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dojoir.backends.machine import ACCESS_BYTES
 from dojoir.errors import ArgumentError
@@ -79,6 +79,8 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
         keep_row(trace, row, name)
     own = temporaries_of(trace, row)
     extents = [_extent(scope) for scope in row.scopes()]
+    for name in own:
+        _is_of_one_thread(trace.kernel, name, row, extents)
     widths = {extent: _width(trace.kernel, path, extent, threads) for extent in extents}
     for scope, extent in zip(row.scopes(), extents, strict=True):
         act(trace, Split, scope, widths[extent] * threads)
@@ -89,6 +91,18 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
         keep_in_registers(trace, name, threads, widths)
     on_threads(trace, row)
     act(trace, Bind, row, "gx")
+
+
+def _is_of_one_thread(kernel: Kernel, name: str, row: Spot, extents: Sequence[int]) -> None:
+    """Raises ArgumentError where elements of a temporary that the scopes along a row share out are used by another
+    of their iterations, which may be another thread: registers hold what is a thread's own."""
+    along = Affine.iterator(row.depth + 1)
+    shared = [d for d, dim in enumerate(kernel.buffer(name).dims)
+              if not dim.collapsed and dim.extent.is_constant and dim.extent.offset in extents]  # fmt: skip
+    for access in accesses_in((row.node,)):
+        if access.buffer == name and any(access.indices[d] != along for d in shared):
+            message = f"an iteration along the row uses an element of {name} that another one has"
+            raise ArgumentError(message, "bad-arguments")
 
 
 def extent_along(row: Spot) -> Extent:

@@ -132,6 +132,19 @@ def test_rows_of_constant_length_stay_in_registers(columns: int, threads: int) -
     runs_right(kernel, scheduled, {"N": 2}, "cuda", "backward")
 
 
+def test_what_other_threads_use_of_a_row_is_not_in_registers() -> None:
+    """Each element of a row of `t` is summed up for all elements of the row, by the threads of all of them."""
+    kernel = dojoir.parse(
+        "kernel rows(N)\nin x: f32[N, 128]\nin b: f32[128, 128]\nout y: f32[N, 128]\ntmp t: f32[N, 128]\n\n"
+        "N\n| 128\n| | t[{0}, {1}] = exp(x[{0}, {1}])\n"
+        "| 128\n| | y[{0}, {1}] = 0\n| | 128\n| | | y[{0}, {1}] += t[{0}, {2}] + b[{2}, {1}]\n"
+    )
+    with pytest.raises(dojoir.ArgumentError, match="another one has"):
+        dojoir.parse_pipeline("block_rows(0, 32)")[0].on(kernel)
+    for target, order in ORDERS:
+        runs_right(kernel, by_rule(kernel, target), {"N": 3}, target, order)
+
+
 def test_a_vector_is_one_access_of_a_thread() -> None:
     text = dojoir.emit(by_rule(dojoir.kernels.load("add")), "cuda")
     assert text.count("float4 *)&") == 3
