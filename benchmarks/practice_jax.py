@@ -159,6 +159,23 @@ def operations() -> Lines:
     def picked(x: Array, indices: Any) -> Array:
         return x[tuple(slice(None) if index is None else index for index in indices)]
 
+    def norm(x: Array, order: float = 2, axes: Any = None, keepdim: bool = False, dtype: Any = None) -> Array:
+        if order == 2:
+            return jnp.sqrt(jnp.square(x).sum(dims(x, axes), keepdims=keepdim))
+        return jnp.linalg.norm(x, order, axes, keepdims=keepdim)
+
+    def padded(x: Array, pads: Any, value: float = 0) -> Array:
+        pairs = [(before, after) for before, after in zip(pads[::2], pads[1::2], strict=True)]
+        return jnp.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1], constant_values=value)
+
+    def batch_given(x: Array, w: Any, b: Any, mean: Array, var: Array, momentum: float, eps: float) -> Any:
+        shape = (1, -1, *[1] * (x.ndim - 2))
+        y = (x - mean.reshape(shape)) * lax.rsqrt(var.reshape(shape) + np.float32(eps))
+        return (scaled(y, w, b, shape),)
+
+    def elu(x: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
+        return scale * jnp.where(x > 0, x, alpha * jnp.expm1(input_scale * x))
+
     def narrow(x: Array, w: Array) -> Array:
         return lax.dot(x, w, preferred_element_type=jnp.int32)
 
@@ -170,9 +187,13 @@ def operations() -> Lines:
         "_to_copy.default": lambda x, dtype=None, **rest: x if dtype is None else x.astype(kind(dtype)),
         "_assert_tensor_metadata.default": same,
         "add.Tensor": partial(alongside, jnp.add),
+        "add.Scalar": partial(alongside, jnp.add),
         "sub.Tensor": partial(alongside, jnp.subtract),
+        "sub.Scalar": partial(alongside, jnp.subtract),
         "mul.Tensor": jnp.multiply,
+        "mul.Scalar": jnp.multiply,
         "div.Tensor": jnp.true_divide,
+        "div.Scalar": jnp.true_divide,
         "addmm.default": lambda b, x, w: x @ w + b,
         "mm.default": jnp.matmul,
         "bmm.default": jnp.matmul,
@@ -195,7 +216,14 @@ def operations() -> Lines:
         "cummax.default": lambda x, axis: (lax.cummax(x, axis % x.ndim),),
         "cumprod.default": lambda x, axis: jnp.cumprod(x, axis),
         "cumsum.default": lambda x, axis: jnp.cumsum(x, axis),
-        "elu.default": jax.nn.elu,
+        "elu.default": elu,
+        "linalg_vector_norm.default": norm,
+        "constant_pad_nd.default": padded,
+        "_native_batch_norm_legit_no_training.default": batch_given,
+        "any.dim": lambda x, axis, keepdim=False: x.any(axis, keepdims=keepdim),
+        "full_like.default": lambda x, value, **rest: jnp.full_like(x, value),
+        "logical_and.default": jnp.logical_and,
+        "logical_not.default": jnp.logical_not,
         "embedding.default": lambda w, ids, *rest: w[ids],
         "eq.Scalar": jnp.equal,
         "eq.Tensor": jnp.equal,
