@@ -31,6 +31,7 @@ from dojoir.passes.base.move import Move, Refusal, Rewrite
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
+from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.sets.limits import StepLimitReached, limited
 
 Fault = Callable[[Rewrite, Random], Rewrite | None]
@@ -410,8 +411,11 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
 def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
     if wrong.instances.rule is not None:
         return False
+    plain = claim_without_scatters(Claim(kernel, wrong.kernel, wrong.instances))
+    if not isinstance(plain, Claim):
+        return False
     try:
         with limited(2_000_000):
-            return Correspondence(Claim(kernel, wrong.kernel, wrong.instances).forth, True).difference() is None
+            return Correspondence(plain.forth, True).difference() is None
     except StepLimitReached:
         return False
