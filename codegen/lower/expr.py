@@ -106,4 +106,6 @@ def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:
 
 def combination(unit: Unit, name: str, dtype: DType) -> str:
     """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
+    if name in BITS:
+        return BITS[name]
     return f"{name}_fast" if name in ("min", "max") and dtype.is_float and unit.fast else name

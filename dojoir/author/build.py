@@ -182,6 +182,11 @@ class Array(Operand):
     def __imul__(self, other: Number) -> NoReturn:
         raise ArgumentError(f"write {self.name}[()] *= … for a scalar", "wrong-rank")
 
+    def __ixor__(self, other: Number) -> NoReturn:
+        raise ArgumentError(f"write {self.name}[()] with ^=, &= or |= for a scalar", "wrong-rank")
+
+    __iand__ = __ior__ = __ixor__
+
 
 class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
@@ -449,7 +454,7 @@ class Builder:
 
     @public_with(value="not-an-expression", op="unknown-operation")
     def accumulate(self, target: Operand, op: str, value: Number) -> None:
-        """`target op value`, where op is `=`, `+=`, `*=`, `max=` or `min=`."""
+        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))

@@ -148,6 +148,15 @@ class Value(Operand):
     def __imul__(self, other: Number) -> Value:
         return _accumulation("*=", self, self * other, other)
 
+    def __ixor__(self, other: Number) -> Value:
+        return _accumulation("^=", self, self ^ other, other)
+
+    def __iand__(self, other: Number) -> Value:
+        return _accumulation("&=", self, self & other, other)
+
+    def __ior__(self, other: Number) -> Value:
+        return _accumulation("|=", self, self | other, other)
+
 
 class Accumulation(Value):
     """What `x[i] += v` computes on its way to `x[i] = …`: `x[i] + v`, with what it was made of."""

@@ -33,7 +33,7 @@ class DojoLexer(RegexLexer):
             (words(tuple(sorted(CALLS)), prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
             (words(STORAGE, prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
             (r"\b(inf|nan|min|max)\b(?!=)", Name.Builtin),
-            (r"(\+|\*|\bmax|\bmin)=(?!=)|[=!<>]=|//|<<|>>|[-+*/%<>=~&|^]", Operator),
+            (r"(\+|\*|\bmax|\bmin|\^|&|\|)=(?!=)|[=!<>]=|//|<<|>>|[-+*/%<>=~&|^]", Operator),
             (r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", Number),
             (r"[A-Za-z_]\w*", Name),
             (r"[\[\](),]", Punctuation),

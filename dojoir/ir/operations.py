@@ -79,5 +79,13 @@ OPERATIONS: dict[str, Operation] = {
 
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
-ACCUMULATIONS: dict[str, str] = {"+=": "add", "*=": "mul", "max=": "max", "min=": "min"}
+ACCUMULATIONS: dict[str, str] = {
+    "+=": "add",
+    "*=": "mul",
+    "max=": "max",
+    "min=": "min",
+    "^=": "bitxor",
+    "&=": "bitand",
+    "|=": "bitor",
+}
 """The operation that each accumulating statement repeats."""

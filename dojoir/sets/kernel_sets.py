@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
 """The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
 
-FREE = ("+=", "*=", "max=", "min=")
+FREE = ("+=", "*=", "max=", "min=", "^=", "&=", "|=")
 """The operators of accumulations. Where several accumulate into one buffer, the order of the first is free."""
 
 

@@ -75,7 +75,8 @@ Typed = Number | IndexValue | Load | Apply | Convert
 
 @dataclass(frozen=True)
 class TypedStatement:
-    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max or min).
+    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max, min, or of
+    integers and bools bitxor, bitand or bitor).
 
     `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
     in the type of `value`. A `fused` one adds `value`, a product, without rounding it."""
@@ -178,10 +179,12 @@ def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStat
             return TypedStatement(target, dtype, "add", Apply(typed.dtype, "mul", typed.args[:2]), fused=True)
         return TypedStatement(target, dtype, None, typed)
     op = ACCUMULATIONS[statement.op]
-    if not dtype.is_float and not dtype.is_integer:
+    bits = OPERATIONS[op].kind is Class.BITS
+    if dtype == BOOL if not bits else dtype.is_float:
         name = format_access(target)
-        cure = f"accumulate into an integer, or write {name} = … with and, or, not"
-        raise _Clash("type-operand", f"'{statement.op}' needs a number, and {name} is {dtype}: {cure}", target)
+        need = "an integer or a bool" if bits else "a number"
+        cure = "accumulate bits into an integer" if bits else "accumulate into an integer, or by &=, |= or ^="
+        raise _Clash("type-operand", f"'{statement.op}' needs {need}, and {name} is {dtype}: {cure}", target)
     if not isinstance(value, _Weak) and _family(value.dtype) != _family(dtype):
         _mismatch_store(target, dtype, expr, value.dtype)
     combined = _common([target, expr], [Load(dtype, target), value])

@@ -20,7 +20,7 @@ from dojoir.ir.text import format_access, format_extent, format_statement
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, elaborate
 
-COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+COMMUTATIVE = frozenset({"add", "mul", "max", "min", "bitxor", "bitand", "bitor"})
 FREE = frozenset({"v", "u"})
 """The marks that a scope inside an instruction may have: they say how it would run otherwise."""
 

@@ -32,7 +32,7 @@ from dojoir.ir.nodes import (
     Statement,
     index_value,
 )
-from dojoir.ir.operations import OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -77,7 +77,7 @@ _MATH = frozenset(
         "log1p",
     }
 )
-_ASSIGNMENT = {None: "=", "add": "+=", "mul": "*=", "max": "max=", "min": "min="}
+_ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, name in ACCUMULATIONS.items()}}
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,10 @@ class _Lines:
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
+            case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
+                if bound is not None:
+                    self.lines.append(Statement(error, "max=", _anything_if(bound)))
+                self.lines.append(own)
             case _:  # max or min of a wider type is rounded when it is stored
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
                     bound = error_sum(bound, _rounding(value, typed.dtype, bound))

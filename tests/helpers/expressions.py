@@ -19,6 +19,12 @@ ODD = (float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 5e-324, 1.7976931
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
+def accumulations(dtype: DType) -> tuple[str, ...]:
+    """The operators that accumulate into elements of a type."""
+    bits = () if dtype.is_float else ("^=", "&=", "|=")
+    return bits if dtype == BOOL else ("+=", "*=", "max=", "min=", *bits)
+
+
 class Expressions(ABC):
     """Draws expressions that type.
 

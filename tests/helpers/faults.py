@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from expressions import accumulations
 from races import race
 from walks import disagreement, draw_moves, runs, start_kernel
 
@@ -187,7 +188,11 @@ def another_value(done: Rewrite, random: Random) -> Rewrite | None:
 
 def another_operator(done: Rewrite, random: Random) -> Rewrite | None:
     return _in_statement(
-        done, random, lambda old: replace(old, op=random.choice(("=", "+=", "*=", "max=", "min=")))
+        done,
+        random,
+        lambda old: replace(
+            old, op=random.choice(("=", *accumulations(done.kernel.buffer(old.target.buffer).dtype)))
+        ),
     )
 
 
