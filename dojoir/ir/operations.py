@@ -12,7 +12,7 @@ class Class(Enum):
 
     ARITHMETIC = "arithmetic"  # any number, operands of one type; gives that type
     FLOAT = "float"  # floats only
-    INTEGER = "integer"  # integers only, the second operand a positive integer constant
+    INTEGER = "integer"  # integers of one type, the second not 0; gives that type
     BITS = "bits"  # integers of one type; gives that type
     SHIFT = "shift"  # an integer, and a count that is one of any type; gives the type of the first
     COMPARISON = "comparison"  # operands of one type; gives bool

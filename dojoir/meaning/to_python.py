@@ -241,6 +241,12 @@ class _Line:
                 f" raise shifted({self._number(self.target)}, {dtype.bits}, {count}, {self._iterators()})"
             )
 
+    def _check_divisor(self, typed: Typed, divisor: str) -> None:
+        low, high = self._interval(typed)
+        if low <= 0 <= high:
+            self.lines.append(f"if {divisor} == 0:")
+            self.lines.append(f" raise divided({self._number(self.target)}, {self._iterators()})")
+
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
@@ -282,6 +288,8 @@ class _Line:
                 return self._convert(dtype, arg, self._value(arg))
             case Apply(dtype, name, args):
                 values = [self._value(arg) for arg in args]
+                if name in ("floordiv", "mod"):
+                    self._check_divisor(args[1], values[1])
                 if name in ("shl", "shr"):
                     self._check_count(dtype, args[1], values[1])
                 if name == "fma" and dtype.bits == 32 and not self.writer.exact_floats:

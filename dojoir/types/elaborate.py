@@ -15,7 +15,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
-from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
@@ -264,10 +264,8 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
     """That a number, float or integer operand is one; a comparison of bools is for equality only."""
     text = format_expr(expr)
     spelled = f"'{OPERATIONS[op.name].symbol or op.name}'"
-    divisor = kind is Class.INTEGER and expr is op.args[1]
-    if divisor and not (isinstance(expr, Const) and type(expr.value) is int and expr.value > 0):
-        message = f"the right of {spelled} must be a positive integer constant, not {text}"
-        raise _Clash("type-operand", message, expr)
+    if kind is Class.INTEGER:
+        _check_division(op, expr, value)
     if kind in _WHOLE and isinstance(value, _Weak) and value.floating:
         raise _Clash("type-operand", f"{spelled} needs an integer, and {text} is a float: write i64({text})", expr)
     if isinstance(value, _Weak):
@@ -289,6 +287,19 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
         case _:
             return
     raise _Clash("type-operand", f"{spelled} needs {need}, and {text} is {dtype}: write {cure}", expr)
+
+
+def _check_division(op: Op, expr: Expr, value: Typed | _Weak) -> None:
+    """That an operand of // or % is no float, and no divisor that is 0."""
+    spelled, (left, right) = OPERATIONS[op.name].symbol, (format_expr(arg, str, PRODUCT + 1) for arg in op.args)
+    known = value.expr if isinstance(value, _Weak) else value
+    if expr is op.args[1] and isinstance(known, Const | Number) and known.value == 0:
+        raise _Clash("zero-divisor", f"this divides by 0: '{format_expr(op)}'", op)
+    if value.floating if isinstance(value, _Weak) else value.dtype.is_float:
+        quotient = f"floor({left} / {right})"
+        cure = quotient if op.name == "floordiv" else f"{left} - {right} * {quotient}"
+        has = f"{format_expr(expr)} is {_describe(value)}"
+        raise _Clash("type-operand", f"'{spelled}' needs an integer, and {has}: write {cure}", expr)
 
 
 def _condition(op: Op, expr: Expr, value: Typed | _Weak) -> Typed:

@@ -32,7 +32,7 @@ from dojoir.ir.nodes import (
     Statement,
     index_value,
 )
-from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -261,8 +261,6 @@ class _Lines:
                 pairs = [self.compute(arg) for arg in args]
                 values = [value for value, _ in pairs]
                 bounds = [bound for _, bound in pairs]
-                if OPERATIONS[name].kind is Class.INTEGER:
-                    values[1] = _divisor(args[1])
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
                 bound = _operation(dtype, name, values, floats, bounds, result)
@@ -307,16 +305,7 @@ def plain(typed: Typed) -> Expr:
         case Convert(dtype, arg):
             return _converted(dtype, arg.dtype, plain(arg))
         case Apply(_, name, args):
-            values = [plain(arg) for arg in args]
-            if OPERATIONS[name].kind is Class.INTEGER:
-                values[1] = _divisor(args[1])
-            return op(name, *values)
-
-
-def _divisor(typed: Typed) -> Expr:
-    """What stands to the right of // and %: a number, which the language wants there as it is."""
-    assert isinstance(typed, Number)
-    return Const(typed.value)
+            return op(name, *(plain(arg) for arg in args))
 
 
 def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
@@ -413,8 +402,9 @@ def _operation(
             return op("select", op("eq", c, ZERO), chosen or ZERO, either)
         case "min" | "max", _, [a, b]:
             return _worst(a, b)
-        case "floordiv" | "mod", _, [a, _]:
-            return a and _anything_if(a)
+        case "floordiv" | "mod", _, _:
+            off = error_sum(*bounds)
+            return off and _anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
             return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
     carried = _carried(name, floats, bounds, result)

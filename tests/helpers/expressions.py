@@ -117,7 +117,7 @@ class Expressions(ABC):
                 other = self.random.choice((*INTEGERS, F32, F32, F32, BOOL))
                 return Cast(dtype, self.value(other, fuel - 1, True))
             case "floordiv" | "mod":
-                args: tuple[Expr, ...] = (arg(), Const(self.random.choice((1, 2, 3, 7, 16))))
+                args: tuple[Expr, ...] = (arg(), self._divisor(dtype, fuel))
             case "neg" | "abs" | "bitnot":
                 args = (arg(),)
             case "shl" | "shr":
@@ -132,6 +132,12 @@ class Expressions(ABC):
             case _:
                 args = (arg(), arg())
         return self._fitting(make_op(name, args), dtype)
+
+    def _divisor(self, dtype: DType, fuel: int) -> Expr:
+        """An integer other than 0."""
+        if self.chance(0.5):
+            return Const(self.random.choice((1, 2, 3, 7, 16) + ((-1, -2, -3) if dtype.kind == "i" else ())))
+        return make_op("bitor", (self._typed(dtype, self.value(dtype, fuel - 1, True)), Const(1)))
 
     def _float(self, fuel: int, exact: bool) -> Expr:
         names = [
