@@ -9,6 +9,7 @@ from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access import Accesses, index_value
 from dojoir.codegen.lower.conversions import call, convert, number
+from dojoir.codegen.lower.named import by_name
 from dojoir.codegen.lower.state import Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
@@ -31,6 +32,8 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
             return index_value(affine, accesses.state)
         case Load(_, access):
             return accesses.load(access)
+        case Convert(dtype, arg, way) if way != "cast":
+            return by_name(unit, arg.dtype, dtype, way, evaluate(arg, accesses))
         case Convert(dtype, arg):
             return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
         case Apply(dtype, "shl" | "shr" as name, (arg, count)):

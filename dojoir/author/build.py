@@ -49,6 +49,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, TypedDict, Unpack
 
+from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
 from dojoir.author.expressions import (
     Accumulation,
     Number,
@@ -60,7 +61,6 @@ from dojoir.author.expressions import (
     bitand,
     bitnot,
     bitor,
-    cast,
     ceil,
     conditions_of,
     cos,
@@ -125,8 +125,9 @@ from dojoir.types.elaborate import check
 
 __all__ = [
     "Array", "Builder", "Value", "abs", "atan",
-    "bitand", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
-    "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "rsqrt", "select", "sigmoid",
+    "bitand", "bitcast", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
+    "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "round_away",
+    "round_to_zero", "rsqrt", "sat", "select", "sigmoid",
     "sin", "sqrt", "tan", "tanh",
 ]  # fmt: skip
 

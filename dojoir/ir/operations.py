@@ -79,6 +79,9 @@ OPERATIONS: dict[str, Operation] = {
 
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
+CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast")
+"""The conversions to a type by name, `sat(f4e2m1, x)`; a cast, `f16(x)`, is the plain one."""
+
 ACCUMULATIONS: dict[str, str] = {
     "+=": "add",
     "*=": "mul",

@@ -22,10 +22,12 @@ from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_access
 from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
-from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
     FUNCTIONS,
+    away,
+    clamp,
     divide_by_zero,
     fma,
     fma_f32,
@@ -39,7 +41,7 @@ from dojoir.meaning.to_python import Script, transcribe
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
 from dojoir.types.elaborate import check
-from dojoir.types.rounding import nearest, rounder
+from dojoir.types.rounding import in_range, nearest, round_integer, rounder
 
 Elements = list[int | float | bool | None]
 """A buffer: Python numbers in row-major order, None for an element that was never written."""
@@ -97,6 +99,23 @@ _LIBRARY: Mapping[str, object] = {
     "upper_zero": upper_zero,
     **{f"to_{dtype}": rounder(dtype) for dtype in DTYPES.values() if dtype.is_float},
     **{f"integer_to_{dtype}": partial(nearest, dtype=dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{
+        f"{way}_to_{dtype}": rounder(dtype, way)
+        for dtype in DTYPES.values()
+        if dtype.is_float
+        for way in ("sat", "round_away", "round_to_zero")
+    },
+    **{
+        f"integer_{way}_to_{dtype}": partial(round_integer, dtype=dtype, way=way)
+        for dtype in DTYPES.values()
+        if dtype.is_float
+        for way in ("sat", "round_away", "round_to_zero")
+    },
+    **{f"in_range_{dtype}": partial(in_range, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"code_of_{dtype}": partial(code_of, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"coded_{dtype}": partial(coded, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    "away": away,
+    "clamp": clamp,
     "divide_by_zero": divide_by_zero,
     "fma": fma,
     "fma_f32": fma_f32,

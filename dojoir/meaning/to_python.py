@@ -284,8 +284,10 @@ class _Line:
                 )
             case Load(_, access):
                 return self._load(access)
-            case Convert(dtype, arg):
+            case Convert(dtype, arg, "cast"):
                 return self._convert(dtype, arg, self._value(arg))
+            case Convert(dtype, arg, way):
+                return self._name(by_name(dtype, arg.dtype, way, self._value(arg), self.writer.exact_floats))
             case Apply(dtype, name, args):
                 values = [self._value(arg) for arg in args]
                 if name in ("floordiv", "mod"):
@@ -345,6 +347,18 @@ class _Line:
                 return value, value
             case _:
                 return integer_range(typed.dtype)
+
+
+def by_name(dtype: DType, source: DType, way: str, value: str, exact_floats: bool) -> str:
+    """A conversion by name, as Python. With `exact_floats` floats are not rounded, only kept in range."""
+    if way == "bitcast":
+        return f"code_of_{source}({value})" if source.is_float else f"coded_{dtype}({value})"
+    if dtype.is_integer:
+        low, high = integer_range(dtype)
+        return f"{'saturate(away' if source.is_float else 'clamp('}({value}), {low}, {high})"
+    if exact_floats:
+        return f"in_range_{dtype}({value})" if way == "sat" else f"float({value})"
+    return f"{way}_to_{dtype}({value})" if source.is_float else f"integer_{way}_to_{dtype}({value})"
 
 
 # -- integers ----------------------------------------------------------------------------------------------

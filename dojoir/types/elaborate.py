@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import BOOL, F32, F64, I64, DType
+from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
 from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
@@ -64,10 +64,17 @@ class Apply:
 @dataclass(frozen=True)
 class Convert:
     """`arg` converted to `dtype`, which is another type. Rounds to nearest even; float to integer truncates,
-    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`."""
+    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`. By another `way`:
+
+    - sat: to the nearest number that `dtype` has, NaN to NaN where there is one, else to the largest; of an integer
+      to another, or to a float, which may be the type of `arg` (its infinities are the largest numbers then)
+    - round_away, round_to_zero: with ties away from 0, or towards 0; to a float, or of a float to an integer
+    - bitcast: between a float and the unsigned integer of its width, u8 for f4e2m1; the bits of a NaN are those of
+      the quiet positive one"""
 
     dtype: DType
     arg: Typed
+    way: str = "cast"
 
 
 Typed = Number | IndexValue | Load | Apply | Convert
@@ -200,12 +207,61 @@ def _elaborate(expr: Expr, buffers: Mapping[str, Buffer]) -> Typed | _Weak:
         case Access(buffer):
             _check_gathers(expr, buffers)
             return Load(buffers[buffer].dtype, expr)
+        case Cast(dtype, arg, way=way) if way != "cast":
+            return _by_name(expr, dtype, way, _elaborate(arg, buffers))
         case Cast(dtype, Const(value)) if type(value) is int and dtype.is_integer:
             return Number(dtype, _wrap(value, dtype))
         case Cast(dtype, arg):
             return _convert(dtype, _settle(_elaborate(arg, buffers)))
         case Op(name, args):
             return _operation(expr, name, args, [_elaborate(arg, buffers) for arg in args])
+
+
+def _by_name(expr: Cast, dtype: DType, way: str, given: Typed | _Weak) -> Typed:
+    """A conversion by name; one that is a plain one is that."""
+    text = format_expr(expr.arg)
+    if way == "bitcast" and isinstance(given, _Weak):
+        raise _Clash(
+            "type-operand", f"bitcast needs a value of a type, and {text} has none: write u32({text})", expr
+        )
+    value = _settle(given)
+    source = value.dtype
+    if BOOL in (dtype, source):
+        cure = f"{text} != 0" if dtype == BOOL else f"u8({text})"
+        raise _Clash("type-operand", f"{way} is between numbers, and this is of bool: write {cure}", expr)
+    if way == "bitcast":
+        widths = {8 * one.itemsize for one in (dtype, source)}
+        if len(widths) > 1 or (dtype.bits != source.bits and {dtype.kind, source.kind} != {"f", "u"}):
+            code = f": the code of {source} is a u{8 * source.itemsize}" if source.is_float else ""
+            message = f"bitcast is between types of one width, and {text} is {source}, not of that of {dtype}{code}"
+            raise _Clash("type-operand", message, expr)
+        code_type = DTYPES[f"u{8 * dtype.itemsize}"]
+        if dtype == source or not (dtype.is_float or source.is_float):
+            return _convert(dtype, value)
+        if source.is_float:
+            value = Convert(code_type, value, way)
+        return Convert(dtype, _convert(code_type, value), way) if dtype.is_float else _convert(dtype, value)
+    if not (dtype.is_float or source.is_float):
+        if way == "sat":
+            return _convert(dtype, value) if _holds(dtype, source) else Convert(dtype, value, way)
+        raise _Clash("type-operand", f"{way} rounds, and {text} is {source}: write sat({dtype}, {text})", expr)
+    if dtype.is_integer:  # a float is truncated, and saturates
+        return Convert(dtype, value, way) if way == "round_away" else _convert(dtype, value)
+    if dtype == F64 and source.bits == 64 and source.is_integer and way != "sat":
+        raise _Clash("type-operand", f"{way} to f64 is of floats, and {text} is {source}: write f64({text})", expr)
+    exact = dtype.bits > source.bits and dtype.bits >= 32 and (source.is_float or dtype == F64)
+    if way != "sat" and (exact or dtype == source):
+        return _convert(dtype, value)
+    return (
+        _convert(dtype, value)
+        if way == "sat" and source.is_integer and dtype.bits >= 32
+        else Convert(dtype, value, way)
+    )
+
+
+def _holds(dtype: DType, source: DType) -> bool:
+    """Whether an integer type has all numbers of another."""
+    return dtype.bits > source.bits if dtype.kind == "i" else source.kind == "u" and dtype.bits >= source.bits
 
 
 def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Weak]) -> Typed | _Weak:

@@ -19,8 +19,13 @@ def may_fail(expr: Expr) -> bool:
 
 def _is_safe(operand: Expr) -> bool:
     """Whether a divisor, or a count, is a number (which the types look at), or a divisor that is a size."""
-    known = operand.arg if isinstance(operand, Cast) else operand
-    return isinstance(known, Const) or (isinstance(operand, Index) and is_never_0(operand.affine, ()))
+    match operand:
+        case Const() | Cast(_, Const(int()), way="cast"):
+            return True
+        case Index(affine):
+            return is_never_0(affine, ())
+        case _:
+            return False
 
 
 def surely_runs(site: Site, path: Path) -> bool:

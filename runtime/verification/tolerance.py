@@ -252,6 +252,11 @@ class _Lines:
                 return plain(typed), None
             case Load(_, access):
                 return access, self._load(access)
+            case Convert(dtype, arg, way) if way != "cast":
+                value, bound = self.compute(arg)
+                result = self.keep(_by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
+                number = value if arg.dtype.is_float else Cast(F64, value)
+                return result, self._keep(_named_bound(dtype, arg.dtype, way, number, bound))
             case Convert(dtype, arg):
                 value, bound = self.compute(arg)
                 number = value if arg.dtype.is_float else Cast(F64, value)
@@ -302,6 +307,8 @@ def plain(typed: Typed) -> Expr:
             return Cast(typed.dtype, index_value(affine))
         case Load(_, access):
             return access
+        case Convert(dtype, arg, way) if way != "cast":
+            return _by_name(dtype, arg.dtype, way, plain(arg))
         case Convert(dtype, arg):
             return _converted(dtype, arg.dtype, plain(arg))
         case Apply(_, name, args):
@@ -312,6 +319,37 @@ def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
     if dtype.is_float:
         return value if source.is_float else Cast(F64, value)
     return Cast(dtype, value)
+
+
+def _by_name(dtype: DType, source: DType, way: str, value: Expr) -> Expr:
+    """A conversion by name of a value in f64: not rounded, but within the range of its type."""
+    if way == "bitcast":
+        return (
+            Cast(dtype, Cast(source, value), way=way) if source.is_float else Cast(F64, Cast(dtype, value, way=way))
+        )
+    if dtype.is_integer:
+        return Cast(dtype, value, way=way)
+    value = value if source.is_float else Cast(F64, value)
+    if way != "sat":
+        return value
+    format_ = FORMATS[dtype.name]
+    within = op("min", op("max", value, Const(-format_.largest)), Const(format_.largest))
+    return (
+        within
+        if format_.overflow != "max"
+        else op("select", op("eq", value, value), within, Const(format_.largest))
+    )
+
+
+def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Bound) -> Bound:
+    if way == "bitcast":
+        return bound and _anything_if(bound)
+    if dtype.is_integer:
+        return _conversion(dtype, source, value, bound, way)
+    lost = _unless_exact(_lost(value, dtype, 2), value, dtype, bound)
+    if way != "sat":
+        lost = _unless_exact(_within_range(_lost(value, dtype, 2), value, dtype), value, dtype, bound)
+    return error_sum(bound, lost)
 
 
 # -- rules -------------------------------------------------------------------------------------------------
@@ -364,7 +402,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
     return op("select", exact, ZERO, lost)
 
 
-def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound:
+def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str = "cast") -> Bound:
     if dtype.is_float:
         widens = source.is_float and _coarser(dtype, source) == source
         return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
@@ -374,7 +412,7 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound
         return op("select", op("gt", magnitude(value), bound), ZERO, ONE)
     if not source.is_float:
         return bound
-    high, low = Cast(dtype, op("add", value, bound)), Cast(dtype, op("sub", value, bound))
+    high, low = (Cast(dtype, op(side, value, bound), way=way) for side in ("add", "sub"))
     off = op("sub", Cast(F64, high), Cast(F64, low))
     return op("select", op("lt", bound, INFINITE), off, INFINITE)
 

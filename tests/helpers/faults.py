@@ -161,8 +161,8 @@ def permuted_reads(done: Rewrite, random: Random) -> Rewrite | None:
                     return reads.pop()
                 case Op(name, args):
                     return Op(name, tuple(map(within, args)))
-                case Cast(dtype, arg):
-                    return Cast(dtype, within(arg))
+                case Cast(dtype, arg, way=way):
+                    return Cast(dtype, within(arg), way=way)
             return expr
 
         return replace(old, value=within(old.value))
