@@ -112,6 +112,17 @@ def test_a_divisor_that_is_0_is_an_error_with_its_place(dtype: str, scope: str) 
         given["b"][77] = 0
 
 
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_a_divisor_that_is_0_is_an_error_of_a_launch(target: str) -> None:
+    given = operands("i32", 40)
+    compiled = dojoir.compile(kernel("i32", "N : gx"), target, emulated=True)
+    assert same(compiled.run(given), in_python("i32", given))
+    given["b"][33] = 0
+    with pytest.raises(dojoir.RunError, match="a divisor is 0") as caught:
+        compiled.run(given)
+    assert caught.value.diagnostic.code == "division-by-zero"
+
+
 def test_a_zero_beyond_the_last_lane_is_no_error() -> None:
     """Lanes that are not at work divide as well."""
     guarded = dojoir.parse(
