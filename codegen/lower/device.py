@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, compare, divide, integer
-from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
+from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import INDEX, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
+from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
 from dojoir.codegen.lower.placement import Home
@@ -30,6 +31,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
+from dojoir.types.elaborate import TypedStatement
 
 THREAD = ThreadNumber(INDEX)
 
@@ -41,6 +43,7 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
+        self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
         self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
 
@@ -130,8 +133,15 @@ class DeviceScopes(Scopes):
                     for array in arrays
                     if array.name in self.widening.wide
                 ),
+                self._alone(launched, state),
             )
         )
+
+    def _alone(self, launched: Launched, state: State) -> frozenset[str]:
+        """The arrays of global memory through which the threads of a launch exchange nothing."""
+        exchanged = self.exchanges[id(launched)].exchanged
+        places = state.places.items()
+        return frozenset(p.array for name, p in places if isinstance(p, Memory) and name not in exchanged)
 
     def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
         """What host code has asked before a launch."""
@@ -290,14 +300,25 @@ class DeviceScopes(Scopes):
         return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
 
     def is_atomic(self, path: Path, device: Device) -> bool:
-        """Whether blocks accumulate into one element by the statement at `path`."""
+        """Whether several blocks accumulate into one element by the statement at `path`."""
         statement = self.unit.typed[path]
-        target = statement.target
-        if statement.op is None or self.unit.buffers[target.buffer].storage != "heap":
+        if statement.op is None or self.unit.buffers[statement.target.buffer].storage != "heap":
             return False
-        depths = [self.unit.kernel.depth_of(own) for own in device.launched.grid]
-        used = {d for index in target.indices for d in getattr(index, "iterators", ())}
-        return any(depth not in used for depth in depths)
+        if statement.target.buffer not in self.exchanges[id(device.launched)].met_by_blocks:
+            return False
+        if statement.dtype.name not in ATOMICS.get(statement.op, ()):
+            raise self._not_atomic(path, statement)
+        return True
+
+    def _not_atomic(self, path: Path, statement: TypedStatement) -> KernelError:
+        name = statement.target.buffer
+        source, span = place_in_text(self.unit.kernel, path)
+        message = (
+            f"several blocks accumulate into one element of {name}, and GPUs have no atomic for that in "
+            f"{statement.dtype.name}: split_reduction gives each block its own partial result, and a second launch "
+            f"puts these together"
+        )
+        return KernelError(Diagnostic("no-atomic", message, span, source))
 
     # -- scopes ----------------------------------------------------------------------------------------------
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:

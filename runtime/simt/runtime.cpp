@@ -240,12 +240,14 @@ static void launch(const Command &c) {
   kernel = &simt_kernels[c.kernel];
   warp_size = c.warp;
   grid = {c.grid[0], c.grid[1], c.grid[2]}, block = {c.block[0], c.block[1], c.block[2]};
-  // An argument is its bits; an array is its place in the arena.
+  for (Region &r : regions) r.restricted = false;
+  // An argument is its bits; an array is its place in the arena (1), by a pointer that is __restrict__ (3).
   for (unsigned k = 0; k < c.count; k++) {
     unsigned long long pair[2];
     if (!take(pair, sizeof pair)) _exit(0);
     values[k] = pair[1] + (pair[0] ? reinterpret_cast<unsigned long long>(arena) : 0);
     arguments[k] = &values[k];
+    if (pair[0] & 2) regions[slots[pair[1] / SLOT]].restricted = true;
   }
   fiber_count = block.x * block.y * block.z;
   need_stacks(fiber_count);
