@@ -13,21 +13,24 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import both, compare, divide, integer
 from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
-from dojoir.codegen.lir.program import INDEX, Value, Var
+from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
+from dojoir.codegen.lower.device_sums import carry
 from dojoir.codegen.lower.exchanges import Exchanges
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
-from dojoir.codegen.lower.placement import Home
+from dojoir.codegen.lower.partial_sums import in_parts
+from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
-from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit
+from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
 from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
@@ -43,6 +46,8 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
+        self.touched: dict[Path, Var] = {}
+        self.sums: set[str] = set()
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
         self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
@@ -115,7 +120,8 @@ class DeviceScopes(Scopes):
         device = Device("block", launched)
         inside = replace(state, iterators=tuple(iterators), device=device)
         self.fill(launched.body, body, inside, inner)
-        captures, arrays = captured(inner.body, {array.name for array in self.shared}, self)
+        code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
+        captures, arrays = captured(code, {array.name for array in self.shared}, self)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
         block.emit(
@@ -126,7 +132,7 @@ class DeviceScopes(Scopes):
                 tuple(self.shared),
                 tuple(sorted(captures, key=lambda var: sizes.index(var.name) if var.name in sizes else -1)),
                 tuple(sorted(arrays, key=lambda array: order.index(array.name))),
-                inner.body,
+                code,
                 "; ".join(self.unit.lines[path] for path in launched.grid),
                 tuple(
                     (array.name, self.widening.wide[array.name])
@@ -283,11 +289,32 @@ class DeviceScopes(Scopes):
         else:
             accesses = Accesses(self.unit, state, inner, path)
             atomically(self.unit, path, accesses)
-        alone = device.level != "thread" and self.is_memory(state.places[target.buffer])
+        if path in self.touched:
+            inner.emit(lir.Assign(self.touched[path], lir.Const(lir.FLAG, True)))
+        self._note_sum(path, state)
+        self.by_one(target.buffer, state, inner, block)
+
+    def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
+        """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
+        device = state.device
+        assert device is not None
+        alone = device.level != "thread" and self.is_memory(state.places[buffer])
         if alone and device.launched.threads > 1:
-            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), inner.body))
+            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), code.body))
         else:
-            block.statements.extend(inner.statements)
+            block.statements.extend(code.statements)
+
+    def _note_sum(self, path: Path, state: State) -> None:
+        """Remembers the variable of f32 that a statement adds to, if it does, in any order."""
+        statement = self.unit.typed[path]
+        place = state.places[statement.target.buffer]
+        uses = self.unit.uses[statement.target.buffer]
+        if statement.op != "add" or self.unit.kernel.fp == "strict" or any(map(_is_of_itself, uses)):
+            return
+        if path in state.accumulators:
+            self.sums.update(var.name for var in state.accumulators[path].variables.values() if _is_f32(var))
+        elif isinstance(place, Variable) and _is_f32(place.var):
+            self.sums.add(place.var.name)
 
     def own_number(self, device: Device) -> Value:
         """The number of the thread among those that run this code alike."""
@@ -324,6 +351,14 @@ class DeviceScopes(Scopes):
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
         asked for and there are few."""
+        if path in state.spelled:
+            self._copies(path, scope, state, block)
+        elif state.device is not None and path in self.unit.carried:
+            carry(self, path, scope, state, block, self._run)
+        else:
+            self._run(path, scope, state, block)
+
+    def _run(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         device, bound = state.device, scope.constant_bound
         side_by_side = device is not None and device.level == "thread" and "v" in scope.marks
         if not side_by_side or bound is None or not 1 < bound <= MOST_LANES:
@@ -348,6 +383,16 @@ class DeviceScopes(Scopes):
         """An array that is not in registers, if wide accesses may be made at all."""
         array = self.unit.arrays.get(name)
         return array if array is not None and self.unit.target.wide and array.lives != "stack" else None
+
+
+def _is_of_itself(use: Use) -> bool:
+    """Whether a use is an assignment of an element by itself, as `s = s + x`: of that the order counts."""
+    statement = use.site.statement
+    return statement.op == "=" and any(read.buffer == statement.target.buffer for read in statement.term_reads)
+
+
+def _is_f32(var: Var) -> bool:
+    return var.type == Type(F32)
 
 
 def without_dead_lets(block: Block) -> Block:

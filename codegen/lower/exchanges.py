@@ -8,6 +8,7 @@ needs no atomic, whatever scopes of the grid stand around. Both are asked of isl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
@@ -15,7 +16,7 @@ import islpy as isl
 
 from dojoir.codegen.lower.meetings import STEP_LIMIT, Touch, second, touches_of
 from dojoir.codegen.lower.threads import Launched, Threads
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Scope
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
@@ -31,10 +32,11 @@ class Exchanges:
 
     @cached_property
     def _touches(self) -> dict[str, list[Touch]]:
-        """The accesses to each array that the launch writes."""
+        """The accesses to each array in global memory that the launch writes."""
         found: dict[str, list[Touch]] = {}
         for touch in touches_of(self.threads, self.launched):
-            found.setdefault(touch.access.buffer, []).append(touch)
+            if self.threads.kernel.buffer(touch.access.buffer).storage != "shared":
+                found.setdefault(touch.access.buffer, []).append(touch)
         return found
 
     @cached_property
@@ -72,9 +74,26 @@ class Exchanges:
     def _any(self, touches: Sequence[Touch], different: Callable[[Touch, Touch], str]) -> bool:
         for n, one in enumerate(touches):
             for other in touches[n:]:
-                if (one.writes or other.writes) and self._meet(one, other, different(one, other)):
+                if not (one.writes or other.writes) or self._is_plainly_own(one, other):
+                    continue
+                if self._meet(one, other, different(one, other)):
                     return True
         return False
+
+    def _is_plainly_own(self, one: Touch, other: Touch) -> bool:
+        """Whether it is seen from the text that each element is one thread's: both accesses are the same
+        function of the iterators, and an element tells all of the grid and of the threads."""
+        if one.access != other.access or one.first != other.first or not one.span == other.span == 1:
+            return False
+        sites = [self.threads.kernel.sites[touch.number] for touch in (one, other)]
+        bounds = [[scope.constant_bound for scope in site.scopes] for site in sites]
+        told: set[int] = set(range(self._host))
+        dims = self.threads.kernel.buffer(one.access.buffer).dims
+        for index, dim in zip(one.access.indices, dims, strict=True):
+            if isinstance(index, Affine) and not dim.collapsed:
+                told |= _told(index, told, bounds)
+        grid = range(self._host, self._host + len(self.launched.grid))
+        return told.issuperset(grid) and told.issuperset(int(d) for d in re.findall(r"i(\d+)", one.first))
 
     def _meet(self, one: Touch, other: Touch, different: str) -> bool:
         sets = sets_of(self.threads.kernel)
@@ -92,6 +111,25 @@ class Exchanges:
                 return not sets.is_empty(f"[{mine}] -> [{its}] : {' and '.join(conditions)}")
         except (StepLimitReached, isl.Error):
             return True
+
+
+def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]]) -> set[int]:
+    """The iterators that the value of an index tells, those of `told` being known: all of it, where each takes
+    larger steps than those below it go in all."""
+    steps: list[tuple[int, int]] = []
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Iter):
+            steps.append((abs(coefficient), atom.depth))
+        elif Affine.atom(atom).iterators:
+            return set()
+    reach = 0
+    steps = sorted(step for step in steps if step[1] not in told)
+    for n, (step, depth) in enumerate(steps):
+        extents = [own[depth] for own in bounds]
+        if step <= reach or (None in extents and n < len(steps) - 1):
+            return set()
+        reach += step * (max(extent or 1 for extent in extents) - 1)
+    return {depth for _, depth in steps}
 
 
 def _one_element(sets: KernelSets, one: Touch, other: Touch) -> Iterator[str]:
