@@ -151,6 +151,8 @@ static bool release(unsigned first, unsigned count) {
     }
     if (!f.mask && f.site->line != line) {
       left &= ~group;
+    } else if (warp_size < 64 && f.mask >> warp_size && ~f.mask) {
+      refuse(WIDE_MASK, me, ~0u);
     } else if (f.mask && !(mask >> lane & 1)) {
       refuse(MASK, me, ~0u);
     } else if (f.mask && group != mask) {
@@ -165,6 +167,14 @@ static bool release(unsigned first, unsigned count) {
   if (!failed && !moved && stuck != ~0u)
     refuse(fibers[missing].state == AT_WARP ? TWO_PLACES : DIVERGED, stuck, missing);
   return moved && !failed;
+}
+
+extern "C" void simt_check_width(int width, const simt_site *site) {
+  if (width > 0 && width <= static_cast<int>(warp_size) && !(width & (width - 1))) return;
+  fibers[now.me].site = site, fibers[now.me].state = READY;
+  refuse(WIDTH, now.me, ~0u);
+  report.bytes = static_cast<unsigned>(width);
+  stop_thread();
 }
 
 // ---- blocks -------------------------------------------------------------------------------------------------------
