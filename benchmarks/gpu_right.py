@@ -1,12 +1,13 @@
 """Whether a GPU computes what the texts say: `python benchmarks/gpu_right.py --results right.jsonl --minutes 8.5`.
 
-The library, all texts of practice, the types and random kernels, each as `optimize(kernel, "cuda")` schedules it,
-with open sizes and with fixed ones. At small sizes the interpreter says what is right; texts of practice also run at
-the sizes that they are timed at and at odd ones, beside the same mathematics in PyTorch and, where that takes no such
-sizes, dojoir's own `llvm`. Each case is a line of JSON in `--results`, and the next run goes on behind it. Cases run
-in processes of their own, as many as `--processes` says, each with its compilers and a context of the GPU: one that
-crashes or hangs is a wrong case, not the end. At the end those that were wrong are listed, with status 1 where there
-is one, and those that were refused: a target has no room for what the rules made of them.
+The library, all texts of practice, the types and random kernels, each as `optimize(kernel, "cuda")` schedules
+it, with open sizes and with fixed ones. At small sizes the interpreter says what is right; texts of practice
+also run at the sizes that they are timed at and at odd ones, beside the same mathematics in PyTorch and, where
+that takes no such sizes, dojoir's own `llvm`. Each case is a line of JSON in `--results`, and the next run goes
+on behind it. Cases run in processes of their own, as many as `--processes` says, each with its compilers and a
+context of the GPU: one that crashes or hangs is a wrong case, not the end. At the end those that were wrong are
+listed, with status 1 where there is one, and those that were refused: a target has no room for what the rules
+made of them.
 
 `--emulated` runs small sizes only, with no GPU; `--compile` runs nothing and asks NVRTC alone.
 """
@@ -32,7 +33,7 @@ from random import Random
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests" / "helpers"), str(ROOT)]
+sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests" / "helpers"), str(ROOT)]
 
 import numpy as np  # noqa: E402
 
@@ -123,9 +124,10 @@ def _called(kernel: dojoir.Kernel, inputs: Mapping[str, Any], sizes: Mapping[str
     """The results of the schedule by rule; None where nothing is to run."""
     made = _scheduled(kernel, sizes)
     if how == "compile":
-        from dojoir.runtime.gpu.nvrtc import cubin
+        from gpu_compile import nvrtc_error
 
-        cubin(dojoir.emit(made, "cuda"), "sm_90")
+        if error := nvrtc_error(dojoir.emit(made, "cuda"), "sm_90"):
+            raise ArithmeticError(error)
         return None
     compiled = dojoir.compile(made, "cuda", emulated=how == "emulated")
     results = compiled.run(dict(inputs), **sizes)
