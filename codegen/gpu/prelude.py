@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dojoir.codegen.c.prelude import prelude
 from dojoir.codegen.gpu.dialects import TYPES, Language
 from dojoir.ir.dtypes import DTYPES
 
@@ -62,14 +63,28 @@ _BITS = re.compile(
 )
 
 
+def for_host(code: str) -> str:
+    """Text of the C printer in the words of C++ on the host, with the helper functions that it calls before it, by
+    names that those of the device do not have."""
+    helpers = prelude(" ".join(re.findall(r"\b\w+_[a-z]\d+(?=\()", code)))  # of numbers: as `min_i64`
+    text = f"{helpers}\n{code}" if helpers else code
+    for name in re.findall(r"^static inline [^(]*?(\w+)\(", helpers, re.MULTILINE):
+        text = re.sub(rf"\b{name}\b", f"host_{name}", text)
+    return _typed(text)
+
+
 def reworded(code: str) -> str:
     """Text of the C printer in the words of C++ on a device."""
+    return re.sub(r"^static inline ", "static __device__ inline ", _typed(code), flags=re.MULTILINE)
+
+
+def _typed(code: str) -> str:
+    """Text of the C printer with the types of C++ that has no headers."""
     code = _BITS.sub(
         r"(\1 a)\n{\n    union { \1 from; \2 to; } bits;\n    bits.from = a;\n    return bits.to;\n}", code
     )
     code = re.sub(r"\bu?int(8|16|32|64)_t\b", lambda found: _TYPES[found[0]], code)
-    code = re.sub(r"\b_Bool\b", "bool", code)
-    return re.sub(r"^static inline ", "static __device__ inline ", code, flags=re.MULTILINE)
+    return re.sub(r"\b_Bool\b", "bool", code)
 
 
 def support(code: str, language: Language) -> Iterator[str]:
