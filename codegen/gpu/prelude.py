@@ -94,7 +94,7 @@ def support(code: str, language: Language) -> Iterator[str]:
     if "u64" in used or language.name == "hip":
         yield "typedef unsigned long long u64;"
     if language.name == "hip":
-        yield from _hip(used)
+        yield from _hip(used, language.warp)
         for kind, lanes in sorted(set(re.findall(r"\b([fiu]\d+)x([24])\b", code))):
             size = DTYPES[kind].itemsize * int(lanes)
             parts = ", ".join("xyzw"[: int(lanes)])
@@ -110,12 +110,13 @@ def support(code: str, language: Language) -> Iterator[str]:
             yield from _FUNCTION.format(name=name, harness=harness, text=words[language.name]).splitlines()
 
 
-def _hip(used: set[str]) -> Iterator[str]:
+def _hip(used: set[str], warp: int) -> Iterator[str]:
     """What HIP's headers give, for compilers that have none of them, and the harness's words for the same."""
     functions = [(name, harness, text) for name, harness, text in _HIP if name in used]
     yield "#ifdef DOJOIR_HARNESS"
     yield from (f"#define {harness}" for _, harness, _ in functions)
     yield "#else"
+    yield from _WAVEFRONT.format(lanes=warp).splitlines()
     yield from _ATTRIBUTES.splitlines()
     if any("lane_x" in text or "moved" in text for _, _, text in functions):
         yield from _LANES.splitlines()
@@ -123,6 +124,17 @@ def _hip(used: set[str]) -> Iterator[str]:
         yield from text.splitlines()
     yield "#endif"
 
+
+_WAVEFRONT = """\
+#if defined(__AMDGCN__) && defined(__AMDGCN_WAVEFRONT_SIZE)
+#if __AMDGCN_WAVEFRONT_SIZE != {lanes}
+#error "this text is for wavefronts of {lanes} lanes: compile it with -mwavefrontsize{lanes}"
+#endif
+#elif defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#error "this text is for wavefronts of {lanes} lanes, and this GPU has others"
+#endif
+"""
+"""Newer compilers do not say how many lanes a wavefront has, but for which family of GPUs they compile."""
 
 _ATTRIBUTES = """\
 #ifndef __global__
