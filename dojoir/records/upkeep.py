@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import dojoir
-from dojoir.records.database import STATIC, Database
+from dojoir.records.database import Database
 from dojoir.records.engine import sql
+from dojoir.records.reading import STATIC
 from dojoir.records.schema import (
     TABLES,
     builds,

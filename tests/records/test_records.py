@@ -163,8 +163,10 @@ def test_moves_by_label_are_written_by_path(tmp_path: Path) -> None:
 
 def test_optimize_takes_the_best_of_a_database(tmp_path: Path) -> None:
     trace = walk("softmax", 4, 3)
+    plain = dojoir.optimize(trace.start, sizes=SIZES, threads=1)
     with Database(tmp_path / "a.db") as database:
         put(database, trace, 1e-3)
+        put(database, plain, 2e-3)
         found = dojoir.optimize(trace.start, sizes=SIZES, threads=1, db=database)
         assert found.kernel == trace.kernel
         other = dojoir.optimize(trace.start, sizes={"N": 8, "M": 8}, threads=1, db=database)

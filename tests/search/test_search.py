@@ -91,6 +91,7 @@ def test_every_start_is_evaluated_before_anything_is_drawn(name: str, monkeypatc
                 progress=lambda evaluation, trace, best, seen=seen: seen.append(evaluation.hash),
             )  # fmt: skip
         assert [one.hash for one in tuned.states] == wanted
+        assert tuned.stopped == f"the budget is spent: states ({len(wanted)})"
         best = min(dojoir.estimate(t.kernel, SIZES, threads=1) for t in (starts or [default]))
         assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) <= best
 
