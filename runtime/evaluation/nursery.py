@@ -20,8 +20,8 @@ from dojoir.errors import DojoError
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.pool import Case, Pool
-from dojoir.runtime.process.worker import die_with, limit_memory
+from dojoir.runtime.evaluation.pool import Case, Pool, no_room
+from dojoir.runtime.process.worker import die_with, die_with_all_of, limit_memory
 from dojoir.support.frozen import dataclass
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     control = Connection(os.dup(number))
     passing = socket.socket(fileno=number)
     setup: Setup = pickle.loads(control.recv_bytes())
-    die_with(os.getppid())
+    die_with_all_of(os.getppid())
     llvm_engine.host()
     while True:
         try:
@@ -83,6 +83,9 @@ def _prepared(pool: Pool, cases: list[Case]) -> dict[str, object]:
             pool.prepare(case)
     except DojoError as error:
         return {"raised": type(error).__name__, "code": error.diagnostic.code, "message": error.diagnostic.message}
+    except OSError as error:
+        told = no_room(error).diagnostic
+        return {"raised": "RunError", "code": told.code, "message": told.message}
     return {}
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, RunError
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
@@ -216,12 +216,28 @@ def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def fresh_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for the cases of a pool. Those of processes that were killed are removed first: they could not do
     it themselves."""
-    root = Path(tempfile.gettempdir())
+    try:
+        root = Path(tempfile.gettempdir())
+    except OSError as error:  # it tries each folder by writing to it
+        raise no_room(error) from None
     for left in root.glob(f"{FOLDER}*"):
         owner = left.name.removeprefix(FOLDER).partition("-")[0]
         if owner.isdigit() and not is_running(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    try:
+        return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    except OSError as error:
+        raise no_room(error) from None
+
+
+def no_room(error: OSError) -> RunError:
+    """What is told where temporary files cannot be written."""
+    where = os.environ.get("TMPDIR") or "/tmp"
+    return RunError(
+        f"temporary files cannot be written to {where}: {error.strerror or error}; make room there, or set TMPDIR "
+        f"to a folder that has some",
+        "no-room",
+    )
 
 
 def is_running(pid: int) -> bool:
@@ -265,12 +281,16 @@ def _write(path: Path, known: Known) -> None:
     head = json.dumps({**table, "places": places}).encode()
     start = -(-(len(head) + 9) // 64) * 64
     unfinished = path.with_suffix(f".{os.getpid()}")
-    with open(unfinished, "wb") as file:
-        file.write(f"{len(head):08d}\n".encode() + head)
-        for (at, _, _), array in zip(places, arrays, strict=True):
-            file.seek(start + at)
-            file.write(array.tobytes())
-        file.truncate(max(start + offset, start + 1))
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(f"{len(head):08d}\n".encode() + head)
+            for (at, _, _), array in zip(places, arrays, strict=True):
+                file.seek(start + at)
+                file.write(array.tobytes())
+            file.truncate(max(start + offset, start + 1))
+    except OSError:  # the room that is left is of use to others
+        unfinished.unlink(missing_ok=True)
+        raise
     os.replace(unfinished, path)
 
 

@@ -68,6 +68,20 @@ def die_with(parent: int) -> None:
             os._exit(1)
 
 
+def die_with_all_of(parent: int) -> None:
+    """The same, where the parent may have threads that end before it does: the system tells of the end of the
+    thread that started this process, and it is looked at whether there is more of the parent."""
+
+    def look(number: int, frame: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    if sys.platform == "linux":
+        signal.signal(signal.SIGHUP, look)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGHUP), 0, 0, 0)
+        look(0, None)
+
+
 def limit_memory(limit: int | None) -> None:
     if limit is not None:
         import resource
