@@ -210,6 +210,7 @@ class _Search:
         self.done = 0
         self.states: list[dojoir.Evaluation] = []
         self.known: dict[str, dojoir.Evaluation] = {}
+        self.begun = False
         self.by_code: dict[str, float] = {}
         self.best: dojoir.Evaluation | None = None
 
@@ -226,6 +227,7 @@ class _Search:
                 play.noise = self.evaluator.noise(play.best.kernel)
             with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
                 strategy = made(makes, play, options)
+            self.begun = True
             return self._loop(strategy)
         except KeyboardInterrupt:
             return "interrupted"
@@ -236,7 +238,7 @@ class _Search:
         except _StrategyFailed as error:
             return str(error)
         except Exception as error:  # of a cost model, or of what is told of the progress: the best so far is right
-            if self.best is None or isinstance(error, dojoir.ArgumentError):
+            if self.best is None or not self.begun:
                 raise
             return f"the search failed: {_shown(error)}"
 
