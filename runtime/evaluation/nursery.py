@@ -20,9 +20,10 @@ from dojoir.errors import DojoError
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
-from dojoir.runtime.evaluation.pool import Case, Pool, no_room
+from dojoir.runtime.evaluation.pool import Case, Pool
 from dojoir.runtime.process.worker import die_with, die_with_all_of, limit_memory
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import told_of_room
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,11 @@ def _send(connection: Connection, message: Mapping[str, object]) -> None:
 
 def _prepared(pool: Pool, cases: list[Case]) -> dict[str, object]:
     try:
-        for case in cases:
-            pool.prepare(case)
+        with told_of_room():
+            for case in cases:
+                pool.prepare(case)
     except DojoError as error:
         return {"raised": type(error).__name__, "code": error.diagnostic.code, "message": error.diagnostic.message}
-    except OSError as error:
-        told = no_room(error).diagnostic
-        return {"raised": "RunError", "code": told.code, "message": told.message}
     return {}
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dojoir.errors import ArgumentError, RunError
+from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
@@ -28,6 +28,7 @@ from dojoir.runtime.verification.report import MOST_UNCHECKED
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.verify import NARROWEST, SAMPLE_INSTANCES, slack_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import no_room, temporary_place
 
 SEEDS = 16
 """How many seeds a case may have."""
@@ -216,10 +217,7 @@ def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def fresh_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for the cases of a pool. Those of processes that were killed are removed first: they could not do
     it themselves."""
-    try:
-        root = Path(tempfile.gettempdir())
-    except OSError as error:  # it tries each folder by writing to it
-        raise no_room(error) from None
+    root = Path(temporary_place())
     for left in root.glob(f"{FOLDER}*"):
         owner = left.name.removeprefix(FOLDER).partition("-")[0]
         if owner.isdigit() and not is_running(int(owner)):
@@ -228,16 +226,6 @@ def fresh_folder() -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
     except OSError as error:
         raise no_room(error) from None
-
-
-def no_room(error: OSError) -> RunError:
-    """What is told where temporary files cannot be written."""
-    where = os.environ.get("TMPDIR") or "/tmp"
-    return RunError(
-        f"temporary files cannot be written to {where}: {error.strerror or error}; make room there, or set TMPDIR "
-        f"to a folder that has some",
-        "no-room",
-    )
 
 
 def is_running(pid: int) -> bool:

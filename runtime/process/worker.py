@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from dojoir.errors import DojoError
+from dojoir.support.temporary import told_of_room
 
 Report = Callable[[dict[str, object]], None]
 
@@ -36,7 +37,8 @@ def main() -> None:
         os.write(stream, json.dumps(message).encode() + b"\n")
 
     try:
-        _work(job, report)
+        with told_of_room():
+            _work(job, report)
     except DojoError as error:
         diagnostic = error.diagnostic
         report({"raised": type(error).__name__, "code": diagnostic.code, "message": diagnostic.message})

@@ -68,6 +68,17 @@ def test_every_code_that_is_raised_has_an_entry() -> None:
     assert not missing, "write an entry for each in dojoir/codes.toml"
 
 
+def test_temporary_files_are_made_in_one_place() -> None:
+    """Where it is told in plain words that they find no room."""
+    for folder in ("codegen", "passes", "runtime", "dojoir/proof", "dojoir/search"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("tempfile."):
+                    words = {word.arg for word in node.keywords}
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    assert "dir" in words or path.name == "pool.py", f"{where}: dojoir.support.temporary has it"
+
+
 def in_tests(found: Callable[[str], list[Any]]) -> list[str]:
     """What is found in the files of tests and helpers, with their names."""
     files = sorted((ROOT / "tests").rglob("*.py"))
