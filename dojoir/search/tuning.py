@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -238,8 +238,8 @@ class _Search:
         except _StrategyFailed as error:
             return str(error)
         except Exception as error:  # of a cost model, or of what is told of the progress: the best so far is right
-            if self.best is None or not self.begun:
-                raise
+            if self.best is None or (not self.begun and isinstance(error, dojoir.DojoError)):
+                raise  # what was given does not fit
             return f"the search failed: {_shown(error)}"
 
     def recall(self) -> None:
@@ -305,10 +305,17 @@ class _Search:
                 yield trace.kernel
 
         self.done = 0
-        for evaluation in self.evaluator.evaluate(kernels(), None if rival is None else rival.kernel):
-            self.done += 1
-            self._note(new[evaluation.hash], evaluation, rival)
+        with contextlib.closing(self._evaluated(kernels(), rival)) as found:
+            for evaluation in found:
+                self.done += 1
+                self._note(new[evaluation.hash], evaluation, rival)
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
+
+    def _evaluated(
+        self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
+    ) -> Generator[dojoir.Evaluation, None, None]:
+        """What the evaluator gives; closed where it is not gone through, so that it can be asked again."""
+        yield from self.evaluator.evaluate(kernels, None if rival is None else rival.kernel)
 
     def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:
         play = self.play

@@ -99,6 +99,26 @@ def test_so_does_one_that_fails_when_it_is_made_and_a_progress_that_does() -> No
     assert tuned.stopped.startswith("the search failed: BrokenPipeError") and tuned.trace.moves
 
 
+def test_the_evaluator_can_be_asked_again_after_a_progress_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps the exception keeps the frames that were at the evaluator."""
+    monkeypatch.setattr(closing, "BUDGET", 0.05)
+    monkeypatch.setattr(closing, "SECONDS", 1.0)
+    kept: list[BaseException] = []
+
+    class Kept(Exception):
+        def __init__(self) -> None:
+            kept.append(self)
+
+    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+        if trace.moves:
+            raise Kept
+
+    tuned = static(timer="measure", progress=tells)
+    assert tuned.stopped.startswith("the search failed: Kept") and len(tuned.states) == 2 and kept
+    assert tuned.ratio is not None
+    assert not any("still at the kernels" in note for note in tuned.notes), tuned.notes
+
+
 def test_what_a_strategy_does_to_a_trace_later_is_its_own() -> None:
     given: list[dojoir.Trace] = []
 
