@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
@@ -77,6 +78,8 @@ class Evaluator:
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
 
+    Threads may share one: while one of them goes through what `evaluate` gives, others wait.
+
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
     `memory_limit` bytes of address space. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
     characters is not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it.
@@ -134,6 +137,7 @@ class Evaluator:
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prepared: set[Case] = set()
+        self._lock, self._at_work = threading.Lock(), 0
 
     @property
     def protocol(self) -> str:
@@ -246,7 +250,26 @@ class Evaluator:
             raise ArgumentError(
                 "an Evaluator works inside of `with`: with Evaluator(…) as evaluator", "bad-arguments"
             )
-        coming = iter(kernels)
+        with self._alone():
+            yield from self._each(iter(kernels), best, against)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other thread evaluates. Raises ArgumentError where this one does already."""
+        if self._at_work == threading.get_ident():
+            raise ArgumentError(
+                "this Evaluator is still at the kernels that it was given before: go through what evaluate gave, "
+                "or close it, first",
+                "bad-arguments",
+            )
+        with self._lock:
+            self._at_work = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._at_work = 0
+
+    def _each(self, coming: Iterator[Kernel], best: Kernel | None, against: Against) -> Iterator[Evaluation]:
         open_ended = True
         try:
             while open_ended or self._busy:

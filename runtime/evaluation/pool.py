@@ -28,6 +28,7 @@ from dojoir.runtime.verification.report import MOST_UNCHECKED
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.verify import NARROWEST, SAMPLE_INSTANCES, slack_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import no_room, temporary_place
 
 SEEDS = 16
 """How many seeds a case may have."""
@@ -216,12 +217,15 @@ def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def fresh_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for the cases of a pool. Those of processes that were killed are removed first: they could not do
     it themselves."""
-    root = Path(tempfile.gettempdir())
+    root = Path(temporary_place())
     for left in root.glob(f"{FOLDER}*"):
         owner = left.name.removeprefix(FOLDER).partition("-")[0]
         if owner.isdigit() and not is_running(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    try:
+        return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    except OSError as error:
+        raise no_room(error) from None
 
 
 def is_running(pid: int) -> bool:
@@ -265,12 +269,16 @@ def _write(path: Path, known: Known) -> None:
     head = json.dumps({**table, "places": places}).encode()
     start = -(-(len(head) + 9) // 64) * 64
     unfinished = path.with_suffix(f".{os.getpid()}")
-    with open(unfinished, "wb") as file:
-        file.write(f"{len(head):08d}\n".encode() + head)
-        for (at, _, _), array in zip(places, arrays, strict=True):
-            file.seek(start + at)
-            file.write(array.tobytes())
-        file.truncate(max(start + offset, start + 1))
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(f"{len(head):08d}\n".encode() + head)
+            for (at, _, _), array in zip(places, arrays, strict=True):
+                file.seek(start + at)
+                file.write(array.tobytes())
+            file.truncate(max(start + offset, start + 1))
+    except OSError:  # the room that is left is of use to others
+        unfinished.unlink(missing_ok=True)
+        raise
     os.replace(unfinished, path)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,6 +27,7 @@ from dojoir.runtime.verification.sample_sizes import count_instances, sample_siz
 from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
+from dojoir.support.temporary import temporary_folder
 
 SAMPLE_INSTANCES = 20_000
 """How many statements the kernel may run at each of the default sizes."""
@@ -118,7 +118,7 @@ def verify_subject(
 ) -> Report:
     """`verify` for anything that a child can load as a kernel, with everything chosen."""
     kernel = subject.kernel
-    with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+    with temporary_folder() as name:
         oracle = Oracle(reference, subject.target, max(time_limit, REFERENCE_LIMIT))
         plans = list(_plans(kernel, sizes, seeds, distributions, given or {}, oracle, name))
         trial = _Trial(run_child(_job(subject, plans), time_limit, memory_limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_cli import PAIR, Shell
 
@@ -41,6 +42,16 @@ def test_labels_and_comments_are_kept(shell: Shell) -> None:
     assert shell("--canonical", stdin=COMMENTED) == (PAIR, "")
     assert shell("--names", stdin=COMMENTED)[0].count("#") == COMMENTED.count("#")
     assert "leave --names out" in shell("--names", "--canonical", stdin=COMMENTED, status=2)[1]
+
+
+@pytest.mark.parametrize("moves", [[], ["-p", "split(0, 4)"]])
+def test_a_check_that_fails_says_the_line_of_the_file(moves: list[str], shell: Shell) -> None:
+    """And not that of the kernel with bounds, which the reference is worked out by."""
+    text = "# first\n\nkernel h(N, M)\nin  i: i32[M]\nin  x: f32[M]\nout h: f32[N]\n# more\nN\n| h[{0}] = 0\n"
+    text += "M\n| # here\n| h[i[{0}]] += x[{0}]\n"
+    np.save(shell.folder / "i.npy", np.full(4, 77, np.int32))
+    told = "".join(shell("--check", *moves, "--inputs", "i=i.npy", "-s", "N=8", stdin=text, status=3))
+    assert "<stdin>:12:3: error[index-out-of-range]: at N=8, M=4, {0}=0: index i[{0}] = 77" in told, told
 
 
 def test_all_errors_of_a_text_are_told(shell: Shell) -> None:
