@@ -335,7 +335,8 @@ class DeviceScopes(Scopes):
         statement = self.unit.typed[path]
         if statement.op is None or self.unit.buffers[statement.target.buffer].storage != "heap":
             return False
-        if statement.target.buffer not in self.exchanges[id(device.launched)].met_by_blocks:
+        number = next(n for n, site in enumerate(self.unit.kernel.sites) if site.path == path)
+        if number not in self.exchanges[id(device.launched)].met_by_blocks:
             return False
         if statement.dtype.name not in ATOMICS.get(statement.op, ()):
             raise self._not_atomic(path, statement)
