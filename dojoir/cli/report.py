@@ -61,6 +61,24 @@ def warn_if_unsafe(trace: dojoir.Trace, as_json: bool) -> None:
         say(json.dumps(data) if as_json else line)
 
 
+def note_without_grid(kernel: dojoir.Kernel, target: str, as_json: bool) -> None:
+    """Says on stderr of a kernel that is emitted for a GPU that it has no grid, where that is so."""
+    marks = {mark for _, node in kernel.walk() for mark in getattr(node, "marks", ())}
+    if (
+        target not in dojoir.TARGETS
+        or not dojoir.machine_for(target).warp
+        or marks.intersection(("gx", "gy", "gz"))
+    ):
+        return
+    code = "no-grid"
+    message = (
+        f"{kernel.name} has no scope over the grid of a GPU, so that one block does all of it: -O makes a schedule "
+        f"for {target}, and bind(PLACE, gx) spreads one scope"
+    )
+    data = {"warning": {"code": code, "message": message}}
+    say(json.dumps(data) if as_json else f"dojoir-opt: note[{code}]: {message}")
+
+
 def report_bug(error: Exception, command: str = "dojoir-opt") -> int:
     """Says that something is our fault and where the details are."""
     details = (

@@ -65,7 +65,9 @@ def optimize(
     before all else, where the database has a time of what would be given without it, too, and that is longer: a
     search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes
     with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes
-    last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, the next is taken.
+    last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its code is refused
+    for a GPU, the next is taken, at last the text as it stands.
+
     Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
     threads that there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose
     moves do not fit the kernel that it names.
@@ -134,8 +136,34 @@ def _without(
         stored = [one for one in stored if "gpu" in one.needs]
     for own in _fitting(stored, kernel, target, known, machine):
         with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
-            return Choice(own.on(kernel), machine, own)
-    return Choice(default.on(kernel), machine, None)
+            return Choice(emitted(own.on(kernel), target, machine), machine, own)
+    return Choice(by_rule(kernel, target, machine, sizes, known["threads"]), machine, None)
+
+
+def by_rule(
+    kernel: dojoir.Kernel, target: str, machine: dojoir.Machine, sizes: Mapping[str, int] | None, threads: int
+) -> dojoir.Trace:
+    """The schedule by rule, or where its code is refused for a GPU, that without shared memory, or the text as it
+    stands, of which emission then says what is wrong with it."""
+    rooms = [machine, replace(machine, shared_bytes=0)] if machine.kind == "gpu" else [machine]
+    for room in rooms:
+        with suppress(Refused):
+            return emitted(default_for(room, sizes, threads).on(kernel), target, machine)
+    return dojoir.Trace(kernel)
+
+
+class Refused(dojoir.DojoError):
+    """The code of a schedule is refused for a target."""
+
+
+def emitted(trace: dojoir.Trace, target: str, machine: dojoir.Machine) -> dojoir.Trace:
+    """The same trace, once its code for a GPU was made. Raises Refused where it cannot be."""
+    if machine.kind == "gpu":
+        try:
+            dojoir.emit(trace.kernel, target)
+        except dojoir.KernelError as error:
+            raise Refused(error.diagnostic) from None
+    return trace
 
 
 def _fitting(

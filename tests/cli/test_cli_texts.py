@@ -109,3 +109,28 @@ def test_optimize_is_a_pass(shell: Shell) -> None:
     assert err.startswith("softmax: schedule ") and " moves, for " in err
     assert "--why is for -O and -p optimize" in shell("pair.dojo", "--why", status=2)[1]
     assert "the stored schedule that fits" in shell("--help-pass", "optimize")[0]
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_code_for_a_gpu_has_a_schedule_for_one(shell: Shell, target: str) -> None:
+    """--emit says for which machine the schedules of -O and of passes are."""
+    for options in (["-O"], ["-p", "default_schedule"], ["-p", "optimize"], ["-O", "--target", target]):
+        text, err = shell("library:softmax", *options, "--emit", target)
+        assert "one block does all" not in err, options
+        assert "__global__" in text and "<<<dim3(" in text, options
+        plain, _ = shell("library:softmax", *options, "--target", target)
+        assert ": gx" in plain, options
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_code_for_a_gpu_without_a_grid_says_so(shell: Shell, target: str) -> None:
+    text, err = shell("library:softmax", "--emit", target)
+    assert "__global__" in text
+    assert err.startswith("dojoir-opt: note[no-grid]: softmax has no scope over the grid of a GPU")
+    assert f"-O makes a schedule for {target}" in err
+    _, err = shell("library:softmax", "--emit", target, "--json")
+    assert json.loads(err)["warning"]["code"] == "no-grid"
+    assert shell("library:softmax", "-p", "bind(0, gx); bind(1, gx)", "--emit", target)[1] == ""
+    assert shell("library:softmax", "--emit", "c")[1] == ""
+    other = shell("library:softmax", "-O", "--target", "llvm", "--emit", target)[1]
+    assert "no-grid" in other, "a schedule for another target, which was asked for"
