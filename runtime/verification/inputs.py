@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
-from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Statement
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Statement
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
@@ -23,8 +25,22 @@ subnormals and repeated values."""
 NONFINITE = "nonfinite"
 """uniform with some infinities and NaNs: only where asked for."""
 
+PEAKS = "peaks"
+"""PEAK in most elements, whose exponential is nothing, and 0 in PEAKED of all and in the last of each dimension:
+what loses one of these shows."""
+
+PEAK, PEAKED = -128.0, 1024
+
+LONG = 1 << 12
+"""Sums of more terms are of integers that are mostly positive and so small that no order rounds them: f32 holds all
+up to EXACT."""
+
+EXACT = 1 << 24
+
 WIDEST = 24.0
 """Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range."""
+
+SHARE = 1 / 16
 
 BLOCK = 1 << 20
 """Elements that are drawn; a larger array repeats them."""
@@ -38,11 +54,62 @@ def make_inputs(
     the dimensions that they index; uniform and normal scalars are not negative. `reach` bounds the
     magnitudes of `wide` numbers, 2**-reach to 2**reach."""
     ranges = index_ranges(kernel, sizes)
+    if distribution == "integers":
+        terms = longest_sum(kernel, sizes)
+        reach = 0.0 if terms <= LONG else min(8.0, (EXACT / terms) ** 0.5)
     return {
         buffer.name: _array(buffer, array_shape(buffer, sizes), seed, distribution, ranges.get(buffer.name), reach)
         for buffer in kernel.arguments
         if buffer.role != "out"
     }
+
+
+def changed_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
+    """The `uniform` inputs of this seed, a SHARE of whose elements are `positive` ones; the first and the last of
+    long arrays, and scalars, are the same."""
+    inputs, others = (make_inputs(kernel, sizes, seed, name) for name in ("uniform", "positive"))
+    for name, array in inputs.items():
+        if not array.ndim or not array.size:
+            continue
+        length = max(1, min(64, array.size // 64))
+        random = np.random.default_rng([seed, zlib.crc32(name.encode()), array.size])
+        blocks = random.random(-(-array.size // length)) < SHARE
+        blocks[random.integers(len(blocks))] = True
+        if len(blocks) > 8:
+            blocks[0] = blocks[-1] = False
+        changed = np.repeat(blocks, length)[: array.size].reshape(array.shape)
+        inputs[name] = np.where(changed, others[name], array)
+    return inputs
+
+
+def longest_sum(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """About how many terms the longest sum of a kernel has: of a statement that adds, the iterations of the scopes
+    whose iterators its element does not have, guards counted as if they held."""
+    most = 1
+    for site in kernel.sites:
+        if site.statement.accumulation != "+=":
+            continue
+        own = {d for index in site.statement.target.indices if isinstance(index, Affine) for d in index.iterators}
+        terms = 1
+        largest: list[int] = []
+        for scope in site.scopes:
+            bounds = [bound.evaluate(sizes, tuple(largest)) for bound in scope.extent.bounds]
+            extent = max(0, min(bounds))
+            if len(largest) not in own:
+                terms *= max(1, extent)
+            largest.append(max(0, extent - 1))
+        most = max(most, terms)
+    return most
+
+
+def has_exponentials(kernel: Kernel) -> bool:
+    """Whether exponentials may be added up: there is one, and a sum."""
+    sums = any(site.statement.accumulation == "+=" for site in kernel.sites)
+    return sums and any(
+        isinstance(part, Op) and part.name in ("exp", "exp2")
+        for site in kernel.sites
+        for part in parts(site.statement.value)
+    )
 
 
 def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -109,6 +176,8 @@ def _array(
         low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
         block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
     else:
+        if distribution == PEAKS and not takes_value(buffer):
+            return _peaks(random, shape, dtype)
         values = _floats(random, drawn, dtype, distribution, reach)
         if takes_value(buffer):
             # A scalar is a scale or a small number to add, as a rule.
@@ -116,6 +185,16 @@ def _array(
             return to_floats(from_floats(values, dtype), dtype).reshape(())
         block = from_floats(values, dtype)
     return np.resize(block, shape) if count > drawn else block.reshape(shape)
+
+
+def _peaks(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    peak, nothing = from_floats(np.array([0.0, PEAK]), dtype)
+    array = np.full(shape, nothing)
+    if array.size:
+        array.reshape(-1)[random.integers(array.size, size=PEAKED)] = peak
+    for dim in range(len(shape)):
+        array[(*[slice(None)] * dim, slice(-1, None))] = peak
+    return array
 
 
 def _integer_range(dtype: DType, distribution: str) -> tuple[int, int]:
@@ -143,6 +222,11 @@ def _floats(random: np.random.Generator, count: int, dtype: DType, distribution:
         case "wide":
             reach = min(reach, np.log2(format_.largest) / 3)
             return np.where(random.random(count) < 0.5, -1, 1) * np.exp2(random.uniform(-reach, reach, count))
+        case "integers" if reach:
+            signs = np.where(random.random(count) < 1 / 8, -1.0, 1.0)
+            if reach < 1:  # even ones would be too many
+                signs[random.random(count) > reach**2] = 0.0
+            return signs * random.integers(1, max(1, int(min(reach, format_.largest))), count, endpoint=True)
         case "integers":
             most = min(8, int(format_.largest))
             return random.integers(-most, most, count, endpoint=True).astype(np.float64)
