@@ -74,8 +74,8 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
     of the scope where they run (the extents and conditions around it, its tree, the sizes and facts), which
     elements they touch (the declarations of what they use), which temporaries are its own (those that nothing
-    outside uses, in the storage that they are declared with), which accumulations may be swapped (the fp mode, and
-    whether other operators accumulate there), and, of its own temporaries alone, which write each read gets its
+    outside uses, in the storage that they are declared with), which accumulations commute (their operators and the
+    fp mode), and, of its own temporaries alone, which write each read gets its
     value from: all of these writes are inside. Nothing else of the kernel is looked at.
     """
     if uses_core():

@@ -88,14 +88,31 @@ def test_those_of_two_do_not(text: str, move: str, way: str) -> None:
         assert dojoir.check(dojoir.parse(text), move).status == "illegal"
 
 
-def test_the_order_of_sums_is_free_where_anything_else_accumulates() -> None:
-    for other in ("*=", "max=", "min="):
-        kernel = dojoir.parse(SCALED.replace("*=", other))
-        assert dict(sets_of(kernel).mixed) == {"c": "+="}
-        assert [sets_of(kernel).is_ordered(n, strict=False) for n in (0, 1)] == [True, False]
-    kernel = dojoir.parse(SCALED.replace("+=", "max="))
-    assert [sets_of(kernel).is_ordered(n, strict=False) for n in (0, 1)] == [False, True]
-    assert not sets_of(dojoir.parse(SCALED.replace("*=", "+="))).mixed
+def test_the_order_is_free_among_those_of_each_operator() -> None:
+    sets = sets_of(dojoir.parse(SCALED))
+    assert [sets.commute(a, b) for a in (0, 1) for b in (0, 1)] == [True, False, False, True]
+    sets = sets_of(dojoir.parse(SCALED.replace("scaled(N, M)", "scaled(N, M)\nfp strict")))
+    assert not any(sets.commute(a, b) for a in (0, 1) for b in (0, 1))
+
+
+RUNS = """kernel runs(N, M)
+in  x: f32[N, M]
+inout c: f32[N]
+N @i
+| M @j
+| | c[{i}] max= x[{i}, {j}]
+| M @k
+| | c[{i}] += x[{i}, {k}]
+"""
+
+
+@pytest.mark.parametrize("way", ["shortcuts", "core"])
+@pytest.mark.parametrize("scope", ["@j", "@k"])
+@pytest.mark.parametrize("move", ["reverse_scope({})", "vectorize({})", "split_reduction({}, c, t, 4)"])
+def test_each_of_two_runs_may_go_in_any_order(way: str, scope: str, move: str) -> None:
+    with dojoir.check_with(way):
+        verdict = dojoir.check(dojoir.parse(RUNS), move.format(scope))
+    assert verdict, str(verdict)
 
 
 def two_operators(random: Random) -> dojoir.Kernel:
