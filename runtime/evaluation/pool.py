@@ -202,13 +202,16 @@ class Pool:
 
 
 def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
-    """The small cases of a candidate, without their seeds: every size, and every distribution at least twice."""
-    count = len(pool.small)
-    each = max(2, -(-2 * len(DISTRIBUTIONS) // max(1, count)))
-    found = []
-    for size in range(count):
-        found += [(size, DISTRIBUTIONS[(offset + size * each + n) % len(DISTRIBUTIONS)]) for n in range(each)]
-    return found
+    """The small cases of a candidate, without their seeds: every size at least once, and every distribution at
+    least twice, not at the same size."""
+    sizes, kinds = len(pool.small), len(DISTRIBUTIONS)
+    if not sizes:
+        return []
+    again = 0 if kinds % sizes else 1  # then the second round begins where the first one did
+    return [
+        ((offset // kinds + n + again * (n // kinds)) % sizes, DISTRIBUTIONS[(offset + n) % kinds])
+        for n in range(max(2 * kinds, sizes))
+    ]
 
 
 def within(actual: np.ndarray, bounds: Bounds) -> bool:

@@ -312,7 +312,7 @@ def right_once() -> Callable[[np.ndarray, np.ndarray], None]:
 
     def fault(x: np.ndarray, y: np.ndarray) -> None:
         calls.append(len(x))
-        if calls.count(len(x)) <= (1 if len(x) > 1000 else 100):
+        if calls.count(len(x)) <= (1 if len(x) > 2000 else 100):
             y[:] = x * 2 + 1
 
     return fault
@@ -322,9 +322,9 @@ def stale() -> Callable[[np.ndarray, np.ndarray], None]:
     kept: list[np.ndarray] = []
 
     def fault(x: np.ndarray, y: np.ndarray) -> None:
-        if len(x) < 1000 or not kept:
+        if len(x) < 2000 or not kept:
             y[:] = x * 2 + 1
-            if len(x) > 1000:
+            if len(x) > 2000:
                 kept.append(y.copy())
         else:
             y[:] = kept[0]
