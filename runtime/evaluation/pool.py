@@ -24,17 +24,18 @@ from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
 from dojoir.runtime.verification.compare import Expected, comparable, compare
 from dojoir.runtime.verification.inputs import (
-    DISTRIBUTIONS,
     PEAKS,
     WIDEST,
     changed_inputs,
+    distributions_of,
     has_exponentials,
     make_inputs,
+    milder,
 )
 from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.report import MOST_UNCHECKED
 from dojoir.runtime.verification.sample_sizes import sample_sizes
-from dojoir.runtime.verification.verify import NARROWEST, SAMPLE_INSTANCES, slack_of
+from dojoir.runtime.verification.verify import SAMPLE_INSTANCES, slack_of
 from dojoir.support.frozen import dataclass
 
 SEEDS = 16
@@ -152,8 +153,8 @@ class Pool:
             return
         sizes, seed = self.size(case.size), self.seeds[case.seed]
         match case.distribution:
-            case "wide":
-                inputs, expected = self._wide(sizes, seed)
+            case "wide" | "nonfinite":
+                inputs, expected = self._mild(sizes, seed, case.distribution)
             case "peaks":
                 inputs, expected = self._peaks(sizes, seed)
             case _:
@@ -170,15 +171,18 @@ class Pool:
             return changed_inputs(self.reference, sizes, seed)
         return make_inputs(self.reference, sizes, seed, distribution)
 
-    def _wide(self, sizes: Mapping[str, int], seed: int) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
-        """Inputs of as many magnitudes as leave results that can be compared."""
+    def _mild(
+        self, sizes: Mapping[str, int], seed: int, distribution: str
+    ) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
+        """Inputs of as many magnitudes, or infinities and NaNs, as leave results that can be compared."""
         reach = WIDEST
         while True:
-            inputs = make_inputs(self.reference, sizes, seed, "wide", reach)
+            inputs = make_inputs(self.reference, sizes, seed, distribution, reach)
             expected = self._oracle.expected(sizes, inputs)
-            if reach <= NARROWEST or self._can_compare(expected):
+            following = milder(distribution, reach)
+            if following is None or self._can_compare(expected):
                 return inputs, expected
-            reach /= 2
+            reach = following
 
     def _peaks(self, sizes: Mapping[str, int], seed: int) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
         """Inputs of which few have an exponential that counts; integers, where that leaves too little to ask."""
@@ -204,12 +208,13 @@ class Pool:
 def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
     """The small cases of a candidate, without their seeds: every size at least once, and every distribution at
     least twice, not at the same size."""
-    sizes, kinds = len(pool.small), len(DISTRIBUTIONS)
+    distributions = distributions_of(pool.reference)
+    sizes, kinds = len(pool.small), len(distributions)
     if not sizes:
         return []
     again = 0 if kinds % sizes else 1  # then the second round begins where the first one did
     return [
-        ((offset // kinds + n + again * (n // kinds)) % sizes, DISTRIBUTIONS[(offset + n) % kinds])
+        ((offset // kinds + n + again * (n // kinds)) % sizes, distributions[(offset + n) % kinds])
         for n in range(max(2 * kinds, sizes))
     ]
 

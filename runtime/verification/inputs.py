@@ -17,13 +17,12 @@ from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
 from dojoir.types.rounding import FORMATS
 
-DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special")
+NONFINITE = "nonfinite"
+
+DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special", NONFINITE)
 """uniform in [-1, 1); normal; positive: uniform in (0, 1]; wide: either sign, magnitudes from tiny to large;
 integers: small ones, on which sums and products are exact; special: uniform with many zeros of both signs, ones,
-subnormals and repeated values."""
-
-NONFINITE = "nonfinite"
-"""uniform with some infinities and NaNs: only where asked for."""
+subnormals and repeated values; nonfinite: uniform with some infinities and NaNs."""
 
 PEAKS = "peaks"
 """PEAK in most elements, whose exponential is nothing, and 0 in PEAKED of all and in the last of each dimension:
@@ -37,8 +36,13 @@ up to EXACT."""
 
 EXACT = 1 << 24
 
-WIDEST = 24.0
-"""Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range."""
+WIDEST, NARROWEST = 24.0, 1.5
+"""Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range, but
+those within 2**NARROWEST come no nearer."""
+
+SHARES = (0.4, 0.04, 0.004, 0.0)
+"""How many of `nonfinite` inputs are drawn among infinities, NaN and zero: fewer where these leave nothing to
+compare."""
 
 SHARE = 1 / 16
 
@@ -52,7 +56,7 @@ def make_inputs(
     """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
     dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
     the dimensions that they index; uniform and normal scalars are not negative. `reach` bounds the
-    magnitudes of `wide` numbers, 2**-reach to 2**reach."""
+    magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite` ones."""
     ranges = index_ranges(kernel, sizes)
     if distribution == "integers":
         terms = longest_sum(kernel, sizes)
@@ -62,6 +66,22 @@ def make_inputs(
         for buffer in kernel.arguments
         if buffer.role != "out"
     }
+
+
+def distributions_of(kernel: Kernel) -> tuple[str, ...]:
+    """The distributions that say something of a kernel: under `fp fast` NaN and infinities may become anything."""
+    return tuple(name for name in DISTRIBUTIONS if name != NONFINITE or kernel.fp != "fast")
+
+
+def milder(distribution: str, reach: float) -> float | None:
+    """The next `reach` of a distribution, where that one leaves too little to compare; None if there is none."""
+    match distribution:
+        case "wide":
+            return reach / 2 if reach > NARROWEST else None
+        case "nonfinite":
+            return next((share for share in SHARES if share < min(reach, SHARES[0])), None)
+        case _:
+            return None
 
 
 def changed_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
@@ -233,9 +253,10 @@ def _floats(random: np.random.Generator, count: int, dtype: DType, distribution:
         case "special" | "nonfinite":
             tiny = 2.0**format_.quantum
             chosen = [0.0, -0.0, 1.0, -1.0, 0.5, tiny, -tiny, 2.0**format_.lowest]
+            share = SHARES[0]
             if distribution == NONFINITE:
-                chosen = [np.inf, -np.inf, np.nan, 0.0]
+                chosen, share = [np.inf, -np.inf, np.nan, 0.0], min(share, reach)
             values = random.uniform(-1, 1, count)
-            return np.where(random.random(count) < 0.4, random.choice(chosen, count), values)
+            return np.where(random.random(count) < share, random.choice(chosen, count), values)
         case _:
             return random.uniform(-1, 1, count)

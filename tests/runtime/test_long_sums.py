@@ -78,7 +78,7 @@ def test_each_size_of_a_kernel_is_long_once() -> None:
 
 def test_every_small_size_and_distribution_is_checked() -> None:
     for count in range(1, 30):
-        pool = SimpleNamespace(small=[{"N": n} for n in range(count)])
+        pool = SimpleNamespace(small=[{"N": n} for n in range(count)], reference=dojoir.parse(TOTAL))
         for offset in range(40):
             found = checks(pool, offset)
             assert len({*found}) == len(found) or count == 1
@@ -138,3 +138,29 @@ def test_right_sums_are_right(text: str, moves: str, target: str) -> None:
         kernel, dojoir.parse(text), target=target, sizes={"N": 1 << 18}, distributions=names, seeds=range(5)
     )
     assert report.ok, str(report)
+
+
+# -- infinities and NaN ------------------------------------------------------------------------------------------
+LARGEST = "kernel largest(N)\nin x: f32[N]\nout y: f32\n\ny = -inf\nN\n| y max= x[{0}]\n"
+
+
+def test_infinities_and_nan_are_among_the_inputs() -> None:
+    """A maximum that loses NaN passed, as no input was one."""
+    losing_nan = LARGEST.replace("max= x[{0}]", "max= select(x[{0}] == x[{0}], x[{0}], -inf)")
+    assert verify(dojoir.parse(losing_nan), dojoir.parse(LARGEST)).status == "failed"
+    assert verify(dojoir.parse(LARGEST)).ok
+    fast = dojoir.parse(LARGEST).with_fp("fast")
+    assert "nonfinite" not in verify(fast).unchecked, "they may become anything"
+
+
+@pytest.mark.parametrize("name", ["attention", "batchnorm_inference", "cross_entropy", "gelu", "swiglu"])
+def test_so_few_are_drawn_that_results_can_be_compared(name: str) -> None:
+    report = verify(dojoir.kernels.load(name), distributions=("nonfinite",))
+    assert report.ok, str(report)
+
+
+def test_the_evaluator_checks_a_candidate_on_them() -> None:
+    losing_nan = LARGEST.replace("max= x[{0}]", "max= select(x[{0}] == x[{0}], x[{0}], -inf)")
+    with dojoir.Evaluator(dojoir.parse(LARGEST), "llvm", sizes={"N": 100}, workers=1) as evaluator:
+        (found,) = evaluator.evaluate([dojoir.parse(losing_nan)])
+    assert found.status == "wrong" and "nonfinite" in found.reason, found
