@@ -232,7 +232,7 @@ class _Lines:
                         lost = self.keep(lost, F64)
                         self.lines.append(Statement(count, "+=", weight(value, lost)))
                         lost = self.keep(share(value, lost, count), F64)
-                    self.lines.append(Statement(error, "+=", _rounding_of_sum(lost, total, coarse, error)))
+                    self.lines.append(Statement(error, "+=", _rounding_of_sum(lost, value, total, coarse, error)))
             case "mul":
                 product = self.keep(op("mul", typed.target, value), F64)
                 bound = self._keep(of_product(typed.target, error, value, bound))
@@ -357,7 +357,7 @@ def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
     return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
 
 
-def _rounding_of_sum(lost: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
+def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
     """What of `lost` is one accumulation's share: nothing where any order is exact. That is so where all terms are
     integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and
     what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
@@ -367,7 +367,7 @@ def _rounding_of_sum(lost: Expr, total: Access, dtype: DType, bound: Access) -> 
     if dtype == F64:
         return lost
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
-    whole = op("eq", op("floor", total), total)
+    whole = op("and", _is_whole(value), _is_whole(total))  # a small term may be lost in the total
     exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)
 
@@ -463,6 +463,10 @@ def _worst(a: Bound, b: Bound) -> Bound:
 
 def _anything_if(bound: Expr) -> Expr:
     return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
+
+
+def _is_whole(value: Expr) -> Expr:
+    return op("eq", op("floor", value), value)
 
 
 def _is_exact(value: Expr, dtype: DType) -> Expr:

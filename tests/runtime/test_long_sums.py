@@ -109,6 +109,12 @@ def test_integers_are_exact_under_strict_too() -> None:
     assert allowed(TOTAL, x)[1] == allowed(TOTAL.replace("in x", "fp strict\nin x", 1), x)[1] == 0
 
 
+def test_a_sum_of_integers_and_next_to_nothing_is_not_exact() -> None:
+    """In f64 as well, the sum of magnitudes is an integer."""
+    for x in ([1.0, 2.0**-126, -1.0], [2.0**-126, 1.0, -1.0], [1.0, -1.0, 2.0**-126]):
+        assert allowed(TOTAL, np.array(x, np.float32))[1] >= 2.0**-126
+
+
 def test_terms_that_are_nothing_leave_a_sum_as_it_is() -> None:
     """So many of them were allowed to round it each time."""
     x = np.full(1 << 20, 2.0**-60, np.float32)
