@@ -22,6 +22,7 @@ from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Comparison, Expected, comparable, compare
 from dojoir.runtime.verification.given import GIVEN, given_arrays
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, distributions_of, make_inputs, milder
+from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
 from dojoir.runtime.verification.report import MOST_UNCHECKED, Case, Report
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
@@ -130,7 +131,8 @@ def verify_subject(
         reason = f"the process {trial.outcome.ended or 'ended'} {'between cases' if cases else 'while it compiled'}"
     reference_used = " and ".join(sorted(oracle.used))
     where = f"{subject.target}, emulated" if subject.emulated else subject.target
-    return Report(kernel.name, where, reference_used, tuple(cases), reason, len(plans) - len(cases))
+    not_run = len(plans) - len(cases)
+    return Report(kernel.name, where, reference_used, tuple(cases), reason, not_run, narrow_sums(kernel))
 
 
 # -- the cases ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 import dojoir
 from dojoir.runtime.evaluation.pool import Pool, checks
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS
+from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.sample_sizes import sample_sizes
 from dojoir.runtime.verification.verify import verify
@@ -170,3 +171,24 @@ def test_the_evaluator_checks_a_candidate_on_them() -> None:
     with dojoir.Evaluator(dojoir.parse(LARGEST), "llvm", sizes={"N": 100}, workers=1) as evaluator:
         (found,) = evaluator.evaluate([dojoir.parse(losing_nan)])
     assert found.status == "wrong" and "nonfinite" in found.reason, found
+
+
+# -- narrow temporaries ------------------------------------------------------------------------------------------
+NARROW = "kernel narrow({0})\nin x: f16[{1}]\nout y: f32\ntmp s: {2}\n\ns = 0\n{1}\n| s += x[{{0}}]\ny = s\n"
+
+
+def test_a_long_sum_into_a_narrow_temporary_is_warned_of() -> None:
+    """70,000 ones are infinity there, and at the sizes of `verify` all is well."""
+    kernel = dojoir.parse(NARROW.format("N", "N", "f16"))
+    ones = dojoir.compile(kernel).run({"x": np.ones(70_000, np.float16)})["y"]
+    assert ones == math.inf
+    report = verify(kernel, distributions=("uniform",))
+    assert report.ok and "warning: tmp s is of f16 and sums up as many terms as a size says" in str(report)
+    assert "declare it f32" in str(report)
+
+
+def test_no_other_sum_is_warned_of() -> None:
+    for texts in (("N", "N", "f32"), ("", "100", "f16"), ("", "2048", "f16")):
+        assert not narrow_sums(dojoir.parse(NARROW.format(*texts))), texts
+    assert narrow_sums(dojoir.parse(NARROW.format("", "2049", "f16")))
+    assert not any(narrow_sums(dojoir.kernels.load(name)) for name in dojoir.kernels.names())
