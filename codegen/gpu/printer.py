@@ -105,7 +105,8 @@ def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements)
     params = []
     for array in launch.captured_arrays:
         const = "const " if array.constant else ""
-        params.append(f"{const}{spelling.element(array.dtype)} *__restrict__ {names[array.name]}")
+        restrict = "__restrict__ " if array.name in launch.alone else ""
+        params.append(f"{const}{spelling.element(array.dtype)} *{restrict}{names[array.name]}")
     params += [f"{spelling.type(var.type)} {names[var.name]}" for var in launch.captures]
     if fails(launch):
         params.append("int *status")

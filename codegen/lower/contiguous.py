@@ -40,7 +40,7 @@ class Nest:
 
 def contiguous_nest(unit: Unit, path: Path, scope: Scope, state: State) -> Nest | None:
     """The nest of the scope at `path` that is one loop, if there is one. `state` is that around it."""
-    nest = _nest(unit, path, scope)
+    nest = _nest(unit, path, scope, len(state.iterators))
     if nest is None:
         return None
     last = unit.kernel.at(nest.paths[-1])
@@ -49,14 +49,15 @@ def contiguous_nest(unit: Unit, path: Path, scope: Scope, state: State) -> Nest 
     return nest if check.allows(last.body) else None
 
 
-def _nest(unit: Unit, path: Path, scope: Scope) -> Nest | None:
-    """The scopes down to the first that runs in lanes, if they have no other children and one extent each."""
+def _nest(unit: Unit, path: Path, scope: Scope, depth: int) -> Nest | None:
+    """The scopes down to the first that runs in lanes, if they have no other children and one extent each, in the
+    iterators around all of them: those below `depth`."""
     paths: list[Path] = []
     extents: list[Affine] = []
     while True:
         (extent, *others) = scope.extent.bounds
         low = least(extent)
-        if others or low is None or low < 0:
+        if others or low is None or low < 0 or not extent.iterators.isdisjoint(range(depth, depth + len(paths))):
             return None
         paths.append(path)
         extents.append(extent)

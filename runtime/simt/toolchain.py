@@ -176,6 +176,16 @@ def kernel_names(text: str) -> list[str]:
     return names
 
 
+def restricted(text: str) -> dict[str, frozenset[int]]:
+    """The numbers of the parameters of each kernel that are pointers said to be `__restrict__`."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    found: dict[str, frozenset[int]] = {}
+    for match in _KERNEL.finditer(code):
+        parameters = code[match.end() : code.index(")", match.end())].split(",")
+        found[match[1]] = frozenset(n for n, own in enumerate(parameters) if "__restrict" in own)
+    return found
+
+
 def _runtime(compiler: Compiler, parts: dict[str, str], store: Cache) -> bytes:
     """The object of the runtime, which is the same for all kernels."""
     key = content_key("simt runtime", compiler.identity, shlex.join(_COMMON), *parts.values())

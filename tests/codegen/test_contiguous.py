@@ -148,6 +148,12 @@ APART = {
         "N\n| H\n| | s[{0}, {1}] = 0\n| | W : v\n| | | y[{0}, {1}, {2}] = x[{0}, {1}, {2}]",
         "in x: f32[N, H, W]\nout s: f32[N, H]\nout y: f32[N, H, W]",
     ),
+    "rows of the number of the row before": nest(
+        "y[{0}] min= x[{1}]", extents="N {0}+1", buffers="in x: i32[N]\ninout y: i32[N]"
+    ),
+    "rows that grow, of one element": nest(
+        "y[0] min= x", extents="N {0}+1", buffers="in x: i32\ninout y: i32[N]"
+    ),
     "a guard": kernel("N\n| H\n| | W : v\n| | | if {2} >= 2\n| | | | y[{0}, {1}, {2}] = x[{0}, {1}, {2}]",
                       f"in x: f32[N, H, W]\n{INOUT}"),
 }  # fmt: skip

@@ -116,13 +116,14 @@ def test_each_of_two_runs_may_go_in_any_order(way: str, scope: str, move: str) -
 
 
 def two_operators(random: Random) -> dojoir.Kernel:
-    """Nests that accumulate into two arrays by several operators, in integers: any other order would be seen."""
+    """Nests that accumulate into two arrays, and into a temporary, by several operators, in integers: any other
+    order would be seen. The temporary is often assigned in some iterations alone, so that its value goes on."""
 
     def value(depth: int) -> str:
         at = [f"{{{d}}}" for d in range(depth)] + ["0"]
         return random.choice((f"x[{random.choice(at)}]", f"x[{random.choice(at)}] + 1", "3", f"{other}[{at[0]}]"))
 
-    lines = ["kernel two(N)", "in  x: i64[N]", "inout c: i64[N]", "inout d: i64[N]"]
+    lines = ["kernel two(N)", "in  x: i64[N]", "inout c: i64[N]", "inout d: i64[N]", "tmp s: i64", "s = 1"]
     for _ in range(random.randint(1, 3)):
         depth = random.randint(1, 2)
         lines += ["| " * level + random.choice(("N", "N", "{0} + 1" if level else "N")) for level in range(depth)]
@@ -131,6 +132,12 @@ def two_operators(random: Random) -> dojoir.Kernel:
             index = random.choice([f"{{{d}}}" for d in range(depth)] * 3 + ["0", "N - 1 - {0}"])
             op = random.choice(("+=", "+=", "*=", "*=", "max=", "="))
             lines.append("| " * depth + f"{name}[{index}] {op} {value(depth)}")
+        if random.random() < 0.5:
+            bars = "| " * depth
+            begin = random.choice(([f"{bars}s = 2"], [f"{bars}if {{{depth - 1}}} <= 0", f"{bars}| s = 2"], []))
+            ops = random.choices(("+=", "*=", "max="), k=random.randint(1, 2))
+            adds = [f"{bars}s {op} {value(depth)}" for op in ops]
+            lines += [*begin, *adds, f"{bars}{name}[{{{depth - 1}}}] {random.choice(('=', '+='))} s"]
     return dojoir.parse("\n".join(lines) + "\n")
 
 
