@@ -87,6 +87,8 @@ class Oracle:
             if buffer.role == "inout":
                 if name in self._bounded.errors:
                     exact[self._bounded.errors[name]] = np.zeros(array.shape)
+                if name in self._bounded.counts:
+                    exact[self._bounded.counts[name]] = np.zeros(array.shape)
                 if name in self._bounded.sums:
                     exact[self._bounded.sums[name]] = np.abs(exact[name])
         return exact
