@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dojoir.codegen.c.prelude import prelude
-from dojoir.codegen.gpu.dialects import TYPES, Language
+from dojoir.codegen.gpu.dialects import ATOMICS, TYPES, Language
 from dojoir.ir.dtypes import DTYPES
 
 _TYPES = {
@@ -229,6 +229,6 @@ template <class T> static __device__ inline T shuffle(u64, T a, unsigned from, u
     ),
     *(
         (f"atomic_{op}", f"atomic_{op}(at, value) atomic{op.title()}(at, value)", _ATOMIC.format(op=op))
-        for op in ("add", "max", "min")
+        for op in ATOMICS
     ),
 )

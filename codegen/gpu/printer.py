@@ -31,7 +31,7 @@ mutable namespace new noexcept not not_eq nullptr operator or or_eq private prot
 static_assert static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx
 blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64 thread_x
 block_x block_y block_z block_barrier warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
-atomic_min block_memory approx_exp2 approx_rsqrt
+atomic_min atomic_and atomic_or atomic_xor block_memory approx_exp2 approx_rsqrt
 """
 _WORDS = frozenset(_TAKEN.split())
 

@@ -14,12 +14,14 @@ from dojoir.codegen.lir.arith import least
 from dojoir.codegen.lower.placement import Home, Use, is_linear
 from dojoir.codegen.target import Target
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.independence import is_uniform
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, Typed, TypedStatement
+
+U8 = DTYPES["u8"]
 
 MOST_LANES = 64
 
@@ -208,6 +210,7 @@ class Analysis:
         if not self._exists(path, scope, inside, target):
             return None
         until = self._until(path, scope, inside, target)
+        dtype = U8 if dtype == BOOL else dtype  # vectors keep bools as masks, which are no variables
         return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), until, along)
 
     def _until(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> Path:

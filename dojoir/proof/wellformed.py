@@ -15,6 +15,7 @@ from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.marks import marked, scope_error
 from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.patterns.independent import seen_apart
@@ -54,7 +55,7 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
 
 def _complaint(kernel: Kernel) -> Diagnostic | None:
     found = complaint(kernel, find_conflict)
-    return None if found is None else in_words(found)
+    return zero_divisor(kernel) if found is None else in_words(found)
 
 
 _proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)

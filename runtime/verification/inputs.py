@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
@@ -55,17 +55,22 @@ def make_inputs(
 ) -> dict[str, np.ndarray]:
     """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
     dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
-    the dimensions that they index; uniform and normal scalars are not negative. `reach` bounds the
-    magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite` ones."""
-    ranges = index_ranges(kernel, sizes)
+    the dimensions that they index, and those that it divides by are not 0; uniform and normal scalars are not
+    negative. `reach` bounds the magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite`
+    ones."""
+    ranges, divide = index_ranges(kernel, sizes), divisors(kernel)
     if distribution == "integers":
         terms = longest_sum(kernel, sizes)
         reach = 0.0 if terms <= LONG else min(8.0, (EXACT / terms) ** 0.5)
-    return {
-        buffer.name: _array(buffer, array_shape(buffer, sizes), seed, distribution, ranges.get(buffer.name), reach)
-        for buffer in kernel.arguments
-        if buffer.role != "out"
-    }
+    drawn: dict[str, np.ndarray] = {}
+    for buffer in kernel.arguments:
+        if buffer.role != "out":
+            limit = ranges.get(buffer.name)
+            array = _array(buffer, array_shape(buffer, sizes), seed, distribution, limit, reach)
+            drawn[buffer.name] = (
+                np.where(array == 0, 1, array).astype(array.dtype) if buffer.name in divide else array
+            )
+    return drawn
 
 
 def distributions_of(kernel: Kernel) -> tuple[str, ...]:
@@ -138,8 +143,8 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     has its range."""
     ranges: dict[str, int] = {}
     for typed in check(kernel):
-        for counts, bits in _shifts(typed.value):
-            ranges[counts] = min(bits, ranges.get(counts, bits))
+        for counts, dtype in _operands(typed.value, ("shl", "shr")):
+            ranges[counts] = min(dtype.bits, ranges.get(counts, dtype.bits))
     for access in _accesses(kernel):
         dims = kernel.buffer(access.buffer).dims
         for index, dim in zip(access.indices, dims, strict=True):
@@ -154,6 +159,15 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     return ranges
 
 
+def divisors(kernel: Kernel) -> frozenset[str]:
+    """The buffers by whose elements integers are divided, and those that are copied into them."""
+    found = {name for typed in check(kernel) for name, _ in _operands(typed.value, ("floordiv", "mod"))}
+    copies = [copy for site in kernel.sites if (copy := _copied(site.statement)) is not None]
+    for _ in copies if found else ():
+        found |= {source for target, source in copies if target in found}
+    return frozenset(found)
+
+
 def _copied(statement: Statement) -> tuple[str, str] | None:
     """The buffers that a statement copies an element to and from, if that is all it does."""
     value = statement.value.arg if isinstance(statement.value, Cast) else statement.value
@@ -162,18 +176,19 @@ def _copied(statement: Statement) -> tuple[str, str] | None:
     return None
 
 
-def _shifts(value: Typed) -> Iterator[tuple[str, int]]:
-    """The buffers whose elements are counts of shifts in `value`, each with the bits of what is shifted."""
+def _operands(value: Typed, names: Container[str]) -> Iterator[tuple[str, DType]]:
+    """The buffers whose elements are the second operand of one of these operations in `value`, each with the type
+    of the first."""
     match value:
         case Convert(_, arg):
-            yield from _shifts(arg)
+            yield from _operands(arg, names)
         case Apply(dtype, name, args):
-            if name in ("shl", "shr"):
-                count = args[1].arg if isinstance(args[1], Convert) else args[1]
-                if isinstance(count, Load):
-                    yield count.access.buffer, dtype.bits
+            if name in names:
+                second = args[1].arg if isinstance(args[1], Convert) else args[1]
+                if isinstance(second, Load):
+                    yield second.access.buffer, dtype
             for arg in args:
-                yield from _shifts(arg)
+                yield from _operands(arg, names)
 
 
 def _accesses(kernel: Kernel) -> Iterator[Access]:

@@ -33,7 +33,7 @@ from dojoir.ir.nodes import (
     Statement,
     index_value,
 )
-from dojoir.ir.operations import OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -79,7 +79,7 @@ _MATH = frozenset(
         "log1p",
     }
 )
-_ASSIGNMENT = {None: "=", "add": "+=", "mul": "*=", "max": "max=", "min": "min="}
+_ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, name in ACCUMULATIONS.items()}}
 
 
 @dataclass(frozen=True)
@@ -239,6 +239,10 @@ class _Lines:
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
+            case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
+                if bound is not None:
+                    self.lines.append(Statement(error, "max=", _anything_if(bound)))
+                self.lines.append(own)
             case _:  # max or min of a wider type is rounded when it is stored
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
                     bound = error_sum(bound, _rounding(value, typed.dtype, bound))
@@ -265,6 +269,11 @@ class _Lines:
                 return plain(typed), None
             case Load(_, access):
                 return access, self._load(access)
+            case Convert(dtype, arg, way) if way != "cast":
+                value, bound = self.compute(arg)
+                result = self.keep(_by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
+                number = value if arg.dtype.is_float else Cast(F64, value)
+                return result, self._keep(_named_bound(dtype, arg.dtype, way, number, bound))
             case Convert(dtype, arg):
                 value, bound = self.compute(arg)
                 number = value if arg.dtype.is_float else Cast(F64, value)
@@ -274,8 +283,6 @@ class _Lines:
                 pairs = [self.compute(arg) for arg in args]
                 values = [value for value, _ in pairs]
                 bounds = [bound for _, bound in pairs]
-                if OPERATIONS[name].kind is Class.INTEGER:
-                    values[1] = _divisor(args[1])
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
                 bound = _operation(dtype, name, values, floats, bounds, result)
@@ -317,25 +324,49 @@ def plain(typed: Typed) -> Expr:
             return Cast(typed.dtype, index_value(affine))
         case Load(_, access):
             return access
+        case Convert(dtype, arg, way) if way != "cast":
+            return _by_name(dtype, arg.dtype, way, plain(arg))
         case Convert(dtype, arg):
             return _converted(dtype, arg.dtype, plain(arg))
         case Apply(_, name, args):
-            values = [plain(arg) for arg in args]
-            if OPERATIONS[name].kind is Class.INTEGER:
-                values[1] = _divisor(args[1])
-            return op(name, *values)
-
-
-def _divisor(typed: Typed) -> Expr:
-    """What stands to the right of // and %: a number, which the language wants there as it is."""
-    assert isinstance(typed, Number)
-    return Const(typed.value)
+            return op(name, *(plain(arg) for arg in args))
 
 
 def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
     if dtype.is_float:
         return value if source.is_float else Cast(F64, value)
     return Cast(dtype, value)
+
+
+def _by_name(dtype: DType, source: DType, way: str, value: Expr) -> Expr:
+    """A conversion by name of a value in f64: not rounded, but within the range of its type."""
+    if way == "bitcast":
+        return (
+            Cast(dtype, Cast(source, value), way=way) if source.is_float else Cast(F64, Cast(dtype, value, way=way))
+        )
+    if dtype.is_integer:
+        return Cast(dtype, value, way=way)
+    value = value if source.is_float else Cast(F64, value)
+    if way != "sat":
+        return value
+    format_ = FORMATS[dtype.name]
+    within = op("min", op("max", value, Const(-format_.largest)), Const(format_.largest))
+    return (
+        within
+        if format_.overflow != "max"
+        else op("select", op("eq", value, value), within, Const(format_.largest))
+    )
+
+
+def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Bound) -> Bound:
+    if way == "bitcast":
+        return bound and _anything_if(bound)
+    if dtype.is_integer:
+        return _conversion(dtype, source, value, bound, way)
+    lost = _unless_exact(_lost(value, dtype, 2), value, dtype, bound)
+    if way != "sat":
+        lost = _unless_exact(_within_range(_lost(value, dtype, 2), value, dtype), value, dtype, bound)
+    return error_sum(bound, lost)
 
 
 # -- rules -------------------------------------------------------------------------------------------------
@@ -388,7 +419,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
     return op("select", exact, ZERO, lost)
 
 
-def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound:
+def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str = "cast") -> Bound:
     if dtype.is_float:
         widens = source.is_float and _coarser(dtype, source) == source
         return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
@@ -398,7 +429,7 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound
         return op("select", op("gt", magnitude(value), bound), ZERO, ONE)
     if not source.is_float:
         return bound
-    high, low = Cast(dtype, op("add", value, bound)), Cast(dtype, op("sub", value, bound))
+    high, low = (Cast(dtype, op(side, value, bound), way=way) for side in ("add", "sub"))
     off = op("sub", Cast(F64, high), Cast(F64, low))
     return op("select", op("lt", bound, INFINITE), off, INFINITE)
 
@@ -426,8 +457,9 @@ def _operation(
             return op("select", op("eq", c, ZERO), chosen or ZERO, either)
         case "min" | "max", _, [a, b]:
             return _worst(a, b)
-        case "floordiv" | "mod", _, [a, _]:
-            return a and _anything_if(a)
+        case "floordiv" | "mod", _, _:
+            off = error_sum(*bounds)
+            return off and _anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
             return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
     carried = _carried(name, floats, bounds, result)

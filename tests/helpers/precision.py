@@ -37,6 +37,7 @@ import dojoir
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, I64
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
+from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.meaning.bits import from_floats
 from dojoir.passes.base.move import Move
 from dojoir.sets.kernel_sets import sets_of
@@ -123,8 +124,8 @@ def accumulating(kernel: Kernel, statement: Statement) -> str:
     and the second multiplies, so that nothing is lost and the two do not commute; others stay as they are."""
     name = statement.target.buffer
     operators = {site.statement.op for site in kernel.sites if site.statement.target.buffer == name} - {"="}
-    place = sorted(operators, key=("+=", "*=", "max=", "min=").index).index(statement.op)
-    return ("+=", "*=", statement.op, statement.op)[place]
+    place = sorted(operators, key=tuple(ACCUMULATIONS).index).index(statement.op)
+    return ("+=", "*=")[place] if place < 2 else statement.op
 
 
 def gathered(kernel: Kernel) -> frozenset[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from random import Random
 
 from elements import Elements
-from expressions import BOOL, INTEGERS
+from expressions import INTEGERS
 from leaves import Body, Here, Span
 
 from dojoir.ir.affine import Affine
@@ -158,7 +158,7 @@ class _Maker(Elements):
         """Accumulates at an index from data into some elements of a buffer; nothing where there is no such
         index."""
         tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
-        if not tables or not buffer.dims or buffer.dtype == BOOL:
+        if not tables or not buffer.dims:
             return ()
         op = self._operator(buffer)
         here = Here(closed=frozenset({buffer.name}))

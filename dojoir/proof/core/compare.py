@@ -170,8 +170,8 @@ class Correspondence:
                     and len(args) == len(others)
                     and all(self._same_value(a, b, site) for a, b in zip(args, others, strict=True))
                 )
-            case Cast(dtype, arg), Cast(other_type, other_arg):
-                return dtype == other_type and self._same_value(arg, other_arg, site)
+            case Cast(dtype, arg, way=way), Cast(other_type, other_arg, way=other_way):
+                return (dtype, way) == (other_type, other_way) and self._same_value(arg, other_arg, site)
             case ((Index() | Const()), (Index() | Const())):
                 return old == new or self._same_index(old, new, site)
         return False

@@ -45,7 +45,7 @@ THREADS = frozenset({*BLOCK, "lane"})
 COLLECTIVE = frozenset({"v", *THREADS})
 """The marks whose iterations may put together what they accumulate into one element."""
 
-_ATOMIC = frozenset({"+=", "max=", "min="})
+_ATOMIC = frozenset({"+=", "max=", "min=", "^=", "&=", "|="})
 
 
 def private_buffers(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
