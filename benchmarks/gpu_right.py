@@ -24,9 +24,11 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -87,10 +89,18 @@ def _library(how: str, name: str, mode: str) -> Iterator[tuple[str, str]]:
 
 
 def _type(how: str, t: str, form: str) -> Iterator[tuple[str, str]]:
+    from agreement import random_factors
+
     body = (OF_BOOL if t == "bool" else OF_TYPES)[form].format(t=t)
     kernel = dojoir.parse(f"kernel {form}(N)\n{body}")
     for size in (1, 37, 3000 if form in ("sum", "most", "least", "each") else 100):
-        yield from _compared(kernel, kernel, how, {"N": size}, Random(f"{t} {form} {size}"))
+        random = Random(f"{t} {form} {size}")
+        inputs = (
+            {"x": random_factors(kernel.buffer("x").dtype, size, random)}
+            if form == "product" and t in FLOATS
+            else None
+        )
+        yield from _compared(kernel, kernel, how, {"N": size}, random, inputs)
 
 
 def _random(how: str, number: str) -> Iterator[tuple[str, str]]:
@@ -135,13 +145,18 @@ def _called(kernel: dojoir.Kernel, inputs: Mapping[str, Any], sizes: Mapping[str
 
 
 def _compared(
-    text: dojoir.Kernel, kernel: dojoir.Kernel, how: str, sizes: Mapping[str, int], random: Random
+    text: dojoir.Kernel,
+    kernel: dojoir.Kernel,
+    how: str,
+    sizes: Mapping[str, int],
+    random: Random,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[str, str]]:
     from agreement import random_arguments
 
     label = f"{dict(sizes) or 'fixed'}"
     try:
-        inputs = random_arguments(kernel, sizes, random)
+        inputs = inputs or random_arguments(kernel, sizes, random)
         found = _called(kernel, inputs, sizes, how)
         if found is None:
             yield label, ""
@@ -222,6 +237,8 @@ def _beside(
         against_eager = f"PyTorch says {str(error).splitlines()[0][:80]}"
     if not against_eager:
         return ""
+    if find_spec("llvmlite") is None:
+        return f"note {against_eager}" if against_eager.startswith("PyTorch says") else against_eager
     on_cpu = dojoir.compile(dojoir.optimize(kernel, "llvm").kernel, "llvm").run(dict(given), **sizes)
     ours = _far(kernel, outputs, on_cpu, found)
     return f"{against_eager}; beside llvm {ours}" if ours else f"note as llvm; {against_eager}"
@@ -280,8 +297,16 @@ def work(how: str) -> None:
 class Pool:
     """Processes that share out cases, and the file of what was found."""
 
-    def __init__(self, left: list[str], how: str, results: Path, until: float) -> None:
-        self.left, self.how, self.results, self.until = left[::-1], how, results, until
+    def __init__(
+        self,
+        left: list[str],
+        command: Sequence[str],
+        results: Path,
+        until: float,
+        case_seconds: float = CASE_SECONDS,
+    ) -> None:
+        self.left, self.command, self.results, self.until = left[::-1], command, results, until
+        self.case_seconds = case_seconds
         self.lock = threading.Lock()
 
     def run(self, processes: int) -> None:
@@ -298,27 +323,27 @@ class Pool:
     def _serve(self) -> None:
         worker: subprocess.Popen[str] | None = None
         while (name := self._next()) is not None:
-            if worker is None or worker.poll() is not None:
-                worker = self._started()
-            assert worker.stdin is not None and worker.stdout is not None
+            if worker is not None and worker.poll() is not None:
+                _ended(worker)
+                worker = None
             began = time.monotonic()
             try:
-                worker.stdin.write(f"{name}\n")
-                worker.stdin.flush()
-            except BrokenPipeError:
+                worker = worker or self._started()
+                _asked(worker, name)
+            except BrokenPipeError:  # it went away since
+                _ended(worker)
                 worker = self._started()
-                assert worker.stdin is not None and worker.stdout is not None
-                worker.stdin.write(f"{name}\n")
-                worker.stdin.flush()
+                _asked(worker, name)
+            assert worker.stdout is not None
             line = ""
-            limit = min(CASE_SECONDS, max(self.until + 20 - time.monotonic(), 1))
-            if select.select([worker.stdout], [], [], limit)[0]:
+            limit = min(self.case_seconds, max(self.until + 20 - time.monotonic(), 1))
+            late = not select.select([worker.stdout], [], [], limit)[0]
+            if not late:
                 line = worker.stdout.readline()
-            late = not line and worker.poll() is None
             if not line:
                 worker.kill()
-                worker.wait()
-                if late and limit < CASE_SECONDS:
+                _ended(worker)
+                if late and limit < self.case_seconds:
                     return  # the time is over; the next run does this case
             found = json.loads(line) if line else {"case": name, "calls": 1, "notes": []}
             if not line:
@@ -326,16 +351,30 @@ class Pool:
             found["seconds"] = round(time.monotonic() - began, 2)
             with self.lock, self.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(found) + "\n")
-        if worker is not None and worker.stdin is not None:
-            worker.stdin.close()
-            worker.wait()
+        if worker is not None:
+            _ended(worker)
 
     def _started(self) -> subprocess.Popen[str]:
         limits = {"OMP_NUM_THREADS": "1", "DOJOIR_THREADS": "1"}
-        command = [sys.executable, __file__, "--worker", self.how]
         return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **limits}
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **limits}
         )
+
+
+def _asked(worker: subprocess.Popen[str], name: str) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write(f"{name}\n")
+    worker.stdin.flush()
+
+
+def _ended(worker: subprocess.Popen[str] | None) -> None:
+    """Waits for a process that has nothing more to do, and closes its pipes."""
+    if worker is not None:
+        for pipe in (worker.stdin, worker.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        worker.wait()
 
 
 def _is_refused(words: str) -> bool:
@@ -386,8 +425,20 @@ def main() -> None:
     done = {json.loads(line)["case"] for line in lines}
     how = "emulated" if given.emulated else "compile" if given.compile else "gpu"
     left = [name for name in every if name not in done]
-    Pool(left, how, given.results, time.monotonic() + 60 * given.minutes).run(given.processes)
+    until = time.monotonic() + 60 * given.minutes
+    command = [sys.executable, __file__, "--worker", how]
+    if left and (words := lacking(command)):
+        print(f"nothing was run, as the first case cannot be: {words}")
+        sys.exit(4)
+    Pool(left, command, given.results, until).run(given.processes)
     sys.exit(summary(given.results, every))
+
+
+def lacking(command: Sequence[str]) -> str:
+    """What is not there that a case needs, a package or a device; nothing where one is right."""
+    done = subprocess.run(command, input="type f32 sum\n", stdout=subprocess.PIPE, text=True, timeout=300)
+    found = json.loads(done.stdout) if done.stdout else {"wrong": ["it crashed"]}
+    return "; ".join(found["wrong"])
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def print_gpu(program: Program, name: str) -> str:
     code = reworded(code)
     host = "\n".join(host_function(program, names, printer, language))
     top = [*_title(program, language), "", *support(code, language)]
-    lines = [*top, *code.splitlines(), "", *reworded(host).splitlines()]
+    lines = [*top, *code.splitlines(), "", *host.splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(piece for line in lines for piece in broken(line))) + "\n"
 
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 AXES = ("x", "y", "z")
 
-GRID_LIMITS = (2**31 - 1, 65535, 65535)
-"""How many blocks a grid may have in x, y and z."""
-
 _WORDS = frozenset({"i32", "u32", "i64", "u64"})
 ATOMICS = {
     "add": _WORDS | {"f32", "f64"},

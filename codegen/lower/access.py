@@ -171,9 +171,12 @@ class Accesses:
 
     def _owns_all_lanes(self, access: Access, place: Memory) -> bool:
         """Whether an access, by its form, is to neighbours in an array on the stack that has elements for all
-        lanes, masked or not: without a mask, a compiler can keep them in a register."""
+        lanes, masked or not: without a mask, a compiler can keep them in a register. Not where those of masked
+        lanes may be another thread's."""
         lanes = self.state.lanes
         if lanes is None or self.unit.arrays[place.array].lives != "stack":
+            return False
+        if self.unit.homes[access.buffer].is_shared:
             return False
         if place.copies != 1:
             return place.copies == lanes.count

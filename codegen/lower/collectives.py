@@ -11,7 +11,8 @@ from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, both, compare, divide, integer, mul
 from dojoir.codegen.lir.device import Atomic, Barrier, Shuffle, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
-from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lir.program import FLAG, INDEX, Const, Type, Value, Var
+from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import convert
 from dojoir.codegen.lower.expr import combination, evaluate, operate
@@ -19,12 +20,14 @@ from dojoir.codegen.lower.meetings import meets_in_memory
 from dojoir.codegen.lower.reductions import NAMES, identity
 from dojoir.codegen.lower.state import Block, Kept, Memory, State, Unit
 from dojoir.codegen.lower.threads import Collective, Nest, Phase, Threads
+from dojoir.codegen.lower.touched import Guess, Touch, asked
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES
-from dojoir.ir.nodes import Path
+from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
+from dojoir.sets.kernel_sets import isl_extent
 from dojoir.types.elaborate import Load, TypedStatement
 
 if TYPE_CHECKING:
@@ -176,32 +179,55 @@ class Combining:
         iterators, within = scopes.thread_iterators(self.nest, phase, self.state, lets)
         inside = replace(self.state, iterators=iterators)
         inner = Block()
-        accesses = Accesses(self.unit, inside, inner, collective.paths[0])
+        first: Value | None = None
         if scopes.is_memory(where):
-            first: Value | None = None
             if len(collective.depths) == len([e for e in self.nest.extents if e > 1]):
                 first = compare("eq", scopes.own_number(device), integer(0))
             else:
                 for depth in collective.depths:
                     first = both(first, compare("eq", iterators[depth], integer(0)))
-                first = both(first, within)
-            assert first is not None
-            body = Block()
-            accesses.block = body
-            if scopes.is_atomic(collective.paths[0], device):
-                address = accesses.address(statement.target, _memory(where))
-                body.emit(Atomic(_atomic(self.unit, statement), _memory(where).array, address.offset, var))
-            else:
-                self._update(statement, accesses, var)
-            inner.emit(lir.If(first, body.body))
+        plain = not scopes.is_memory(where) or first == compare("eq", THREAD, integer(0))
+        if isinstance(where, Memory):  # a variable is each thread's own
+            first = both(first, self._some(collective, iterators, within if first is not None else None, inner))
+        body = Block()
+        accesses = Accesses(self.unit, inside, body, collective.paths[0])
+        if scopes.is_memory(where) and scopes.is_atomic(collective.paths[0], device):
+            address = accesses.address(statement.target, _memory(where))
+            body.emit(Atomic(_atomic(self.unit, statement), _memory(where).array, address.offset, var))
         else:
             self._update(statement, accesses, var)
+        if first is None:
+            inner.statements.extend(body.statements)
+        elif first != Const(FLAG, False):
+            inner.emit(lir.If(first, body.body))
         depths = {d for i in statement.target.indices if isinstance(i, Affine) for d in i.iterators}
-        if depths.isdisjoint(self.nest.depths) and (not scopes.is_memory(where) or _is_number(inner, THREAD)):
+        if plain and depths.isdisjoint(self.nest.depths) and not _uses(inner, lets):
             self.block.statements.extend(inner.statements)
             return
         every = phase.threads == device.launched.threads or device.level == "warp"
         self.block.emit(PhaseCode(None if every else phase.threads, (*lets.body, *inner.body)))
+
+    def _some(
+        self, collective: Collective, iterators: tuple[Value, ...], within: Value | None, block: Block
+    ) -> Value | None:
+        """Whether those that share an element accumulated into it; None: always. `within`: where the first of them
+        has an iteration, which mostly is the same."""
+        depths = [d for d in self.nest.depths if d not in collective.depths]
+        extents = dict(zip(self.nest.depths, self.nest.extents, strict=True))
+        box = tuple(f"0 <= i{d} < {extents[d]}" for d in depths)
+        kept = (*range(self.nest.depth), *depths)
+        touch = Touch(self.unit.kernel, collective.paths, self.nest.path, kept, box, self.state)
+        guess = None if within is None else Guess(self._of_first(collective), collective.depths, within)
+        return asked(self.unit, touch, {d: iterators[d] for d in kept}, block, guess)
+
+    def _of_first(self, collective: Collective) -> tuple[str, ...]:
+        """Where the first of the threads that share an element has an iteration, in isl's notation."""
+        found = [f"i{d} = 0" for d in collective.depths]
+        for path, depth in zip(self.nest.paths, self.nest.depths, strict=True):
+            scope = self.unit.kernel.at(path)
+            assert isinstance(scope, Scope)
+            found.append(isl_extent(scope.extent, depth))
+        return tuple(found)
 
     def _update(self, statement: TypedStatement, accesses: Accesses, var: Var) -> None:
         assert statement.op is not None
@@ -242,12 +268,11 @@ def _plain(op: str) -> str:
     return op.removesuffix("_fast")
 
 
-def _is_number(inner: Block, number: Value) -> bool:
-    """Whether nothing but the number of the thread is asked."""
-    return all(
-        isinstance(s, lir.If) and isinstance(s.condition, lir.Compare) and s.condition.left == number
-        for s in inner.statements
-    )
+def _uses(inner: Block, lets: Block) -> bool:
+    """Whether one of `lets` is used."""
+    names = {stmt.var.name for stmt in lets.statements if isinstance(stmt, lir.Let)}
+    found = (part for stmt in statements(inner.body) for value in values(stmt) for part in parts(value))
+    return any(isinstance(part, Var) and part.name in names for part in found)
 
 
 def _scopes(nest: Nest) -> str:

@@ -6,11 +6,11 @@ registers and what in shared memory, how threads put together what they accumula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import both, compare, divide, integer
+from dojoir.codegen.lir.arith import add, both, compare, divide, integer
 from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
@@ -20,6 +20,7 @@ from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
 from dojoir.codegen.lower.device_sums import carry
 from dojoir.codegen.lower.exchanges import Exchanges
+from dojoir.codegen.lower.grids import has_room, in_launches
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
 from dojoir.codegen.lower.partial_sums import in_parts
@@ -106,7 +107,7 @@ class DeviceScopes(Scopes):
         self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
         self.widening = Widening(self._in_memory, self.divisors, self.unit.names.fresh)
         grid: list[Value] = [integer(1)] * 3
-        inner, body = Block(), nodes
+        inner, body, parts_of = Block(), nodes, dict[int, Var]()
         iterators = list(state.iterators)
         for path in launched.grid:
             scope = self.unit.kernel.at(path)
@@ -114,7 +115,13 @@ class DeviceScopes(Scopes):
             axis = GRID.index(mark_of(scope, GRID) or "gx")
             grid[axis] = self.extent(scope.extent, state.iterators)
             var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
-            inner.emit(lir.Let(var, BlockNumber(INDEX, axis)))
+            number: Value = BlockNumber(INDEX, axis)
+            if axis and not has_room(scope, self.unit.target.grid[axis]):
+                parts_of[axis] = Var(INDEX, self.unit.names.fresh(f"{var.name}_first"))
+                own = Var(INDEX, self.unit.names.fresh(f"{var.name}_block"))
+                inner.emit(lir.Let(own, number))
+                number = add(own, parts_of[axis])
+            inner.emit(lir.Let(var, number))
             iterators.append(var)
             body = scope.body
         device = Device("block", launched)
@@ -124,24 +131,21 @@ class DeviceScopes(Scopes):
         captures, arrays = captured(code, {array.name for array in self.shared}, self)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
-        block.emit(
-            Launch(
-                self.unit.names.fresh(self._launch_name()),
-                tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
-                launched.threads,
-                tuple(self.shared),
-                tuple(sorted(captures, key=lambda var: sizes.index(var.name) if var.name in sizes else -1)),
-                tuple(sorted(arrays, key=lambda array: order.index(array.name))),
-                code,
-                "; ".join(self.unit.lines[path] for path in launched.grid),
-                tuple(
-                    (array.name, self.widening.wide[array.name])
-                    for array in arrays
-                    if array.name in self.widening.wide
-                ),
-                self._alone(launched, state),
-            )
+        launch = Launch(
+            self.unit.names.fresh(self._launch_name()),
+            tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
+            launched.threads,
+            tuple(self.shared),
+            tuple(sorted(captures, key=lambda var: _place_of(var, sizes, parts_of))),
+            tuple(sorted(arrays, key=lambda array: order.index(array.name))),
+            code,
+            "; ".join(self.unit.lines[path] for path in launched.grid),
+            tuple(
+                (array.name, self.widening.wide[array.name]) for array in arrays if array.name in self.widening.wide
+            ),
+            self._alone(launched, state),
         )
+        block.emit(in_launches(launch, parts_of, self.unit.target.grid, self.unit.names.fresh))
 
     def _alone(self, launched: Launched, state: State) -> frozenset[str]:
         """The arrays of global memory through which the threads of a launch exchange nothing."""
@@ -331,7 +335,8 @@ class DeviceScopes(Scopes):
         statement = self.unit.typed[path]
         if statement.op is None or self.unit.buffers[statement.target.buffer].storage != "heap":
             return False
-        if statement.target.buffer not in self.exchanges[id(device.launched)].met_by_blocks:
+        number = next(n for n, site in enumerate(self.unit.kernel.sites) if site.path == path)
+        if number not in self.exchanges[id(device.launched)].met_by_blocks:
             return False
         if statement.dtype.name not in ATOMICS.get(statement.op, ()):
             raise self._not_atomic(path, statement)
@@ -393,6 +398,13 @@ def _is_of_itself(use: Use) -> bool:
 
 def _is_f32(var: Var) -> bool:
     return var.type == Type(F32)
+
+
+def _place_of(var: Var, sizes: Sequence[str], parts_of: Mapping[int, Var]) -> int:
+    """Where what a launch takes from the host stands among its arguments: numbers of first blocks are last."""
+    if var in parts_of.values():
+        return len(sizes)
+    return sizes.index(var.name) if var.name in sizes else -1
 
 
 def without_dead_lets(block: Block) -> Block:

@@ -54,13 +54,17 @@ class Exchanges:
         return frozenset(name for name, touches in self._touches.items() if self._any(touches, self._other_thread))
 
     @cached_property
-    def met_by_blocks(self) -> frozenset[str]:
-        """The arrays of which several blocks write one element."""
-        return frozenset(
-            name
-            for name, touches in self._touches.items()
-            if self.launched.grid and self._any([t for t in touches if t.writes], self._other_block)
-        )
+    def met_by_blocks(self) -> frozenset[int]:
+        """The statements, by their numbers, that write an element which other blocks write too."""
+        found: set[int] = set()
+        for touches in self._touches.values() if self.launched.grid else ():
+            writes = [touch for touch in touches if touch.writes]
+            for n, one in enumerate(writes):
+                for other in writes[n:]:
+                    pair = {one.number, other.number}
+                    if not pair <= found and self._is_met(one, other, self._other_block):
+                        found |= pair
+        return frozenset(found)
 
     def _other_block(self, one: Touch, other: Touch) -> str:
         grid = range(self._host, self._host + len(self.launched.grid))
@@ -72,13 +76,15 @@ class Exchanges:
         return f"{self._other_block(one, other)} or {threads}"
 
     def _any(self, touches: Sequence[Touch], different: Callable[[Touch, Touch], str]) -> bool:
-        for n, one in enumerate(touches):
-            for other in touches[n:]:
-                if not (one.writes or other.writes) or self._is_plainly_own(one, other):
-                    continue
-                if self._meet(one, other, different(one, other)):
-                    return True
-        return False
+        return any(
+            (one.writes or other.writes) and self._is_met(one, other, different)
+            for n, one in enumerate(touches)
+            for other in touches[n:]
+        )
+
+    def _is_met(self, one: Touch, other: Touch, different: Callable[[Touch, Touch], str]) -> bool:
+        """Whether two accesses are to one element where they are `different` in who makes them."""
+        return not self._is_plainly_own(one, other) and self._meet(one, other, different(one, other))
 
     def _is_plainly_own(self, one: Touch, other: Touch) -> bool:
         """Whether it is seen from the text that each element is one thread's: both accesses are the same

@@ -391,7 +391,7 @@ class _Runner:
         accumulators = [a for a in self.plan.accumulators if a.paths[0] not in around.accumulators]
         inner, sums = keep(self.unit, accumulators, lanes, around, block)
         run(replace(inner, spelled=self.plan.spelled), block)
-        finish(self.unit, sums, around, block)
+        finish(self.unit, sums, self.path, around, block, runs=True)
 
     def _reducing_if(
         self, some: Value, lanes: int, run: Callable[[State, Block], None], block: Block, around: State

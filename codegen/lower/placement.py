@@ -50,6 +50,11 @@ class Home:
             "p" in scope.marks for use in self.uses if use.writes for scope in use.site.scopes[len(self.around) :]
         )
 
+    @cached_property
+    def is_shared(self) -> bool:
+        """Whether several threads of the cores may use one instance of it."""
+        return any("p" in scope.marks for use in self.uses for scope in use.site.scopes[len(self.around) :])
+
     @property
     def lives(self) -> str:
         """heap or stack, for an array."""

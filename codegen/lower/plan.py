@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 
-from dojoir.codegen.lir.arith import least
 from dojoir.codegen.lower.placement import Home, Use, is_linear
 from dojoir.codegen.target import Target
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, DType
-from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.independence import is_uniform
 from dojoir.support.frozen import dataclass
@@ -192,7 +191,7 @@ class Analysis:
 
     def _accumulator(self, path: Path, scope: Scope, depth: int, name: str) -> Accumulator | None:
         """The reduction into buffer `name`, if all that the scope does with it is one reduction into one
-        element that is sure to exist."""
+        element."""
         home = self.homes.get(name)
         if home is not None and depth < len(home.around):
             return None
@@ -206,8 +205,6 @@ class Analysis:
         depths = {d for index in affine for d in index.iterators if d >= depth}
         along = self._spelled(path, depths, inside)
         if len(affine) < len(target.indices) or along is None:
-            return None
-        if not self._exists(path, scope, inside, target):
             return None
         until = self._until(path, scope, inside, target)
         dtype = U8 if dtype == BOOL else dtype  # vectors keep bools as masks, which are no variables
@@ -226,8 +223,7 @@ class Analysis:
             outside = not any(d == depth for i in target.indices if isinstance(i, Affine) for d in i.iterators)
             if not isinstance(node, Scope) or "p" in node.marks or not outside or len(users) != len(inside):
                 break
-            if self._exists(own, node, inside, target):
-                found = own
+            found = own
         return found
 
     def _spelled(self, path: Path, depths: set[int], inside: list[Use]) -> tuple[Spelled, ...] | None:
@@ -249,28 +245,6 @@ class Analysis:
             return None
         return tuple(found)
 
-    def _exists(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> bool:
-        """Whether `target` is in bounds wherever `scope` runs at all: some use of it there is sure to be made,
-        a statement beside the scope uses it, or its indices are plainly those of whole dimensions."""
-        if any(
-            all(not isinstance(node, Guard) and _runs(node) for node in use.site.ancestors[len(path) :])
-            for use in inside
-        ):
-            return True
-        parent = path[:-1]
-        beside = [use for use in self.uses[target.buffer] if use.site.path[:-1] == parent]
-        if any(use.access == target for use in beside):
-            return True
-        around = inside[0].site.scopes
-        return all(
-            isinstance(index, Affine)
-            and (
-                (index == Affine.constant(0) and (least(dim.extent) or 0) >= 1)
-                or any(index == Affine.iterator(d) and dim.extent in s.extent.bounds for d, s in enumerate(around))
-            )
-            for index, dim in zip(target.indices, self.buffers[target.buffer].dims, strict=True)
-        )
-
     def _statements(self, path: Path) -> Iterator[tuple[Path, TypedStatement]]:
         for own, statement in self.typed.items():
             if is_inside(own, path):
@@ -281,11 +255,6 @@ def fixed_lanes(scope: Scope) -> int | None:
     """The constant that bounds the extent, if it is one that lanes can have."""
     constants = [bound.offset for bound in scope.extent.bounds if bound.is_constant]
     return min(constants) if constants and 1 <= min(constants) <= MOST_LANES else None
-
-
-def _runs(node: Node) -> bool:
-    """Whether a scope runs at least once, at all sizes."""
-    return isinstance(node, Scope) and all((least(bound) or 0) >= 1 for bound in node.extent.bounds)
 
 
 def _bits(statement: TypedStatement) -> Iterator[int]:

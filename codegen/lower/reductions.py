@@ -1,4 +1,5 @@
-"""Reductions that are kept in variables: these are declared before a scope, and go into their elements after it."""
+"""Reductions that are kept in variables: these are declared before a scope, and go into their elements after it,
+where the scope accumulated anything."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import integer, spread
-from dojoir.codegen.lir.program import Type, Value, Var
+from dojoir.codegen.lir.program import FLAG, Const, Type, Value, Var
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import convert, number
 from dojoir.codegen.lower.expr import combination, operate
 from dojoir.codegen.lower.plan import Accumulator
 from dojoir.codegen.lower.state import Block, Kept, State, Unit, Variable
+from dojoir.codegen.lower.touched import where_touched
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Path
 
@@ -49,11 +51,26 @@ def keep(
     return replace(state, accumulators={**state.accumulators, **into}), made
 
 
-def finish(unit: Unit, sums: Sums, state: State, block: Block) -> None:
-    """Combines what the variables have with their elements; `state` is that around the scope."""
+def finish(unit: Unit, sums: Sums, scope: Path, state: State, block: Block, runs: bool = False) -> None:
+    """Combines what the variables have with their elements, where the scope at `scope` accumulated anything: it is
+    known to have run, if `runs`. `state` is that around it."""
+    groups: list[tuple[Value | None, Block]] = []  # one question for neighbours that ask the same
     for accumulator, kept in sums:
+        is_variable = isinstance(state.places[accumulator.target.buffer], Variable)
         for at, var in kept.variables.items():
-            _finish(unit, accumulator, dict(zip(kept.depths, at, strict=True)), var, state, block)
+            values = dict(zip(kept.depths, at, strict=True))
+            asking, some = Block(), None
+            if not is_variable:
+                some = where_touched(unit, accumulator.paths, scope, state, asking, runs, values)
+            if asking.statements or not groups or groups[-1][0] != some:
+                block.statements.extend(asking.statements)
+                groups.append((some, Block()))
+            _finish(unit, accumulator, values, var, state, groups[-1][1])
+    for some, into in groups:
+        if some is None:
+            block.statements.extend(into.statements)
+        elif some != Const(FLAG, False):
+            block.emit(lir.If(some, into.body))
 
 
 def _declared(unit: Unit, accumulator: Accumulator, lanes: int, block: Block) -> Var:

@@ -327,7 +327,7 @@ class Scopes:
                 inner, made = keep(self.unit, accumulators, plan.at_once(self.unit.target), inner, block)
                 sums += made
             self._loop(path, scope, inner, block)
-            finish(self.unit, sums, state, block)
+            finish(self.unit, sums, path, state, block)
         else:
             self._loop(path, scope, state, block)
 

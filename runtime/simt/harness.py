@@ -14,7 +14,6 @@ import re
 import select
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -29,6 +28,7 @@ from dojoir.errors import ArgumentError, RunError, did_you_mean
 from dojoir.runtime.simt import image, toolchain
 from dojoir.runtime.simt.report import REPORT, Fault, Layout, Place, decoded, error_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 TIME_LIMIT = 120.0
 """Seconds that one launch may take."""
@@ -284,7 +284,7 @@ class Device:
 
     # -- the child process ----------------------------------------------------------------------------------
     def _start(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             path = Path(folder, "kernels")
             path.write_bytes(self.harness.program)
             path.chmod(0o700)

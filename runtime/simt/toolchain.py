@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from pathlib import Path
 from dojoir.errors import Diagnostic, Note, ToolchainError
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 NAMES = ("g++", "clang++")
 """What is looked for on the path, in this order, where the variable CXX names no compiler; then ziglang."""
@@ -133,7 +133,7 @@ def build(text: str, compiler: Compiler) -> bytes:
     program = store.get(key)
     if program is None:
         runtime = _runtime(compiler, parts, store)
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+        with temporary_folder() as name:
             folder = Path(name)
             _write(folder, {**parts, "kernel.cu": whole})
             Path(folder, "runtime.o").write_bytes(runtime)
@@ -191,7 +191,7 @@ def _runtime(compiler: Compiler, parts: dict[str, str], store: Cache) -> bytes:
     key = content_key("simt runtime", compiler.identity, shlex.join(_COMMON), *parts.values())
     made = store.get(key)
     if made is None:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+        with temporary_folder() as name:
             folder = Path(name)
             _write(folder, parts)
             _compile(compiler, folder, (*_COMMON, "-c", "runtime.cpp", "-o", "runtime.o"))

@@ -4,8 +4,9 @@
 of the error that any correct execution in the declared types may have there: for every operation the rounding of
 its result, and what the errors of its operands become. This is running error analysis (J. H. Wilkinson,
 "Error analysis revisited", 1986; N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. 2002,
-sections 3.3 and 4.2) written out as statements. A sum of n terms in any order is off by at most about
-`n u sum |term|`: each accumulation adds `u` times the sum of magnitudes so far, which is kept as well.
+sections 3.3 and 4.2) written out as statements. A sum of n terms in the order of the text is off by at most about
+`n u sum |term|`: each accumulation adds `u` times the sum of magnitudes so far, which is kept as well. Where the
+order is free less is allowed, as `sums` says.
 
 All of it comes from the reference and its inputs, nothing from what is tested. Where rounding decides a
 comparison, a selection, a floor or an index, the bound is the whole difference that this can make.
@@ -46,6 +47,7 @@ from dojoir.runtime.verification.propagation import (
     of_quotient,
     op,
 )
+from dojoir.runtime.verification.sums import is_in_parts, share, weight
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
 from dojoir.types.rounding import FORMATS
@@ -84,18 +86,21 @@ _ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, n
 class Bounded:
     """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
     an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
-    buffer that must come in with the magnitudes of its elements; the bounds of an `inout` come in as zeros."""
+    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and the `counts` of its
+    terms, come in as zeros."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
+    counts: Mapping[str, str]
 
 
 def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
     typed = check(kernel)
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
-    names = _Names(kernel, {}, _beside(kernel, summed, "sum"))
+    in_parts = {name for name in summed if is_in_parts(kernel, name)}
+    names = _Names(kernel, {}, _beside(kernel, summed, "sum"), _beside(kernel, in_parts, "count"))
     while True:
         reached = {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
         if reached <= names.errors.keys():
@@ -112,15 +117,17 @@ def roundoff(dtype: DType) -> tuple[float, float]:
 # -- the kernel --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Names:
-    """The buffers with bounds (`errors`) and with sums of magnitudes, by the buffer that they stand beside."""
+    """The buffers with bounds (`errors`), with sums of magnitudes, and with how many terms count, by the buffer
+    that they stand beside."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
+    counts: Mapping[str, str]
 
     @property
     def taken(self) -> set[str]:
-        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values()}
+        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values(), *self.counts.values()}
 
 
 def _taken(kernel: Kernel) -> set[str]:
@@ -162,14 +169,16 @@ def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: _Names) -
         buffers.append(plain)
         if buffer.name in names.errors:
             buffers.append(replace(plain, name=names.errors[buffer.name], dtype=F64))
-        if buffer.name in names.sums:
-            role = "inout" if buffer.role == "inout" else "tmp"
-            buffers.append(replace(plain, name=names.sums[buffer.name], role=role))
+        for beside in (names.sums, names.counts):
+            if buffer.name in beside:
+                role = "inout" if buffer.role == "inout" else "tmp"
+                buffers.append(replace(plain, name=beside[buffer.name], role=role))
     roles = {buffer.name: buffer.role for buffer in kernel.buffers}
     return Bounded(
         Kernel(kernel.name, kernel.sizes, (*buffers, *lines.temporaries), body, kernel.facts),
         {name: error for name, error in names.errors.items() if roles[name] != "tmp"},
         {name: total for name, total in names.sums.items() if roles[name] == "inout"},
+        {name: count for name, count in names.counts.items() if roles[name] == "inout"},
     )
 
 
@@ -198,6 +207,7 @@ class _Lines:
         value, bound = self.compute(typed.value)
         error = Access(self.names.errors[name], indices)
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
+        count = Access(self.names.counts[name], indices) if name in self.names.counts else None
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = _coarser(typed.value.dtype, typed.dtype)
         match typed.op:
@@ -206,6 +216,8 @@ class _Lines:
                     bound = error_sum(bound, _rounding(value, typed.dtype, bound))
                 if total is not None:
                     self.lines.append(Statement(total, "=", magnitude(value)))
+                if count is not None:
+                    self.lines.append(Statement(count, "=", ZERO))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
             case "add":
                 if bound is not None:
@@ -215,7 +227,12 @@ class _Lines:
                 self.lines.append(own)
                 if total is not None:
                     self.lines.append(Statement(total, "+=", magnitude(value)))
-                    self.lines.append(Statement(error, "+=", _rounding_of_sum(total, coarse, error)))
+                    lost = _lost(total, coarse)
+                    if count is not None:
+                        lost = self.keep(lost, F64)
+                        self.lines.append(Statement(count, "+=", weight(value, lost)))
+                        lost = self.keep(share(value, lost, count), F64)
+                    self.lines.append(Statement(error, "+=", _rounding_of_sum(lost, value, total, coarse, error)))
             case "mul":
                 product = self.keep(op("mul", typed.target, value), F64)
                 bound = self._keep(of_product(typed.target, error, value, bound))
@@ -371,17 +388,17 @@ def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
     return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
 
 
-def _rounding_of_sum(total: Access, dtype: DType, bound: Access) -> Expr:
-    """One accumulation's share: nothing where any order is exact. That is so where all terms are integers whose
-    magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and what some of
-    them add up to is such an integer too. That the sums of this order are exact says nothing of another: of 1.5,
-    1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of magnitudes
-    overflows, another order may."""
-    lost = _within_range(_lost(total, dtype), total, dtype)
+def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
+    """What of `lost` is one accumulation's share: nothing where any order is exact. That is so where all terms are
+    integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and
+    what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
+    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of
+    magnitudes overflows, another order may."""
+    lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
-    whole = op("eq", op("floor", total), total)
+    whole = op("and", _is_whole(value), _is_whole(total))  # a small term may be lost in the total
     exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)
 
@@ -478,6 +495,10 @@ def _worst(a: Bound, b: Bound) -> Bound:
 
 def _anything_if(bound: Expr) -> Expr:
     return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
+
+
+def _is_whole(value: Expr) -> Expr:
+    return op("eq", op("floor", value), value)
 
 
 def _is_exact(value: Expr, dtype: DType) -> Expr:

@@ -111,6 +111,16 @@ def test_one_block_of_many_that_accumulates_needs_no_atomic() -> None:
     assert "atomic" not in dojoir.emit(kernel, "cuda")
 
 
+def test_what_is_a_blocks_own_needs_no_atomic_beside_what_blocks_share() -> None:
+    body = "N : gx\n| s[0] += x[{0}]\n| s[{0} + 1] max= x[{0}]\n"
+    kernel = dojoir.parse(f"kernel two(N)\nin x: f32[N]\ninout s: f32[N + 1]\n\n{body}")
+    dojoir.prove(kernel)
+    assert dojoir.emit(kernel, "cuda").count("atomicAdd(") == 1
+    given = {"x": np.arange(37, dtype=np.float32) - 5, "s": np.full(38, 3, np.float32)}
+    found = run(kernel, given, {"N": 37}, "cuda", "backward")["s"]
+    np.testing.assert_array_equal(found, dojoir.interpret(kernel, given, N=37)["s"])
+
+
 @pytest.mark.parametrize("target", ["cuda", "hip"])
 @pytest.mark.parametrize(("dtype", "op"), [("f32", "max="), ("f16", "+="), ("i32", "*="), ("u8", "+=")])
 def test_blocks_that_need_an_atomic_that_there_is_not_are_refused(target: str, dtype: str, op: str) -> None:
