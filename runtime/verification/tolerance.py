@@ -34,6 +34,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.runtime.verification.by_name import by_name
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -271,7 +272,7 @@ class _Lines:
                 return access, self._load(access)
             case Convert(dtype, arg, way) if way != "cast":
                 value, bound = self.compute(arg)
-                result = self.keep(_by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
+                result = self.keep(by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
                 number = value if arg.dtype.is_float else Cast(F64, value)
                 return result, self._keep(_named_bound(dtype, arg.dtype, way, number, bound))
             case Convert(dtype, arg):
@@ -325,7 +326,7 @@ def plain(typed: Typed) -> Expr:
         case Load(_, access):
             return access
         case Convert(dtype, arg, way) if way != "cast":
-            return _by_name(dtype, arg.dtype, way, plain(arg))
+            return by_name(dtype, arg.dtype, way, plain(arg))
         case Convert(dtype, arg):
             return _converted(dtype, arg.dtype, plain(arg))
         case Apply(_, name, args):
@@ -336,26 +337,6 @@ def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
     if dtype.is_float:
         return value if source.is_float else Cast(F64, value)
     return Cast(dtype, value)
-
-
-def _by_name(dtype: DType, source: DType, way: str, value: Expr) -> Expr:
-    """A conversion by name of a value in f64: not rounded, but within the range of its type."""
-    if way == "bitcast":
-        return (
-            Cast(dtype, Cast(source, value), way=way) if source.is_float else Cast(F64, Cast(dtype, value, way=way))
-        )
-    if dtype.is_integer:
-        return Cast(dtype, value, way=way)
-    value = value if source.is_float else Cast(F64, value)
-    if way != "sat":
-        return value
-    format_ = FORMATS[dtype.name]
-    within = op("min", op("max", value, Const(-format_.largest)), Const(format_.largest))
-    return (
-        within
-        if format_.overflow != "max"
-        else op("select", op("eq", value, value), within, Const(format_.largest))
-    )
 
 
 def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Bound) -> Bound:
