@@ -153,7 +153,7 @@ class _Writer:
                 return f"({format_affine(affine)})"
             case Load(_, access):
                 return self.element(access)
-            case Convert(dtype, arg):
+            case Convert(dtype, arg, "cast"):
                 return f"np.{NUMPY[str(dtype)]}({self.value(arg)})"
             case Apply(dtype, name, args):
                 if name not in TEMPLATES:

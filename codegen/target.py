@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dojoir.backends.host import chosen_cpu, machine_for
-from dojoir.backends.machine import machine_with
+from dojoir.backends.machine import GRID, MACHINES, machine_with
 from dojoir.ir.instruction import Instruction
 from dojoir.support.frozen import dataclass
 
@@ -18,11 +18,12 @@ class Target:
     `masked` says of elements of how many bits neighbours are read and written under a mask. `native` names the
     narrow float types that the target converts itself; the others are expanded into integer arithmetic. `streams`:
     it has stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have
-    `ldexp`. `warp`: it is a GPU, whose warps have so many threads, and a block `shared_bytes` of its own; `wide`:
-    one access moves several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ
-    and 1/√x of an f32 that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple,
-    have the sum of four products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by
-    i8 alone. `architecture` and `features` are those of the machine, by
+    `ldexp`. `warp`: it is a GPU, whose warps have so many threads, a block `shared_bytes` of its own, a thread
+    registers of `thread_bytes`, and a launch at most `grid` blocks along x, y and z; `wide`: one access moves
+    several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ and 1/√x of an f32
+    that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple, have the sum of four
+    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone.
+    `architecture` and `features` are those of the machine, by
     LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
@@ -37,6 +38,8 @@ class Target:
     cpu: str = ""
     warp: int = 0
     shared_bytes: int = 0
+    thread_bytes: int = 0
+    grid: tuple[int, int, int] = GRID
     wide: bool = True
     approximates: bool = False
     masked: frozenset[int] = frozenset()
@@ -51,8 +54,24 @@ class Target:
 
 
 C = Target("c", 0)
-CUDA = Target("cuda", 0, streams=False, warp=32, shared_bytes=227 << 10, approximates=True)
-HIP = Target("hip", 0, streams=False, warp=64, shared_bytes=64 << 10, approximates=True)
+
+
+def _gpu(name: str) -> Target:
+    """The target of a GPU, with the room that its machine has."""
+    machine = MACHINES[name]
+    return Target(
+        name,
+        0,
+        streams=False,
+        warp=machine.warp,
+        shared_bytes=machine.shared_bytes,
+        thread_bytes=machine.thread_bytes,
+        grid=machine.grid,
+        approximates=True,
+    )
+
+
+CUDA, HIP = _gpu("cuda"), _gpu("hip")
 
 
 def has_vnni(features: frozenset[str], vector_bits: int) -> bool:

@@ -23,7 +23,7 @@ from dojoir.ir.nodes import (
     index_value,
     make_op,
 )
-from dojoir.ir.operations import CALLS, OPERATIONS
+from dojoir.ir.operations import CALLS, CONVERSIONS, OPERATIONS
 from dojoir.ir.writable import affine_fits, integer_fits
 
 QUASI_AFFINE = (
@@ -66,6 +66,8 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
     if name in DTYPES:
         _check_arity(call, 1, names)
         return Cast(DTYPES[name], value(call.args[0], names, depth + 1), call.span)
+    if name in CONVERSIONS:
+        return _conversion(call, names, depth)
     if name == "isnan":  # a spelling: what is not equal to itself
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
@@ -74,10 +76,21 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
             raise names.error("unknown-function", cure, call.name.span, names.note(names.buffers[name]))
-        hint = did_you_mean(name, [*CALLS, *DTYPES]) or f": write one of {', '.join(sorted(CALLS))}"
+        hint = did_you_mean(name, [*CALLS, *DTYPES, *CONVERSIONS]) or f": write one of {', '.join(sorted(CALLS))}"
         raise names.error("unknown-function", f"there is no function '{short(name)}'{hint}", call.name.span)
     _check_arity(call, OPERATIONS[name].arity, names)
     return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
+
+
+def _conversion(call: syntax.Call, names: Names, depth: int) -> Expr:
+    """A conversion by name: `sat(f16, x)`."""
+    _check_arity(call, 2, names)
+    target, arg = call.args
+    if not (isinstance(target, syntax.Name) and target.text in DTYPES):
+        hint = did_you_mean(target.text, DTYPES) if isinstance(target, syntax.Name) else ""
+        message = f"the first argument of {call.name.text} is an element type, as in {call.name.text}(f16, x){hint}"
+        raise names.error("unknown-dtype", message, target.span)
+    return Cast(DTYPES[target.text], value(arg, names, depth + 1), call.span, call.name.text)
 
 
 def _check_arity(call: syntax.Call, arity: int, names: Names) -> None:

@@ -111,6 +111,8 @@ class Values:
         """What a reduction clause calls the accumulation of data with `op`."""
         if op in ("max", "min") and type.dtype.is_integer:
             return op  # OpenMP knows these, and a compiler has instructions for their end
+        if op == "xor":
+            return "^"  # of bools as well, where the operation itself is `!=`
         form = self.spelling.binary(op, type)
         return form.symbol if isinstance(form, Infix) else _name(form)
 

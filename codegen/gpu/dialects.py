@@ -44,6 +44,9 @@ class Language:
     header: str = ""
 
 
+ATOMICS = ("add", "max", "min", "and", "or", "xor")
+"""The operations that threads do to memory in one step."""
+
 CUDA = Language(
     "cuda",
     "cuda",
@@ -56,7 +59,7 @@ CUDA = Language(
     "__syncthreads()",
     "__syncwarp",
     "__shfl{how}_sync",
-    {"add": "atomicAdd", "max": "atomicMax", "min": "atomicMin"},
+    {name: f"atomic{name.title()}" for name in ATOMICS},
     48 << 10,
 )
 HIP = Language(
@@ -71,7 +74,7 @@ HIP = Language(
     "block_barrier()",
     "warp_barrier",
     "shuffle{how}",
-    {"add": "atomic_add", "max": "atomic_max", "min": "atomic_min"},
+    {name: f"atomic_{name}" for name in ATOMICS},
     64 << 10,
     "#include <hip/hip_runtime.h>",
 )

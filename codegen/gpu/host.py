@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from dojoir.codegen.c.precedence import comment, indent
 from dojoir.codegen.gpu.dialects import GUARD, Language
+from dojoir.codegen.gpu.prelude import for_host
 from dojoir.codegen.gpu.shared import dynamic_bytes
 from dojoir.codegen.gpu.statements import DeviceStatements
 from dojoir.codegen.lir.device import Launch
-from dojoir.codegen.lir.program import Allocate, Fail, For, If, Let, Program, Stmt
+from dojoir.codegen.lir.program import Allocate, Compare, Const, Fail, For, If, Let, Program, Stmt
 from dojoir.codegen.lir.walk import statements
 
 
@@ -39,11 +40,18 @@ def host_function(
 ) -> Iterator[str]:
     """The lines of `run_NAME`: it takes the arguments and sizes of the program and a stream, and gives the error of
     the runtime, 0 where there is none."""
-    run = language.runtime
-    failing = is_failing(program)
     yield GUARD
     if language.header:
         yield language.header
+    yield from for_host("\n".join(_function(program, names, printer, language))).splitlines()
+    yield "#endif"
+
+
+def _function(
+    program: Program, names: Mapping[str, str], printer: DeviceStatements, language: Language
+) -> Iterator[str]:
+    """The function itself, in the words of C."""
+    run, failing = language.runtime, is_failing(program)
     yield comment(
         f"Runs {program.name} on device arrays, as part of a stream; gives the error of the runtime, or 0."
     )
@@ -56,7 +64,6 @@ def host_function(
     yield from (f"    {run}FreeAsync({names[name]}, stream);" for name in arrays)
     yield f"    return (int){run}GetLastError();"
     yield "}"
-    yield "#endif"
 
 
 def _on_host(stmt: Allocate) -> bool:
@@ -106,7 +113,11 @@ class _Host:
         if any(isinstance(stmt, Fail) for stmt in statements(launch.body)):
             given.append("status")
         extents = [str(values.text(extent, True)) for extent in launch.grid]
-        tests = [f"{extent} > 0" for extent in extents if not extent.isdigit()]
+        tests = [
+            str(values.text(Compare("gt", extent, Const(extent.type, 0)), True))
+            for extent, text in zip(launch.grid, extents, strict=True)
+            if not text.isdigit()
+        ]
         casts = ", ".join(extent if extent.isdigit() else f"(unsigned)({extent})" for extent in extents)
         dynamic = dynamic_bytes(launch, values.language)
         if dynamic:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dojoir.codegen.gpu.dialects import TYPES, Language
+from dojoir.codegen.c.prelude import prelude
+from dojoir.codegen.gpu.dialects import ATOMICS, TYPES, Language
 from dojoir.ir.dtypes import DTYPES
 
 _TYPES = {
@@ -62,14 +63,28 @@ _BITS = re.compile(
 )
 
 
+def for_host(code: str) -> str:
+    """Text of the C printer in the words of C++ on the host, with the helper functions that it calls before it, by
+    names that those of the device do not have."""
+    helpers = prelude(" ".join(re.findall(r"\b\w+_[a-z]\d+(?=\()", code)))  # of numbers: as `min_i64`
+    text = f"{helpers}\n{code}" if helpers else code
+    for name in re.findall(r"^static inline [^(]*?(\w+)\(", helpers, re.MULTILINE):
+        text = re.sub(rf"\b{name}\b", f"host_{name}", text)
+    return _typed(text)
+
+
 def reworded(code: str) -> str:
     """Text of the C printer in the words of C++ on a device."""
+    return re.sub(r"^static inline ", "static __device__ inline ", _typed(code), flags=re.MULTILINE)
+
+
+def _typed(code: str) -> str:
+    """Text of the C printer with the types of C++ that has no headers."""
     code = _BITS.sub(
         r"(\1 a)\n{\n    union { \1 from; \2 to; } bits;\n    bits.from = a;\n    return bits.to;\n}", code
     )
     code = re.sub(r"\bu?int(8|16|32|64)_t\b", lambda found: _TYPES[found[0]], code)
-    code = re.sub(r"\b_Bool\b", "bool", code)
-    return re.sub(r"^static inline ", "static __device__ inline ", code, flags=re.MULTILINE)
+    return re.sub(r"\b_Bool\b", "bool", code)
 
 
 def support(code: str, language: Language) -> Iterator[str]:
@@ -79,7 +94,7 @@ def support(code: str, language: Language) -> Iterator[str]:
     if "u64" in used or language.name == "hip":
         yield "typedef unsigned long long u64;"
     if language.name == "hip":
-        yield from _hip(used)
+        yield from _hip(used, language.warp)
         for kind, lanes in sorted(set(re.findall(r"\b([fiu]\d+)x([24])\b", code))):
             size = DTYPES[kind].itemsize * int(lanes)
             parts = ", ".join("xyzw"[: int(lanes)])
@@ -95,12 +110,13 @@ def support(code: str, language: Language) -> Iterator[str]:
             yield from _FUNCTION.format(name=name, harness=harness, text=words[language.name]).splitlines()
 
 
-def _hip(used: set[str]) -> Iterator[str]:
+def _hip(used: set[str], warp: int) -> Iterator[str]:
     """What HIP's headers give, for compilers that have none of them, and the harness's words for the same."""
     functions = [(name, harness, text) for name, harness, text in _HIP if name in used]
     yield "#ifdef DOJOIR_HARNESS"
     yield from (f"#define {harness}" for _, harness, _ in functions)
     yield "#else"
+    yield from _WAVEFRONT.format(lanes=warp).splitlines()
     yield from _ATTRIBUTES.splitlines()
     if any("lane_x" in text or "moved" in text for _, _, text in functions):
         yield from _LANES.splitlines()
@@ -108,6 +124,17 @@ def _hip(used: set[str]) -> Iterator[str]:
         yield from text.splitlines()
     yield "#endif"
 
+
+_WAVEFRONT = """\
+#if defined(__AMDGCN__) && defined(__AMDGCN_WAVEFRONT_SIZE)
+#if __AMDGCN_WAVEFRONT_SIZE != {lanes}
+#error "this text is for wavefronts of {lanes} lanes: compile it with -mwavefrontsize{lanes}"
+#endif
+#elif defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+#error "this text is for wavefronts of {lanes} lanes, and this GPU has others"
+#endif
+"""
+"""Newer compilers do not say how many lanes a wavefront has, but for which family of GPUs they compile."""
 
 _ATTRIBUTES = """\
 #ifndef __global__
@@ -202,6 +229,6 @@ template <class T> static __device__ inline T shuffle(u64, T a, unsigned from, u
     ),
     *(
         (f"atomic_{op}", f"atomic_{op}(at, value) atomic{op.title()}(at, value)", _ATOMIC.format(op=op))
-        for op in ("add", "max", "min")
+        for op in ATOMICS
     ),
 )

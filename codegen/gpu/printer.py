@@ -31,7 +31,7 @@ mutable namespace new noexcept not not_eq nullptr operator or or_eq private prot
 static_assert static_cast template this throw try typeid typename using virtual wchar_t xor xor_eq threadIdx
 blockIdx blockDim gridDim warpSize dim3 float2 float4 double2 int2 int4 uint2 uint4 stream i64 u64 thread_x
 block_x block_y block_z block_barrier warp_barrier shuffle shuffle_xor shuffle_up lane_x atomic_add atomic_max
-atomic_min block_memory approx_exp2 approx_rsqrt
+atomic_min atomic_and atomic_or atomic_xor block_memory approx_exp2 approx_rsqrt
 """
 _WORDS = frozenset(_TAKEN.split())
 
@@ -78,7 +78,7 @@ def print_gpu(program: Program, name: str) -> str:
     code = reworded(code)
     host = "\n".join(host_function(program, names, printer, language))
     top = [*_title(program, language), "", *support(code, language)]
-    lines = [*top, *code.splitlines(), "", *reworded(host).splitlines()]
+    lines = [*top, *code.splitlines(), "", *host.splitlines()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(piece for line in lines for piece in broken(line))) + "\n"
 
 
@@ -105,7 +105,8 @@ def _kernel(launch: Launch, names: Mapping[str, str], printer: DeviceStatements)
     params = []
     for array in launch.captured_arrays:
         const = "const " if array.constant else ""
-        params.append(f"{const}{spelling.element(array.dtype)} *__restrict__ {names[array.name]}")
+        restrict = "__restrict__ " if array.name in launch.alone else ""
+        params.append(f"{const}{spelling.element(array.dtype)} *{restrict}{names[array.name]}")
     params += [f"{spelling.type(var.type)} {names[var.name]}" for var in launch.captures]
     if fails(launch):
         params.append("int *status")

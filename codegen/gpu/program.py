@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 
+from dojoir.backends.machine import MACHINES
 from dojoir.codegen.gpu.printer import LANGUAGES, fails, names_of, print_gpu
 from dojoir.codegen.gpu.shared import dynamic_bytes
 from dojoir.codegen.lir.device import Launch
@@ -64,6 +65,11 @@ class GpuProgram:
     @property
     def warp(self) -> int:
         return LANGUAGES[self.target].warp
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """How many blocks a launch may have along x, y and z."""
+        return MACHINES[self.target].grid
 
     @cached_property
     def launches(self) -> tuple[Launch, ...]:

@@ -135,7 +135,7 @@ class DeviceStatements(Statements):
 
     def _atomic(self, op: str, place: Text, value: Value) -> str:
         word, text = self.values.language.atomics[op], self.values.text(value)
-        if op == "add" and value.type.dtype.name == "i64":  # which wraps around as that without a sign does
+        if op not in ("min", "max") and value.type.dtype.name == "i64":  # the bits are those without a sign
             return f"{word}((u64 *)&{place}, (u64)({text}));"
         return f"{word}(&{place}, {text});"
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dojoir.codegen.lir.device import GRID_LIMITS, BlockNumber, Launch
+from dojoir.backends.machine import GRID
+from dojoir.codegen.lir.device import BlockNumber, Launch
 from dojoir.codegen.lir.program import INDEX, Binary, For, If, Let, Program, Stmt, Value
 from dojoir.codegen.lir.ranges import THREAD, Range, before_wrapping, join, limits, range_of
 from dojoir.codegen.lir.walk import parts, statements, values
@@ -46,8 +47,8 @@ def _block(body: tuple[Stmt, ...], known: Mapping[str, Range]) -> tuple[Stmt, ..
         match stmt:
             case Launch():
                 stmt = replace(stmt, index_bits=32 if _fits(stmt, names) else 64)
-            case For(var, start, stop):
-                inside = {**names, var.name: _of_loop(start, stop, names)}
+            case For(var, start, stop, step):
+                inside = {**names, var.name: _of_loop(start, stop, names, step)}
                 stmt = replace(stmt, body=_block(stmt.body, inside))
             case Let(var, value):
                 names[var.name] = range_of(value, names)
@@ -57,17 +58,17 @@ def _block(body: tuple[Stmt, ...], known: Mapping[str, Range]) -> tuple[Stmt, ..
     return tuple(found)
 
 
-def _of_loop(start: Value, stop: Value, known: Mapping[str, Range]) -> Range:
-    low = range_of(start, known)[0]
-    return low, max(range_of(stop, known)[1] - 1, low)
+def _of_loop(start: Value, stop: Value, known: Mapping[str, Range], step: int = 1) -> Range:
+    low, begun = range_of(start, known)
+    last = max(range_of(stop, known)[1] - 1, low)
+    return low, last if low < begun else low + (last - low) // step * step
 
 
 def _fits(launch: Launch, outside: Mapping[str, Range]) -> bool:
     """Whether all numbers of 64 bits in a launch are ones of 32."""
     known = {**outside, THREAD: (0, launch.threads - 1)}
     blocks_of = [
-        (0, min(range_of(extent, outside)[1], most) - 1)
-        for extent, most in zip(launch.grid, GRID_LIMITS, strict=False)
+        (0, min(range_of(extent, outside)[1], most) - 1) for extent, most in zip(launch.grid, GRID, strict=False)
     ]
     for stmt in statements(launch.body):
         match stmt:

@@ -84,8 +84,8 @@ class Binary:
     """add sub mul div; floordiv mod (integers, positive constant on the right); div rem of integers, where
     neither is negative; min max (of floats, minimum and maximum of IEEE 754-2019: NaN propagates, -0 is below +0);
     min_fast max_fast (`a < b ? a : b` and `a > b ? a : b`); ldexp (`a * 2**b` of floats, rounded once, where b is
-    an integer; only for targets that say so); and or xor shl shr sar (integers; and/or for
-    bool)."""
+    an integer; only for targets that say so); and or xor shl shr sar (integers; the first three
+    also of bool)."""
 
     type: Type
     op: str
@@ -197,7 +197,7 @@ class Iota:
 
 @dataclass(frozen=True)
 class Reduce:
-    """All lanes combined into one scalar with a Binary op (add mul min max min_fast max_fast and or). The
+    """All lanes combined into one scalar with a Binary op (add mul min max min_fast max_fast and or xor). The
     order is a balanced tree: the lower half with the upper half, until one is left."""
 
     op: str

@@ -266,6 +266,11 @@ class Accesses:
         scopes = [node for node in ancestors(self.unit.kernel, self.path) if isinstance(node, Scope)]
         return is_nonnegative(affine, scopes) and is_nonnegative(end - 1 - affine, scopes)
 
+    def is_at_least(self, affine: Affine, least: int) -> bool:
+        """Whether an index in the iterators of this place is seen to be `least` or more."""
+        scopes = [node for node in ancestors(self.unit.kernel, self.path) if isinstance(node, Scope)]
+        return is_nonnegative(affine - least, scopes)
+
     def _split(self, index: Affine) -> tuple[Value, int]:
         """The index in the first lane, and how much it grows from lane to lane; or the vector of it, and 0."""
         lanes = self.state.lanes

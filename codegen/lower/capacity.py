@@ -12,9 +12,6 @@ from dojoir.ir.places import ancestors
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 
-THREAD_BYTES = 4 * 255
-"""What the registers of a thread hold at most."""
-
 
 def refuse_misfits(threads: Threads, spread: Kernel, target: Target) -> None:
     """Raises KernelError where a buffer of a launch has no room: `spread` is the kernel with its arrays in
@@ -24,7 +21,7 @@ def refuse_misfits(threads: Threads, spread: Kernel, target: Target) -> None:
         _check_shared([b for b in spread.buffers if b.name in used and b.storage == "shared"], spread, target)
     for buffer in spread.buffers:
         if buffer.storage == "reg" and not Layout(buffer).is_single:
-            _check_registers(buffer, spread)
+            _check_registers(buffer, spread, target)
 
 
 def _check_shared(buffers: list[Buffer], kernel: Kernel, target: Target) -> None:
@@ -49,12 +46,12 @@ def _check_shared(buffers: list[Buffer], kernel: Kernel, target: Target) -> None
             raise _error("shared-size", kernel, buffer, message)
 
 
-def _check_registers(buffer: Buffer, kernel: Kernel) -> None:
+def _check_registers(buffer: Buffer, kernel: Kernel, target: Target) -> None:
     elements = Layout(buffer).elements
     size = elements.constant * max(buffer.dtype.itemsize, 4)
-    if size > THREAD_BYTES:
+    if size > target.thread_bytes:
         message = (
-            f"{buffer.name} takes {elements.constant} registers of each thread, and {THREAD_BYTES // 4} is "
+            f"{buffer.name} takes {size // 4} registers of each thread, and {target.thread_bytes // 4} is "
             f"what one has: spread it over more threads, or place({buffer.name}, stack), which is in memory"
         )
         raise _error("register-size", kernel, buffer, message)

@@ -23,6 +23,7 @@ from dojoir.codegen.lower.threads import Collective, Nest, Phase, Threads
 from dojoir.codegen.lower.touched import Guess, Touch, asked
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import BOOL, DTYPES
 from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
@@ -32,6 +33,7 @@ from dojoir.types.elaborate import Load, TypedStatement
 if TYPE_CHECKING:
     from dojoir.codegen.lower.device import DeviceScopes
 
+I32 = DTYPES["i32"]
 THREAD = ThreadNumber(INDEX)
 
 
@@ -62,8 +64,10 @@ class Combining:
             )
             source, span = place(self.unit.kernel, path)
             raise KernelError(Diagnostic("collective-loop", message, span, source))
-        var = Var(Type(statement.value.dtype), self.unit.names.fresh(f"{target.buffer}_{NAMES[statement.op]}"))
-        self.block.emit(lir.Declare(var, identity(statement.op, statement.value.dtype)))
+        # Of bools `and` and `or` may leave their second operand out, and shuffles are for all threads.
+        dtype = I32 if statement.value.dtype == BOOL else statement.value.dtype
+        var = Var(Type(dtype), self.unit.names.fresh(f"{target.buffer}_{NAMES[statement.op]}"))
+        self.block.emit(lir.Declare(var, identity(statement.op, dtype)))
         return var
 
     def _statement(self, collective: Collective) -> TypedStatement:
@@ -189,7 +193,7 @@ class Combining:
         accesses = Accesses(self.unit, inside, body, collective.paths[0])
         if scopes.is_memory(where) and scopes.is_atomic(collective.paths[0], device):
             address = accesses.address(statement.target, _memory(where))
-            body.emit(Atomic(statement.op or "", _memory(where).array, address.offset, var))
+            body.emit(Atomic(_atomic(self.unit, statement), _memory(where).array, address.offset, var))
         else:
             self._update(statement, accesses, var)
         if first is None:
@@ -227,7 +231,7 @@ class Combining:
 
     def _update(self, statement: TypedStatement, accesses: Accesses, var: Var) -> None:
         assert statement.op is not None
-        dtype = statement.value.dtype
+        dtype = var.type.dtype
         own = convert(
             self.unit, statement.dtype, dtype, evaluate(Load(statement.dtype, statement.target), accesses)
         )
@@ -246,7 +250,13 @@ def atomically(unit: Unit, path: Path, accesses: Accesses) -> None:
         value = evaluate(statement.value, accesses)
     where = _memory(accesses.state.places[statement.target.buffer])
     address = accesses.address(statement.target, where)
-    accesses.block.emit(Atomic(statement.op, where.array, address.offset, value))
+    accesses.block.emit(Atomic(_atomic(unit, statement), where.array, address.offset, value))
+
+
+def _atomic(unit: Unit, statement: TypedStatement) -> str:
+    """The operation that threads do to memory for an accumulation."""
+    assert statement.op is not None
+    return _plain(combination(unit, statement.op, statement.value.dtype))
 
 
 def _memory(where: object) -> Memory:

@@ -51,7 +51,7 @@ def convert(unit: Unit, source: DType, dtype: DType, value: Value) -> Value:
         return convert(unit, F32, dtype, wide)
     if is_narrow(dtype):
         if not source.is_float:
-            source, value = F64, _exact_enough(value)
+            source, value = F64, exact_enough(value)
         native = dtype.name in unit.target.native
         if native and source == F32:
             return lir.Convert(Type(dtype, lanes), value)
@@ -60,7 +60,7 @@ def convert(unit: Unit, source: DType, dtype: DType, value: Value) -> Value:
     return lir.Convert(Type(dtype, lanes), value)
 
 
-def _exact_enough(value: Value) -> Value:
+def exact_enough(value: Value) -> Value:
     """An integer as f64, so that rounding it on to a narrow float gives what rounding it once would.
 
     Beyond 2**53 an f64 does not hold every integer: there the low 12 bits, of which a narrow float keeps none,

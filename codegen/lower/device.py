@@ -6,30 +6,36 @@ registers and what in shared memory, how threads put together what they accumula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.arith import both, compare, divide, integer
-from dojoir.codegen.lir.device import Barrier, BlockNumber, Launch, ThreadNumber
+from dojoir.codegen.lir.arith import add, both, compare, divide, integer
+from dojoir.codegen.lir.device import ATOMICS, Barrier, BlockNumber, Launch, ThreadNumber
 from dojoir.codegen.lir.device import Phase as PhaseCode
-from dojoir.codegen.lir.program import INDEX, Value, Var
+from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lir.walk import parts, statements, values
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.collectives import Combining, atomically
 from dojoir.codegen.lower.conversions import as_stored
+from dojoir.codegen.lower.device_sums import carry
+from dojoir.codegen.lower.exchanges import Exchanges
+from dojoir.codegen.lower.grids import has_room, in_launches
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.parallel import captured, parallel_scope
-from dojoir.codegen.lower.placement import Home
+from dojoir.codegen.lower.partial_sums import in_parts
+from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
-from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit
+from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
 from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
+from dojoir.types.elaborate import TypedStatement
 
 THREAD = ThreadNumber(INDEX)
 
@@ -41,6 +47,9 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
+        self.touched: dict[Path, Var] = {}
+        self.sums: set[str] = set()
+        self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
         self.widening = Widening(self._in_memory, self.divisors, unit.names.fresh)
 
@@ -98,7 +107,7 @@ class DeviceScopes(Scopes):
         self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
         self.widening = Widening(self._in_memory, self.divisors, self.unit.names.fresh)
         grid: list[Value] = [integer(1)] * 3
-        inner, body = Block(), nodes
+        inner, body, parts_of = Block(), nodes, dict[int, Var]()
         iterators = list(state.iterators)
         for path in launched.grid:
             scope = self.unit.kernel.at(path)
@@ -106,32 +115,43 @@ class DeviceScopes(Scopes):
             axis = GRID.index(mark_of(scope, GRID) or "gx")
             grid[axis] = self.extent(scope.extent, state.iterators)
             var = self.loop_var(scope, replace(state, iterators=tuple(iterators)))
-            inner.emit(lir.Let(var, BlockNumber(INDEX, axis)))
+            number: Value = BlockNumber(INDEX, axis)
+            if axis and not has_room(scope, self.unit.target.grid[axis]):
+                parts_of[axis] = Var(INDEX, self.unit.names.fresh(f"{var.name}_first"))
+                own = Var(INDEX, self.unit.names.fresh(f"{var.name}_block"))
+                inner.emit(lir.Let(own, number))
+                number = add(own, parts_of[axis])
+            inner.emit(lir.Let(var, number))
             iterators.append(var)
             body = scope.body
         device = Device("block", launched)
         inside = replace(state, iterators=tuple(iterators), device=device)
         self.fill(launched.body, body, inside, inner)
-        captures, arrays = captured(inner.body, {array.name for array in self.shared}, self)
+        code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
+        captures, arrays = captured(code, {array.name for array in self.shared}, self)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]
-        block.emit(
-            Launch(
-                self.unit.names.fresh(self._launch_name()),
-                tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
-                launched.threads,
-                tuple(self.shared),
-                tuple(sorted(captures, key=lambda var: sizes.index(var.name) if var.name in sizes else -1)),
-                tuple(sorted(arrays, key=lambda array: order.index(array.name))),
-                inner.body,
-                "; ".join(self.unit.lines[path] for path in launched.grid),
-                tuple(
-                    (array.name, self.widening.wide[array.name])
-                    for array in arrays
-                    if array.name in self.widening.wide
-                ),
-            )
+        launch = Launch(
+            self.unit.names.fresh(self._launch_name()),
+            tuple(grid[: max((n for n, e in enumerate(grid) if e != integer(1)), default=0) + 1]),
+            launched.threads,
+            tuple(self.shared),
+            tuple(sorted(captures, key=lambda var: _place_of(var, sizes, parts_of))),
+            tuple(sorted(arrays, key=lambda array: order.index(array.name))),
+            code,
+            "; ".join(self.unit.lines[path] for path in launched.grid),
+            tuple(
+                (array.name, self.widening.wide[array.name]) for array in arrays if array.name in self.widening.wide
+            ),
+            self._alone(launched, state),
         )
+        block.emit(in_launches(launch, parts_of, self.unit.target.grid, self.unit.names.fresh))
+
+    def _alone(self, launched: Launched, state: State) -> frozenset[str]:
+        """The arrays of global memory through which the threads of a launch exchange nothing."""
+        exchanged = self.exchanges[id(launched)].exchanged
+        places = state.places.items()
+        return frozenset(p.array for name, p in places if isinstance(p, Memory) and name not in exchanged)
 
     def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
         """What host code has asked before a launch."""
@@ -273,11 +293,32 @@ class DeviceScopes(Scopes):
         else:
             accesses = Accesses(self.unit, state, inner, path)
             atomically(self.unit, path, accesses)
-        alone = device.level != "thread" and self.is_memory(state.places[target.buffer])
+        if path in self.touched:
+            inner.emit(lir.Assign(self.touched[path], lir.Const(lir.FLAG, True)))
+        self._note_sum(path, state)
+        self.by_one(target.buffer, state, inner, block)
+
+    def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
+        """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
+        device = state.device
+        assert device is not None
+        alone = device.level != "thread" and self.is_memory(state.places[buffer])
         if alone and device.launched.threads > 1:
-            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), inner.body))
+            block.emit(lir.If(compare("eq", self.own_number(device), integer(0)), code.body))
         else:
-            block.statements.extend(inner.statements)
+            block.statements.extend(code.statements)
+
+    def _note_sum(self, path: Path, state: State) -> None:
+        """Remembers the variable of f32 that a statement adds to, if it does, in any order."""
+        statement = self.unit.typed[path]
+        place = state.places[statement.target.buffer]
+        uses = self.unit.uses[statement.target.buffer]
+        if statement.op != "add" or self.unit.kernel.fp == "strict" or any(map(_is_of_itself, uses)):
+            return
+        if path in state.accumulators:
+            self.sums.update(var.name for var in state.accumulators[path].variables.values() if _is_f32(var))
+        elif isinstance(place, Variable) and _is_f32(place.var):
+            self.sums.add(place.var.name)
 
     def own_number(self, device: Device) -> Value:
         """The number of the thread among those that run this code alike."""
@@ -290,19 +331,39 @@ class DeviceScopes(Scopes):
         return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
 
     def is_atomic(self, path: Path, device: Device) -> bool:
-        """Whether blocks accumulate into one element by the statement at `path`."""
+        """Whether several blocks accumulate into one element by the statement at `path`."""
         statement = self.unit.typed[path]
-        target = statement.target
-        if statement.op is None or self.unit.buffers[target.buffer].storage != "heap":
+        if statement.op is None or self.unit.buffers[statement.target.buffer].storage != "heap":
             return False
-        depths = [self.unit.kernel.depth_of(own) for own in device.launched.grid]
-        used = {d for index in target.indices for d in getattr(index, "iterators", ())}
-        return any(depth not in used for depth in depths)
+        number = next(n for n, site in enumerate(self.unit.kernel.sites) if site.path == path)
+        if number not in self.exchanges[id(device.launched)].met_by_blocks:
+            return False
+        if statement.dtype.name not in ATOMICS.get(statement.op, ()):
+            raise self._not_atomic(path, statement)
+        return True
+
+    def _not_atomic(self, path: Path, statement: TypedStatement) -> KernelError:
+        name = statement.target.buffer
+        source, span = place_in_text(self.unit.kernel, path)
+        message = (
+            f"several blocks accumulate into one element of {name}, and GPUs have no atomic for that in "
+            f"{statement.dtype.name}: split_reduction gives each block its own partial result, and a second launch "
+            f"puts these together"
+        )
+        return KernelError(Diagnostic("no-atomic", message, span, source))
 
     # -- scopes ----------------------------------------------------------------------------------------------
     def _scope(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         """A scope as a loop: of the host, of a block, or of one thread; its iterations side by side where that is
         asked for and there are few."""
+        if path in state.spelled:
+            self._copies(path, scope, state, block)
+        elif state.device is not None and path in self.unit.carried:
+            carry(self, path, scope, state, block, self._run)
+        else:
+            self._run(path, scope, state, block)
+
+    def _run(self, path: Path, scope: Scope, state: State, block: Block) -> None:
         device, bound = state.device, scope.constant_bound
         side_by_side = device is not None and device.level == "thread" and "v" in scope.marks
         if not side_by_side or bound is None or not 1 < bound <= MOST_LANES:
@@ -327,6 +388,23 @@ class DeviceScopes(Scopes):
         """An array that is not in registers, if wide accesses may be made at all."""
         array = self.unit.arrays.get(name)
         return array if array is not None and self.unit.target.wide and array.lives != "stack" else None
+
+
+def _is_of_itself(use: Use) -> bool:
+    """Whether a use is an assignment of an element by itself, as `s = s + x`: of that the order counts."""
+    statement = use.site.statement
+    return statement.op == "=" and any(read.buffer == statement.target.buffer for read in statement.term_reads)
+
+
+def _is_f32(var: Var) -> bool:
+    return var.type == Type(F32)
+
+
+def _place_of(var: Var, sizes: Sequence[str], parts_of: Mapping[int, Var]) -> int:
+    """Where what a launch takes from the host stands among its arguments: numbers of first blocks are last."""
+    if var in parts_of.values():
+        return len(sizes)
+    return sizes.index(var.name) if var.name in sizes else -1
 
 
 def without_dead_lets(block: Block) -> Block:

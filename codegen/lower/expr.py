@@ -9,8 +9,10 @@ from dojoir.codegen.lir.arith import compare, known, level
 from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access import Accesses, index_value
 from dojoir.codegen.lower.conversions import call, convert, number
+from dojoir.codegen.lower.named import by_name
 from dojoir.codegen.lower.state import Unit
 from dojoir.codegen.math import elementary as mathlib
+from dojoir.codegen.math.division import division
 from dojoir.ir.dtypes import DType
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
 
@@ -30,12 +32,37 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
             return index_value(affine, accesses.state)
         case Load(_, access):
             return accesses.load(access)
+        case Convert(dtype, arg, way) if way != "cast":
+            return by_name(unit, arg.dtype, dtype, way, evaluate(arg, accesses))
         case Convert(dtype, arg):
             return convert(unit, arg.dtype, dtype, evaluate(arg, accesses))
         case Apply(dtype, "shl" | "shr" as name, (arg, count)):
             return _shift(name, evaluate(arg, accesses), dtype, shift_count(count, dtype, accesses))
+        case Apply(dtype, "floordiv" | "mod" as name, (arg, divisor)) if not _is_positive_number(divisor):
+            return _division(name, dtype, arg, divisor, accesses)
         case Apply(dtype, name, args):
             return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
+
+
+def _is_positive_number(typed: Typed) -> bool:
+    return isinstance(typed, Number) and typed.value > 0
+
+
+def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: Accesses) -> Value:
+    """By a number that may be any, rounded down; where it is 0, the program fails, divides by 1 and goes on."""
+    unit = accesses.unit
+    value, divisor = evaluate(typed, accesses), evaluate(by, accesses)
+    positive = isinstance(by, IndexValue) and accesses.is_at_least(by.affine, 1)
+    if not (positive or isinstance(by, Number)):
+        kind = divisor.type
+        failed = accesses.fail_where(
+            lir.Compare("eq", divisor, lir.Const(kind, 0)), unit.divisor_status(accesses.path), "divides_by_0"
+        )
+        divisor = lir.Select(failed, lir.Const(kind, 1), divisor)
+    value, divisor = level(value, divisor)
+    if dtype.kind == "u" or (positive and isinstance(typed, IndexValue) and accesses.is_at_least(typed.affine, 0)):
+        return lir.Binary(value.type, "div" if name == "floordiv" else "rem", value, divisor)
+    return call(unit, division(name, dtype, value.type.lanes), value, divisor)
 
 
 def _shift(name: str, value: Value, dtype: DType, count: Value) -> Value:
@@ -106,4 +133,6 @@ def extreme(kind: Type, op: str, left: Value, right: Value) -> Value:
 
 def combination(unit: Unit, name: str, dtype: DType) -> str:
     """The LIR operation for an operation of the language: `fp fast` does not ask where a NaN goes."""
+    if name in BITS:
+        return BITS[name]
     return f"{name}_fast" if name in ("min", "max") and dtype.is_float and unit.fast else name

@@ -26,6 +26,7 @@ from dojoir.codegen.lower.plan import Analysis
 from dojoir.codegen.lower.scopes import Scopes
 from dojoir.codegen.lower.spread import in_registers
 from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit, Variable
+from dojoir.codegen.lower.thread_sums import carried_by_threads
 from dojoir.codegen.lower.threads import Threads
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError
@@ -71,6 +72,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
     _refuse_strides(kernel, target)
+    given, kernel = kernel, with_room(kernel)
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)
     spread = in_registers(threads)
@@ -84,6 +86,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, text, names, arrays=dict(arguments))
+    unit.carried = carried_by_threads(Analysis(spread, target, buffers, uses, homes, typed), threads)
     scopes = DeviceScopes(unit, threads, barriers)
     scopes.refuse_crossing_launches()
     block = Block()
@@ -92,7 +95,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
     scopes.fill((), spread.body, State(places=places), block)
-    return shortened(_program(unit, by_value, block.body), {})
+    return shortened(replace(_program(unit, by_value, block.body), text=to_text(given, names=True)), {})
 
 
 def _strides(unit: Unit) -> dict[str, tuple[str, ...]]:

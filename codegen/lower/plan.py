@@ -13,12 +13,14 @@ from math import prod
 from dojoir.codegen.lower.placement import Home, Use, is_linear
 from dojoir.codegen.target import Target
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import BOOL, DTYPES, DType
 from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.independence import is_uniform
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, Typed, TypedStatement
+
+U8 = DTYPES["u8"]
 
 MOST_LANES = 64
 
@@ -205,6 +207,7 @@ class Analysis:
         if len(affine) < len(target.indices) or along is None:
             return None
         until = self._until(path, scope, inside, target)
+        dtype = U8 if dtype == BOOL else dtype  # vectors keep bools as masks, which are no variables
         return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), until, along)
 
     def _until(self, path: Path, scope: Scope, inside: list[Use], target: Access) -> Path:

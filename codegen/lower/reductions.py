@@ -18,7 +18,15 @@ from dojoir.codegen.lower.touched import where_touched
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Path
 
-NAMES = {"add": "sum", "mul": "product", "max": "max", "min": "min"}
+NAMES = {
+    "add": "sum",
+    "mul": "product",
+    "max": "max",
+    "min": "min",
+    "bitxor": "parity",
+    "bitand": "all",
+    "bitor": "any",
+}
 """What the variable of a reduction is called, behind its buffer."""
 
 Sums = list[tuple[Accumulator, Kept]]
@@ -89,7 +97,7 @@ def _finish(
 
 
 def identity(op: str, dtype: DType) -> Value:
-    """What combining leaves a value as it is with."""
+    """What combining leaves a value as it is with; `op` is of the language, or of the program."""
     infinite = float("inf")
     low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
     high = (1 << dtype.bits) - 1 + low
@@ -98,6 +106,10 @@ def identity(op: str, dtype: DType) -> Value:
             return number(dtype, -0.0 if dtype.is_float else 0)
         case "mul":
             return number(dtype, 1)
+        case "bitxor" | "bitor" | "xor" | "or":
+            return number(dtype, 0)
+        case "bitand" | "and":
+            return number(dtype, 1 if dtype.kind == "b" else -1 if dtype.kind == "i" else high)
         case "max":
             return number(dtype, -infinite if dtype.is_float else low)
         case _:

@@ -195,6 +195,10 @@ class Unit:
         """The status of the runtime check of the shifts in a statement."""
         return self._status((path, "shift"), Check(self.lines[path], path, "shift"))
 
+    def divisor_status(self, path: Path) -> int:
+        """The status of the runtime check of the divisors in a statement."""
+        return self._status((path, "divisor"), Check(self.lines[path], path, "divisor"))
+
     def _status(self, key: tuple[Path, Access | str], check: Check) -> int:
         self.checks.setdefault(key, check)
         return FIRST_CHECK + list(self.checks).index(key)

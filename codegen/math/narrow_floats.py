@@ -48,8 +48,9 @@ def decode(dtype: DType, lanes: int) -> lir.Function:
     return body.function(f"{dtype}_to_{value.type}", value, f"the number whose {dtype} bits are `stored`")
 
 
-def encode(dtype: DType, source: DType, lanes: int) -> lir.Function:
-    """From f32 or f64 to the bits of a narrow float (u16 or u8), rounded once, to nearest even.
+def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Function:
+    """From f32 or f64 to the bits of a narrow float (u16 or u8), rounded once, to nearest even; by another `way`,
+    also from f64 to those of f32, as `dojoir.types.elaborate.Convert` says.
 
     Beyond the largest finite number: inf, in f8e4m3 (which has none) NaN, in f4e2m1 the largest number. Every NaN
     becomes the positive quiet one; in f4e2m1, which has none, -0.
@@ -62,15 +63,38 @@ def encode(dtype: DType, source: DType, lanes: int) -> lir.Function:
     x = body.param("x", source)
     bits = body.let("bits", x.bits(bits_of(source)))
     size = body.let("size", bits & (wide.sign_bit - 1))
-    rounded = (size + ((size >> down) & 1) + ((1 << (down - 1)) - 1)) >> down
+    match way:
+        case "round_away":
+            rounded = (size + (1 << (down - 1))) >> down
+        case "round_to_zero":
+            rounded = size >> down
+        case _:
+            rounded = (size + ((size >> down) & 1) + ((1 << (down - 1)) - 1)) >> down
     code = body.let("code", rounded - ((narrow.lowest - wide.lowest) << (narrow.precision - 1)))
     if wide.lowest != narrow.lowest:
         # below the normal numbers: adding a number whose last place is the quantum rounds to the quantum
         exponent = narrow.quantum + wide.precision - 1
-        counted = (size.bits(source) + ldexp(1.0, exponent)).bits(bits_of(source)) - _power_of_two(exponent, wide)
+        if way in ("cast", "sat"):
+            counted = (size.bits(source) + ldexp(1.0, exponent)).bits(bits_of(source)) - _power_of_two(
+                exponent, wide
+            )
+        else:
+            small = size.bits(source) < ldexp(1.0, narrow.lowest)
+            scaled = body.let("scaled", select(small, size.bits(source) * ldexp(1.0, -narrow.quantum), 0.0))
+            counted = body.let("counted", scaled.convert(bits_of(source)))
+            if way == "round_away":
+                counted = select((scaled - counted.convert(source)) < 0.5, counted, counted + 1)
         code = body.let("any_code", select(size.bits(source) < ldexp(1.0, narrow.lowest), counted, code))
-    code = select(code < narrow.overflow_bits, code, narrow.overflow_bits)
+    limit = narrow.largest_bits if way == "sat" else narrow.overflow_bits
+    code = select(code < limit, code, limit)
+    if way == "round_to_zero":
+        most = select(size < wide.overflow_bits, size.constant(narrow.largest_bits), narrow.overflow_bits)
+        code = select(code < most, code, most)
     sign = (bits >> (wide.bits - narrow.bits)) & narrow.sign_bit
-    code = select(x.ne(x), narrow.nan_bits, code | sign)
-    name = f"{source}_to_{lir.Type(dtype, lanes)}"
-    return body.function(name, code.convert(bits_of(dtype)), f"the {dtype} bits of x")
+    nan = narrow.largest_bits if way == "sat" and narrow.overflow == "max" else narrow.nan_bits
+    code = select(x.ne(x), nan, code | sign)
+    name = (
+        f"{source}_to_{lir.Type(dtype, lanes)}" if way == "cast" else f"{way}_{source}_to_{lir.Type(dtype, lanes)}"
+    )
+    by = "" if way == "cast" else f" by {way}"
+    return body.function(name, code.convert(bits_of(dtype)), f"the {dtype} bits of x{by}")

@@ -454,6 +454,9 @@ class Rules:
     def _reduce(self, value: Reduce) -> Value:
         op, arg = value.op, value.arg
         kind = arg.type
+        if kind.dtype.kind == "b" and op == "xor":  # masks are only asked for all or any of them
+            ones = self._convert(kind.with_dtype(U8), arg)
+            return Compare("ne", self._reduce(Reduce(op, ones)), Const(Type(U8), 0))
         if kind.dtype.kind == "b":
             return value
         if op.endswith("_fast") and not kind.dtype.is_float:

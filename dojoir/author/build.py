@@ -49,6 +49,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import NoReturn, TypedDict, Unpack
 
+from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
 from dojoir.author.expressions import (
     Accumulation,
     Number,
@@ -60,7 +61,6 @@ from dojoir.author.expressions import (
     bitand,
     bitnot,
     bitor,
-    cast,
     ceil,
     conditions_of,
     cos,
@@ -125,8 +125,9 @@ from dojoir.types.elaborate import check
 
 __all__ = [
     "Array", "Builder", "Value", "abs", "atan",
-    "bitand", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
-    "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "rsqrt", "select", "sigmoid",
+    "bitand", "bitcast", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
+    "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "round_away",
+    "round_to_zero", "rsqrt", "sat", "select", "sigmoid",
     "sin", "sqrt", "tan", "tanh",
 ]  # fmt: skip
 
@@ -181,6 +182,11 @@ class Array(Operand):
 
     def __imul__(self, other: Number) -> NoReturn:
         raise ArgumentError(f"write {self.name}[()] *= … for a scalar", "wrong-rank")
+
+    def __ixor__(self, other: Number) -> NoReturn:
+        raise ArgumentError(f"write {self.name}[()] with ^=, &= or |= for a scalar", "wrong-rank")
+
+    __iand__ = __ior__ = __ixor__
 
 
 class Attributes(TypedDict, total=False):
@@ -449,7 +455,7 @@ class Builder:
 
     @public_with(value="not-an-expression", op="unknown-operation")
     def accumulate(self, target: Operand, op: str, value: Number) -> None:
-        """`target op value`, where op is `=`, `+=`, `*=`, `max=` or `min=`."""
+        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))

@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NoReturn, SupportsIndex
 
-from dojoir.errors import ArgumentError, DojoError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, DojoError, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES
-from dojoir.ir.nodes import RELATIONS, Access, Cast, Condition, Const, Expr, Extent, Index, Op, make_op
+from dojoir.ir.nodes import RELATIONS, Access, Condition, Const, Expr, Extent, Index, Op, make_op
 from dojoir.ir.operations import OPERATIONS
 from dojoir.ir.text import format_expr
 from dojoir.ir.writable import affine_fits, integer_fits
@@ -148,6 +147,15 @@ class Value(Operand):
     def __imul__(self, other: Number) -> Value:
         return _accumulation("*=", self, self * other, other)
 
+    def __ixor__(self, other: Number) -> Value:
+        return _accumulation("^=", self, self ^ other, other)
+
+    def __iand__(self, other: Number) -> Value:
+        return _accumulation("&=", self, self & other, other)
+
+    def __ior__(self, other: Number) -> Value:
+        return _accumulation("|=", self, self | other, other)
+
 
 class Accumulation(Value):
     """What `x[i] += v` computes on its way to `x[i] = …`: `x[i] + v`, with what it was made of."""
@@ -246,16 +254,6 @@ def fma(a: Number, b: Number, c: Number) -> Value:
 def select(condition: Number, a: Number, b: Number) -> Value:
     """`a` where the condition holds, else `b`; both are computed."""
     return _op("select", condition, a, b)
-
-
-def cast(dtype: str, x: Number) -> Value:
-    """`x` rounded or converted to an element type, such as "f16"."""
-    if not isinstance(dtype, str):
-        raise ArgumentError(f"an element type is a text such as 'f16', not {repr_of(dtype)}", "unknown-dtype")
-    if dtype not in DTYPES:
-        raise ArgumentError(f"there is no element type '{dtype}'{did_you_mean(dtype, DTYPES)}", "unknown-dtype")
-    value = value_of(x)
-    return Value(Cast(DTYPES[dtype], value.expr), value.scopes)
 
 
 # -- values as parts of the tree ---------------------------------------------------------------------------

@@ -27,6 +27,9 @@ RANGES = {
 
 LARGEST_CACHE = 1 << 50
 
+GRID = (2**31 - 1, 65535, 65535)
+"""How many blocks a launch may have along x, y and z, on every GPU."""
+
 ACCESS_BYTES = 16
 """What one access of a thread of a GPU moves at most."""
 
@@ -43,7 +46,7 @@ class Machine:
     as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
-    `thread_registers` for a thread at most.
+    `thread_registers` of 4 bytes for a thread at most; a launch has at most `grid` blocks along x, y and z.
 
     Raises ArgumentError for a field of another type, and for a number outside RANGES.
     """
@@ -64,14 +67,21 @@ class Machine:
     thread_registers: int = 0
     last_cache: int = 0
     quads: bool = True
+    grid: tuple[int, int, int] = GRID
 
     def __post_init__(self) -> None:
         numbers = {name: (getattr(self, name), *limits) for name, limits in RANGES.items()}
         numbers |= {f"caches[{level}]": (size, 0, LARGEST_CACHE) for level, size in enumerate(self.caches)}
+        numbers |= {f"grid[{axis}]": (most, 1, GRID[0]) for axis, most in enumerate(self.grid)}
         for name, (value, least, most) in numbers.items():
             if not least <= value <= most:
                 message = f"{name} of a machine is from {least} to {most}, not {repr_of(value)}"
                 raise ArgumentError(message, "bad-machine")
+
+    @property
+    def thread_bytes(self) -> int:
+        """What the registers of a thread of a GPU hold."""
+        return 4 * self.thread_registers
 
     @property
     def held(self) -> int:

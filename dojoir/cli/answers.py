@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import dojoir
 from dojoir.cli.options import Options
-from dojoir.cli.report import DIFFERS, FINE, INPUT
+from dojoir.cli.report import DIFFERS, FINE, INPUT, note_without_grid
 from dojoir.cli.running import run_kernel
 from dojoir.cli.timing import check_kernel, time_kernel
 
@@ -102,4 +102,6 @@ def _cost(options: Options, trace: dojoir.Trace) -> Answer:
 
 def _emit(options: Options, trace: dojoir.Trace) -> Answer:
     assert options.emit is not None
-    return dojoir.emit(trace.kernel, options.emit, cpu=options.cpu), FINE
+    text = dojoir.emit(trace.kernel, options.emit, cpu=options.cpu)
+    note_without_grid(trace.kernel, options.emit, options.json)
+    return text, FINE

@@ -34,15 +34,26 @@ def read_input(name: str) -> str:
     """The text of a file, of stdin for `-`, or of a library kernel for `library:NAME`."""
     if name.startswith("library:"):
         return dojoir.kernels.source(name.removeprefix("library:"))
-    try:
-        data = read_stdin() if name == "-" else Path(name).read_bytes()
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {name}: {error.strerror or error}", "cannot-read") from None
+    data = _bytes_of(name)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise dojoir.ArgumentError(f"{name} is not UTF-8 text: line {line}", "not-text") from None
+
+
+def read_lines(name: str) -> list[str]:
+    """The lines of a file, or of stdin for `-`, each by itself: bytes that are no text are lone surrogates in its
+    line, and in no other."""
+    lines = _bytes_of(name).split(b"\n")
+    return [line.rstrip(b"\r").decode("utf-8", "surrogateescape") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def _bytes_of(name: str) -> bytes:
+    try:
+        return read_stdin() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot read {name}: {error.strerror or error}", "cannot-read") from None
 
 
 def display_name(name: str) -> str:

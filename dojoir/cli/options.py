@@ -197,8 +197,8 @@ class Options:
     check: bool = _switch("--check", group=CODE,
         help="compare with the reference on several inputs; status 3 if it differs or is undecided")  # fmt: skip
     time: bool = _switch("--time", group=CODE, help="how fast the kernel is, beside what it was before the moves")
-    target: str = _option("--target", type=_target, default="llvm", metavar="TARGET", group=CODE,
-        help="the target of --run, --check and --time (llvm)")  # fmt: skip
+    target: str = _option("--target", type=_target, metavar="TARGET", group=CODE,
+        help="the target of -O, -p, --run, --check and --time: that of --emit by default, else llvm")  # fmt: skip
     emulated: bool = _switch("--emulated", group=CODE,
         help="for --run and --check: the code for a GPU (cuda, hip) on the CPU, slowly, checked")  # fmt: skip
     cpu: str | None = _option("--cpu", metavar="NAME", group=CODE,
@@ -291,6 +291,8 @@ def parse_options(arguments: list[str]) -> Options:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in vars(given).items()
     }
+    if values["target"] is None:
+        values["target"] = "llvm" if values["emit"] in {None, *FORMS} else values["emit"]
     options = Options(**values)
     for conflict in options.conflicts:
         reader.error(conflict)

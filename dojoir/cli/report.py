@@ -45,7 +45,7 @@ def status_of(error: dojoir.DojoError) -> int:
         case dojoir.ToolchainError():
             return TOOLCHAIN
         case dojoir.RunError():
-            codes = {"time-limit": TIME_LIMIT, "out-of-memory": INPUT}
+            codes = {"time-limit": TIME_LIMIT, "out-of-memory": INPUT, "no-room": INPUT}
             return codes.get(error.diagnostic.code, DIFFERS)
         case _:
             return INPUT
@@ -61,15 +61,39 @@ def warn_if_unsafe(trace: dojoir.Trace, as_json: bool) -> None:
         say(json.dumps(data) if as_json else line)
 
 
+def note_without_grid(kernel: dojoir.Kernel, target: str, as_json: bool) -> None:
+    """Says on stderr of a kernel that is emitted for a GPU that it has no grid, where that is so."""
+    marks = {mark for _, node in kernel.walk() for mark in getattr(node, "marks", ())}
+    if (
+        target not in dojoir.TARGETS
+        or not dojoir.machine_for(target).warp
+        or marks.intersection(("gx", "gy", "gz"))
+    ):
+        return
+    code = "no-grid"
+    message = (
+        f"{kernel.name} has no scope over the grid of a GPU, so that one block does all of it: -O makes a schedule "
+        f"for {target}, and bind(PLACE, gx) spreads one scope"
+    )
+    data = {"warning": {"code": code, "message": message}}
+    say(json.dumps(data) if as_json else f"dojoir-opt: note[{code}]: {message}")
+
+
 def report_bug(error: Exception, command: str = "dojoir-opt") -> int:
     """Says that something is our fault and where the details are."""
-    with tempfile.NamedTemporaryFile("w", prefix="dojoir-bug-", suffix=".txt", delete=False) as file:
-        file.write(f"dojoir {dojoir.__version__}, Python {platform.python_version()}, {platform.platform()}\n")
-        file.write(f"command: {' '.join(sys.argv)}\n\n")
-        file.write("".join(traceback.format_exception(error)))
+    details = (
+        f"dojoir {dojoir.__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"command: {' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
+    )
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="dojoir-bug-", suffix=".txt", delete=False) as file:
+            file.write(details)
+        where = file.name
+    except OSError:  # there is no room for it
+        where = f"these lines\n{details}"
     summary = f"{type(error).__name__}: {error}".splitlines()[0]
     say(
         f"{command}: error[internal]: this is a bug in dojoir, not in your kernel: {summary}\n"
-        f"please send us {file.name} and the kernel"
+        f"please send us the kernel and {where}"
     )
     return BUG

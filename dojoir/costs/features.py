@@ -27,7 +27,7 @@ SLOW = {"exp": 20, "exp2": 16, "log": 20, "log2": 18, "pow": 40, "rsqrt": 8, "sq
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 STORAGES = ("heap", "stack", "reg", "shared")
-OPS = ("=", "+=", "*=", "max=", "min=")
+OPS = ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=")
 
 LINE_CYCLES = (4.0, 14.0, 40.0)
 """About how many cycles a line takes that is not in the first, second, or any cache."""

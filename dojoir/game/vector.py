@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.managers import BaseManager
 from typing import Any
@@ -16,11 +17,13 @@ class _Served:
 
     def __init__(self, target: str, timer: str, threads: int) -> None:
         self.scorer = Scorer(target, timer=timer, threads=threads)
+        self.lock = threading.Lock()  # each environment is served by a thread
 
     def evaluate(self, start: str, state: str, sizes: dict[str, int]) -> dict[str, Any]:
         """The fields of the evaluation of a state of a kernel."""
         kernel = dojoir.parse(start)
-        found = self.scorer.evaluated(kernel, dojoir.parse(state), sizes)
+        with self.lock:
+            found = self.scorer.evaluated(kernel, dojoir.parse(state), sizes)
         return dict(vars(found))
 
     def close(self) -> None:

@@ -64,11 +64,12 @@ class Op:
 
 @dataclass(frozen=True)
 class Cast:
-    """The value of `arg` rounded or converted to `dtype`."""
+    """The value of `arg` rounded or converted to `dtype`, in the `way` of that name of CONVERSIONS if any."""
 
     dtype: DType
     arg: Expr
     loc: Span | None = field(default=None, compare=False, repr=False)
+    way: str = "cast"
 
 
 Leaf = Const | Index | Access
@@ -147,9 +148,9 @@ def map_leaves(expr: Expr, new: Callable[[Leaf], Expr], normal: bool = False) ->
             if are(mapped, args):
                 return expr
             return make_op(name, mapped, loc) if normal else Op(name, mapped, loc)
-        case Cast(dtype, arg, loc):
+        case Cast(dtype, arg, loc, way):
             value = map_leaves(arg, new, normal)
-            return expr if value is arg else Cast(dtype, value, loc)
+            return expr if value is arg else Cast(dtype, value, loc, way)
         case Const() | Index() | Access():
             return new(expr)
 

@@ -6,7 +6,7 @@ from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, Text, Whitespace
 
 from dojoir.ir.dtypes import DTYPES
-from dojoir.ir.operations import CALLS
+from dojoir.ir.operations import CALLS, CONVERSIONS
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 STORAGE = ("heap", "stack", "reg", "shared", "order", "pad", "align", "stream", "strided")
@@ -30,10 +30,10 @@ class DojoLexer(RegexLexer):
             (r"@[A-Za-z_]\w*", Name.Label),
             (r"\{[ \t]*\w+[ \t]*\}", Name.Variable),
             (words(tuple(sorted(DTYPES)), prefix=r"\b", suffix=r"\b"), Keyword.Type),
-            (words(tuple(sorted(CALLS)), prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
+            (words(tuple(sorted(CALLS.union(CONVERSIONS))), prefix=r"\b", suffix=r"(?=\()"), Name.Builtin),
             (words(STORAGE, prefix=r"\b", suffix=r"\b"), Keyword.Pseudo),
             (r"\b(inf|nan|min|max)\b(?!=)", Name.Builtin),
-            (r"(\+|\*|\bmax|\bmin)=(?!=)|[=!<>]=|//|<<|>>|[-+*/%<>=~&|^]", Operator),
+            (r"(\+|\*|\bmax|\bmin|\^|&|\|)=(?!=)|[=!<>]=|//|<<|>>|[-+*/%<>=~&|^]", Operator),
             (r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", Number),
             (r"[A-Za-z_]\w*", Name),
             (r"[\[\](),]", Punctuation),

@@ -12,7 +12,7 @@ class Class(Enum):
 
     ARITHMETIC = "arithmetic"  # any number, operands of one type; gives that type
     FLOAT = "float"  # floats only
-    INTEGER = "integer"  # integers only, the second operand a positive integer constant
+    INTEGER = "integer"  # integers of one type, the second not 0; gives that type
     BITS = "bits"  # integers of one type; gives that type
     SHIFT = "shift"  # an integer, and a count that is one of any type; gives the type of the first
     COMPARISON = "comparison"  # operands of one type; gives bool
@@ -79,5 +79,16 @@ OPERATIONS: dict[str, Operation] = {
 
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
-ACCUMULATIONS: dict[str, str] = {"+=": "add", "*=": "mul", "max=": "max", "min=": "min"}
+CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast")
+"""The conversions to a type by name, `sat(f4e2m1, x)`; a cast, `f16(x)`, is the plain one."""
+
+ACCUMULATIONS: dict[str, str] = {
+    "+=": "add",
+    "*=": "mul",
+    "max=": "max",
+    "min=": "min",
+    "^=": "bitxor",
+    "&=": "bitand",
+    "|=": "bitor",
+}
 """The operation that each accumulating statement repeats."""

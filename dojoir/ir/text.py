@@ -172,8 +172,9 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
             text, precedence = affine.format(name), _affine_precedence(affine)
         case Access():
             return format_access(expr, name)
-        case Cast(dtype, arg):
-            return f"{dtype}({format_expr(arg, name)})"
+        case Cast(dtype, arg, way=way):
+            inner = format_expr(arg, name)
+            return f"{dtype}({inner})" if way == "cast" else f"{way}({dtype}, {inner})"
         case Op(op, args):
             operation = OPERATIONS[op]
             symbol, precedence = operation.symbol, operation.precedence

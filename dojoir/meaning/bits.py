@@ -61,3 +61,18 @@ def _encode(values: Floats, format_: Format) -> Integers:
     magnitude = np.where((magnitude > format_.largest_bits) | np.isinf(values), format_.overflow_bits, magnitude)
     sign = np.where(np.signbit(values), format_.sign_bit, 0)
     return np.where(np.isnan(values), format_.nan_bits, magnitude | sign)
+
+
+def code_of(dtype: DType, value: float) -> int:
+    """The bits of a number of a float type (rounded to it first), as an unsigned integer; those of the quiet
+    positive NaN for every NaN."""
+    bits = 8 * dtype.itemsize
+    if value != value:
+        return FORMATS[dtype.name].nan_bits
+    return int(from_floats(np.array([value]), dtype).view(f"uint{bits}")[0])
+
+
+def coded(dtype: DType, code: int) -> float:
+    """The number of a float type that has these bits; those of f4e2m1 are the low half of a byte."""
+    bits = np.array([code], f"uint{8 * dtype.itemsize}")
+    return float(to_floats(bits.view(dtype.stored), dtype)[0])

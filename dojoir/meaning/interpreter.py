@@ -20,12 +20,14 @@ from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, Run
 from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_access
-from dojoir.ir.text import format_access, format_buffer
+from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
-from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
     FUNCTIONS,
+    away,
+    clamp,
     divide_by_zero,
     fma,
     fma_f32,
@@ -39,7 +41,7 @@ from dojoir.meaning.to_python import Script, transcribe
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
 from dojoir.types.elaborate import check
-from dojoir.types.rounding import nearest, rounder
+from dojoir.types.rounding import in_range, nearest, round_integer, rounder
 
 Elements = list[int | float | bool | None]
 """A buffer: Python numbers in row-major order, None for an element that was never written."""
@@ -69,7 +71,7 @@ def interpret(
 
     Raises ArgumentError for arguments that do not fit; KernelError for types that do not, for an index out of
     bounds, an element read before it is written and one that is returned without being written; RunError for an
-    index read from data or a shift that is out of range, and where memory is exhausted.
+    index read from data or a shift that is out of range, a divisor that is 0, and where memory is exhausted.
     """
     if precision not in ("declared", "f64"):
         raise ArgumentError(f"precision is 'declared' or 'f64', not {repr_of(precision)}", "bad-precision")
@@ -97,6 +99,23 @@ _LIBRARY: Mapping[str, object] = {
     "upper_zero": upper_zero,
     **{f"to_{dtype}": rounder(dtype) for dtype in DTYPES.values() if dtype.is_float},
     **{f"integer_to_{dtype}": partial(nearest, dtype=dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{
+        f"{way}_to_{dtype}": rounder(dtype, way)
+        for dtype in DTYPES.values()
+        if dtype.is_float
+        for way in ("sat", "round_away", "round_to_zero")
+    },
+    **{
+        f"integer_{way}_to_{dtype}": partial(round_integer, dtype=dtype, way=way)
+        for dtype in DTYPES.values()
+        if dtype.is_float
+        for way in ("sat", "round_away", "round_to_zero")
+    },
+    **{f"in_range_{dtype}": partial(in_range, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"code_of_{dtype}": partial(code_of, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    **{f"coded_{dtype}": partial(coded, dtype) for dtype in DTYPES.values() if dtype.is_float},
+    "away": away,
+    "clamp": clamp,
     "divide_by_zero": divide_by_zero,
     "fma": fma,
     "fma_f32": fma_f32,
@@ -189,7 +208,7 @@ class _Call:
         names: dict[str, object] = dict(_LIBRARY)
         names |= {f"b{position}": elements for position, elements in enumerate(buffers)}
         names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
-        names["shifted"] = faults.shifted
+        names |= {"shifted": faults.shifted, "divided": faults.divided}
         names |= {f"w{position}": list(buffers[position]) for position in script.sums}
         exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
         entry = names["kernel"]
@@ -235,6 +254,11 @@ class _Faults:
         """A value of `bits` bits is shifted by `count`."""
         message = f"a shift by {count} is outside 0..{bits - 1}"
         return RunError(self._diagnostic("shift-out-of-range", message, number, iterators))
+
+    def divided(self, number: int, iterators: tuple[int, ...]) -> DojoError:
+        """A statement divides an integer by 0."""
+        text = format_statement(self.kernel.sites[self.accesses[number][0]].statement)
+        return RunError(self._diagnostic("division-by-zero", f"a divisor is 0: {text}", number, iterators))
 
     def unwritten(self, number: int, iterators: tuple[int, ...]) -> DojoError:
         """An access reads an element that was never written."""

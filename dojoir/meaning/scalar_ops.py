@@ -71,6 +71,19 @@ def saturate(x: float, low: int, high: int) -> int:
     return low if x <= low else high if x >= high else int(x)
 
 
+def clamp(x: int, low: int, high: int) -> int:
+    """The nearest integer to `x` within `low` and `high`."""
+    return min(max(x, low), high)
+
+
+def away(x: float) -> float:
+    """`x` rounded to an integer, ties away from 0."""
+    if not math.isfinite(x):
+        return x
+    whole = math.floor(abs(x))
+    return math.copysign(whole + (abs(x) - whole >= 0.5), x)
+
+
 # -- functions ---------------------------------------------------------------------------------------------
 def _exp(x: float) -> float:
     try:

@@ -241,6 +241,12 @@ class _Line:
                 f" raise shifted({self._number(self.target)}, {dtype.bits}, {count}, {self._iterators()})"
             )
 
+    def _check_divisor(self, typed: Typed, divisor: str) -> None:
+        low, high = self._interval(typed)
+        if low <= 0 <= high:
+            self.lines.append(f"if {divisor} == 0:")
+            self.lines.append(f" raise divided({self._number(self.target)}, {self._iterators()})")
+
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
@@ -278,10 +284,14 @@ class _Line:
                 )
             case Load(_, access):
                 return self._load(access)
-            case Convert(dtype, arg):
+            case Convert(dtype, arg, "cast"):
                 return self._convert(dtype, arg, self._value(arg))
+            case Convert(dtype, arg, way):
+                return self._name(by_name(dtype, arg.dtype, way, self._value(arg), self.writer.exact_floats))
             case Apply(dtype, name, args):
                 values = [self._value(arg) for arg in args]
+                if name in ("floordiv", "mod"):
+                    self._check_divisor(args[1], values[1])
                 if name in ("shl", "shr"):
                     self._check_count(dtype, args[1], values[1])
                 if name == "fma" and dtype.bits == 32 and not self.writer.exact_floats:
@@ -337,6 +347,18 @@ class _Line:
                 return value, value
             case _:
                 return integer_range(typed.dtype)
+
+
+def by_name(dtype: DType, source: DType, way: str, value: str, exact_floats: bool) -> str:
+    """A conversion by name, as Python. With `exact_floats` floats are not rounded, only kept in range."""
+    if way == "bitcast":
+        return f"code_of_{source}({value})" if source.is_float else f"coded_{dtype}({value})"
+    if dtype.is_integer:
+        low, high = integer_range(dtype)
+        return f"{'saturate(away' if source.is_float else 'clamp('}({value}), {low}, {high})"
+    if exact_floats:
+        return f"in_range_{dtype}({value})" if way == "sat" else f"float({value})"
+    return f"{way}_to_{dtype}({value})" if source.is_float else f"integer_{way}_to_{dtype}({value})"
 
 
 # -- integers ----------------------------------------------------------------------------------------------

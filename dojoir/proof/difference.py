@@ -200,8 +200,8 @@ def _accesses_in(old: Expr | Affine, new: Expr | Affine, names: set[str]) -> boo
         case Op(name, args), Op(other, others):
             same = name == other and len(args) == len(others)
             return same and all(map(_accesses_in, args, others, repeat(names)))
-        case Cast(dtype, arg), Cast(also, given):
-            return dtype == also and _accesses_in(arg, given, names)
+        case Cast(dtype, arg, way=way), Cast(also, given, way=other):
+            return (dtype, way) == (also, other) and _accesses_in(arg, given, names)
         case ((Const() | Index() | Affine()), (Const() | Index() | Affine())):
             return old == new
     return False

@@ -10,7 +10,6 @@ from operator import attrgetter
 
 from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Size
 from dojoir.ir.places import ancestors, siblings
-from dojoir.sets.kernel_sets import sets_of
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.memo import Memo
 
@@ -19,24 +18,22 @@ from dojoir.support.memo import Memo
 @dataclass(frozen=True)
 class Surroundings:
     """A node; the sizes, facts and fp mode of its kernel; the extents and conditions around it; and of the buffers
-    that it uses their declarations, whether they are used elsewhere, and, where several operators accumulate
-    there, whose order is free. Marks and hints around it are left out."""
+    that it uses their declarations, and whether they are used elsewhere. Marks and hints around it are left out."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]
     node: Node
-    buffers: tuple[tuple[Buffer, bool, str | None], ...]
+    buffers: tuple[tuple[Buffer, bool], ...]
 
 
 def surroundings(kernel: Kernel, path: Path) -> Surroundings:
     """What is at a path, and around it."""
-    mixed = sets_of(kernel).mixed
     node = siblings(kernel, path)[path[-1]]
     made = Surroundings(
         (kernel.sizes, kernel.facts, kernel.fp),
         tuple(outer.conditions if isinstance(outer, Guard) else outer.extent for outer in ancestors(kernel, path)),
         node,
-        tuple((kernel.buffer(name), others, mixed.get(name)) for name, others in _used(kernel, path, node)),
+        tuple((kernel.buffer(name), others) for name, others in _used(kernel, path, node)),
     )
     known = _known.get(made)
     return known if known is not None else _known.put(made, made)

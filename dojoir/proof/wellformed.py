@@ -15,6 +15,7 @@ from dojoir.proof.core.hint_rules import hint_error
 from dojoir.proof.core.independence import Conflict
 from dojoir.proof.core.marks import marked, scope_error
 from dojoir.proof.core.wellformed import complaint
+from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.patterns.independent import seen_apart
@@ -54,7 +55,7 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
 
 def _complaint(kernel: Kernel) -> Diagnostic | None:
     found = complaint(kernel, find_conflict)
-    return None if found is None else in_words(found)
+    return zero_divisor(kernel) if found is None else in_words(found)
 
 
 _proved: Memo[tuple[Kernel, int, bool], bool] = Memo(1024)
@@ -74,8 +75,8 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
     of the scope where they run (the extents and conditions around it, its tree, the sizes and facts), which
     elements they touch (the declarations of what they use), which temporaries are its own (those that nothing
-    outside uses, in the storage that they are declared with), which accumulations may be swapped (the fp mode, and
-    whether other operators accumulate there), and, of its own temporaries alone, which write each read gets its
+    outside uses, in the storage that they are declared with), which accumulations commute (their operators and the
+    fp mode), and, of its own temporaries alone, which write each read gets its
     value from: all of these writes are inside. Nothing else of the kernel is looked at.
     """
     if uses_core():

@@ -16,6 +16,7 @@ from dojoir.records.contexts import Context, Sizes, here
 from dojoir.records.engine import opened, sql, told, url_of
 from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
+from dojoir.records.reading import fastest, ranked, way_to
 from dojoir.records.result import Known, Ranked, Result
 from dojoir.records.schema import (
     builds,
@@ -34,9 +35,6 @@ VARIABLE = "DOJOIR_DB"
 
 PROTOCOL = "measure"
 """What times are taken by where nothing else is said."""
-
-STATIC = "static"
-"""The protocol of what was ranked by its text alone: no times."""
 
 _KEPT = 100_000
 """How many numbers of rows are kept in memory."""
@@ -173,16 +171,26 @@ class Database:
         return self.numbered(connection, contexts, {"digest": at.digest_for(hash)}, values)
 
     def result_rows(
-        self, connection: sql.Connection, state: int, context: int, result: Result, run: int | None, made: float
+        self,
+        connection: sql.Connection,
+        state: int,
+        context: int,
+        result: Result,
+        run: int | None,
+        made: float,
+        imported: bool = False,
     ) -> int:
-        """Writes a result, and gives the number of its build."""
+        """Writes a result, and gives the number of its build. One without cases of its own that has the machine
+        code of one with some was verified as that. `imported` says that it was not timed by who writes it."""
         about = {
             "state": state, "context": context, "digest": result.digest or "", "status": result.status,
             "reason": result.reason, "stages": json.dumps(dict(result.stages)), "run": run, "made": made,
+            "imported": int(imported),
         }  # fmt: skip
         build = _inserted(connection, builds, about)
-        if result.cases and result.status in ("ok", "cut"):
-            connection.execute(verifications.insert().values(build=build, cases=result.cases))
+        cases = 0 if result.status not in ("ok", "cut") else result.cases or _cases(connection, about)
+        if cases:
+            connection.execute(verifications.insert().values(build=build, cases=cases))
         if result.status == "ok" and result.seconds is not None:
             low, high = result.interval or (result.seconds, result.seconds)
             values = {
@@ -248,6 +256,14 @@ class Database:
         return given
 
     @dojoir.public
+    def outcome(self, run: str) -> dojoir.Trace | None:
+        """What a run came to, each move checked again; None for one that has not ended, or that there is not.
+        Raises as `trace`."""
+        with self.reading() as connection:
+            found = connection.execute(sql.select(runs.c.best).where(runs.c.name == run)).scalar()
+        return None if found is None else self.trace(int(found))
+
+    @dojoir.public
     def results(self, run: str) -> list[Known]:
         """What a run has written, in the order in which it did. Raises ArgumentError, `unknown-run`."""
         with self.reading() as connection:
@@ -275,13 +291,14 @@ class Database:
         digest: str | None = None,
     ) -> Known | None:
         """What came out of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
-        time; with `digest`, only of the same machine code. None where nothing of it is known."""
+        time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in from
+        elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
             _known().join(contexts, contexts.c.id == builds.c.context)
             .join(kernels, kernels.c.id == states.c.kernel)
             .where(kernels.c.hash == kernel.hash, states.c.hash == hash)
-            .where(contexts.c.digest == at.digest_for(kernel.hash))
+            .where(contexts.c.digest == at.digest_for(kernel.hash), builds.c.imported == 0)
         )  # fmt: skip
         if digest is not None:
             chosen = chosen.where(builds.c.digest == digest)
@@ -294,55 +311,37 @@ class Database:
         self,
         kernel: dojoir.Kernel,
         target: str = "llvm",
-        sizes: Mapping[str, int] | None = None,
+        sizes: Sizes | None = None,
         threads: int | None = None,
         *,
         protocol: str | None = None,
+        than: dojoir.Kernel | None = None,
     ) -> dojoir.Trace | None:
         """The fastest verified trace of a kernel on this machine, target and number of threads, at these sizes,
         each move of it checked again; None where there is none. Times of several protocols are not compared: the
-        one that was first used last is taken, unless one is named; what was only estimated does not count."""
-        rows = self._ranked(kernel, target, sizes, threads, protocol)
-        for row in rows:
+        one that was first used last is taken, unless one is named; what was only estimated does not count, nor what
+        was read in from elsewhere and not timed here. With `than`, a state of the kernel, only what is known to be
+        faster than that is given: it was timed here too."""
+        other = None if than is None else than.hash
+        for row in ranked(self, kernel, target, sizes, threads, protocol=protocol, than=other):
             with contextlib.suppress(dojoir.DojoError):  # a move that this version no longer makes
                 trace = self.trace(row)
                 if trace.start == kernel:
                     return trace
         return None
 
-    def _ranked(
+    @dojoir.public
+    def faster(
         self,
         kernel: dojoir.Kernel,
-        target: str,
-        sizes: Mapping[str, int] | None,
-        threads: int | None,
-        protocol: str | None,
-    ) -> list[int]:
-        """The fastest states in the context that is asked for."""
-        if any(name not in (sizes or {}) for name in kernel.runtime_sizes):
-            return []
-        with self.reading() as connection:
-            row = connection.execute(sql.select(kernels.c.id).where(kernels.c.hash == kernel.hash)).scalar()
-            if row is None:
-                return []
-            protocols = connection.execute(
-                sql.select(contexts.c.protocol).where(contexts.c.kernel == row).distinct()
-            ).scalars()
-            wanted = [protocol] if protocol is not None else [one for one in protocols if one != STATIC]
-            digests = [here(target, sizes, threads, one, kernel).digest_for(kernel.hash) for one in wanted]
-            numbers = list(
-                connection.execute(sql.select(contexts.c.id).where(contexts.c.digest.in_(digests))).scalars()
-            )
-            if not numbers:
-                return []
-            chosen = (
-                sql.select(measurements.c.state)
-                .join(verifications, verifications.c.build == measurements.c.build)
-                .where(measurements.c.context == max(numbers))
-                .order_by(measurements.c.seconds)
-                .limit(20)
-            )
-            return list(dict.fromkeys(connection.execute(chosen).scalars()))
+        than: dojoir.Kernel,
+        target: str = "llvm",
+        sizes: Sizes | None = None,
+        threads: int | None = None,
+    ) -> dojoir.Trace | None:
+        """`best`, where it is known to be faster than a state of the kernel, such as the one that `optimize` gives
+        without a database."""
+        return self.best(kernel, target, sizes, threads, than=than)
 
     @dojoir.public
     def hints(self, kernel: dojoir.Kernel, target: str = "llvm", count: int = 4) -> list[dojoir.Trace]:
@@ -373,29 +372,9 @@ class Database:
     def trace(self, state: int) -> dojoir.Trace:
         """The trace that leads to a state, each move checked again. Raises ArgumentError, `unknown-state`, and what
         `Trace.apply` raises where a move is no longer legal."""
-        with self.reading() as connection:
-            moves: list[str] = []
-            text = None
-            at: int | None = state
-            while at is not None:
-                row = connection.execute(
-                    sql.select(states.c.parent, states.c.move, states.c.kernel, states.c.hash).where(
-                        states.c.id == at
-                    )
-                ).first()
-                if row is None:
-                    raise dojoir.ArgumentError(f"the database has no state {at}", "unknown-state")
-                if row.move is not None:
-                    moves.append(row.move)
-                if at == state:
-                    wanted = row.hash
-                    text = connection.execute(
-                        sql.select(kernels.c.text).where(kernels.c.id == row.kernel)
-                    ).scalar_one()
-                at = row.parent
-        assert text is not None
+        text, moves, wanted = way_to(self, state)
         trace = dojoir.Trace(dojoir.parse(text))
-        for move in reversed(moves):
+        for move in moves:
             trace.apply(move)
         if trace.kernel.hash != wanted:
             raise dojoir.ArgumentError("the moves of this state now give another kernel", "stale-trace")
@@ -405,40 +384,7 @@ class Database:
     def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
         """The fastest states of a kernel, by its name or hash (of all kernels by default): the first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
-        chosen = (
-            sql.select(contexts, kernels.c.name.label("of"), machines.c.name.label("on"))
-            .join(kernels, kernels.c.id == contexts.c.kernel)
-            .join(machines, machines.c.id == contexts.c.machine)
-        )
-        if kernel is not None:
-            chosen = chosen.where(sql.or_(kernels.c.name == kernel, kernels.c.hash == kernel))
-        if target is not None:
-            chosen = chosen.where(contexts.c.target == target)
-        fastest = (
-            sql.select(
-                measurements.c.seconds, measurements.c.low, measurements.c.high,
-                states.c.id, states.c.hash, states.c.length,
-            )
-            .join(states, states.c.id == measurements.c.state)
-            .join(verifications, verifications.c.build == measurements.c.build)
-            .where(measurements.c.context == sql.bindparam("at"))
-            .order_by(measurements.c.seconds)
-            .limit(count)
-        )  # fmt: skip
-        groups: list[list[Ranked]] = []
-        with self.reading() as connection:
-            for at in connection.execute(chosen).all():
-                group = [
-                    Ranked(
-                        at.of, row.hash, row.length, row.seconds, row.low, row.high, at.on, at.target, at.sizes,
-                        at.threads, at.protocol, at.versions, row.id,
-                    )
-                    for row in connection.execute(fastest, {"at": at.id})
-                ]  # fmt: skip
-                if group:
-                    groups.append(group)
-        groups.sort(key=lambda group: group[0].seconds)
-        return [row for group in groups for row in group]
+        return fastest(self, kernel, count, target)
 
     @dojoir.public
     def stats(self) -> dict[str, int]:
@@ -463,6 +409,21 @@ def _known() -> sql.Select[Any]:
         .outerjoin(verifications, verifications.c.build == builds.c.id)
         .outerjoin(measurements, measurements.c.build == builds.c.id)
     )  # fmt: skip
+
+
+def _cases(connection: sql.Connection, build: Mapping[str, Any]) -> int:
+    """In how many cases the machine code of a build was right, as another build of the kernel; 0 where no such one
+    was verified."""
+    if not build["digest"]:
+        return 0
+    mine = sql.select(contexts.c.kernel).where(contexts.c.id == build["context"]).scalar_subquery()
+    chosen = (
+        sql.select(sql.func.max(verifications.c.cases))
+        .join(builds, builds.c.id == verifications.c.build)
+        .join(contexts, contexts.c.id == builds.c.context)
+        .where(contexts.c.kernel == mine, builds.c.digest == build["digest"])
+    )
+    return int(connection.execute(chosen).scalar() or 0)
 
 
 def _as_known(row: Any) -> Known:

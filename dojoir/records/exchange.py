@@ -3,7 +3,8 @@
 The first line says what the file is. A kernel, a state and a result are a line each; a state names its parent by
 its hash and stands after it, a result names its state and its context, whole. Reading in parses each kernel, makes
 each move again through the checker and compares the hash: what is not legal, or leads elsewhere, is refused with
-its line, and so is whatever hangs on it. Times are taken over as what they say they are: of their machine.
+its line, and so is whatever hangs on it. Times are taken over as what they say they are, of their machine; until
+they are timed here they are hints.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import dojoir
-from dojoir.records.contexts import Context, sizes_text
 from dojoir.records.database import Database
 from dojoir.records.engine import sql
+from dojoir.records.lines import context_of, read_line, result_of
 from dojoir.records.result import Known
 from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
 
@@ -116,10 +117,7 @@ class _Reader:
 
     def take(self, connection: sql.Connection, line: str) -> None:
         """One line. Raises DojoError for one that is refused."""
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError):
-            raise dojoir.ArgumentError("it is not JSON", "bad-record") from None
+        data = read_line(line)
         match data:
             case {"kernel": str(hash), "text": str(text)}:
                 self._kernel(connection, hash, text)
@@ -129,6 +127,10 @@ class _Reader:
                 self._result(connection, hash, kernel, context, data)
             case _:
                 raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
+
+    def forget(self) -> None:
+        """Forgets the numbers of rows: those of a line that was taken back are another's."""
+        self.database.forget()
 
     def _kernel(self, connection: sql.Connection, hash: str, text: str) -> None:
         kernel = dojoir.parse(text)
@@ -173,32 +175,12 @@ class _Reader:
     ) -> None:
         if (kernel, hash) not in self.known:
             raise dojoir.ArgumentError("its state was not taken", "stale-record")
-        try:
-            sizes = context["sizes"]
-            if not all(isinstance(one, dict) for one in (sizes if isinstance(sizes, list) else [sizes])):
-                raise TypeError
-            at = Context(
-                str(context["machine"]), str(context["facts"]), str(context["target"]),
-                sizes_text(self.roots[kernel][1], sizes),
-                int(context["threads"]), str(context["protocol"]), str(context["versions"]),
-            )  # fmt: skip
-            seconds = None if data["seconds"] is None else float(data["seconds"])
-            interval = (
-                None if data["interval"] is None else (float(data["interval"][0]), float(data["interval"][1]))
-            )
-            result = Known(
-                hash, str(data["status"]), seconds, interval, tuple(map(float, data["samples"])),
-                int(data["cases"]), str(data["digest"]), dict(data["stages"]), str(data["reason"]),
-            )  # fmt: skip
-            made = float(data["made"])
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
-            raise dojoir.ArgumentError("a result has fields that are none", "bad-record") from None
-        if seconds is not None and not 0 < seconds < float("inf"):
-            raise dojoir.ArgumentError("a time is a number of seconds above 0", "bad-record")
+        result, made = result_of(hash, data)
+        at = context_of(self.roots[kernel][1], context)
         row = self.known[kernel, hash]
         number = self.database.context_row(connection, self.roots[kernel][0], kernel, at)
         if not _is_there(connection, row, number, result, made):
-            self.database.result_rows(connection, row, number, result, None, made)
+            self.database.result_rows(connection, row, number, result, None, made, imported=True)
             self.done.results += 1
 
 
@@ -216,8 +198,8 @@ def import_lines(
     ArgumentError, `bad-record`, where the first line says that it is something else."""
     given = iter(lines)
     try:
-        first = json.loads(next(given, ""))
-    except (ValueError, RecursionError):
+        first = read_line(next(given, ""))
+    except dojoir.ArgumentError:
         first = None
     match first:
         case {"format": "dojoir-records", "version": 1}:
@@ -235,10 +217,18 @@ def import_lines(
             for line in batch:
                 number += 1
                 try:
-                    reader.take(connection, line)
-                except (dojoir.ArgumentError, dojoir.KernelError, dojoir.ParseError, dojoir.IllegalMove) as error:
-                    message = f"line {number}: {error.diagnostic.message}"
-                    reader.done.refused = (*reader.done.refused, message)
+                    with connection.begin_nested():
+                        reader.take(connection, line)
+                except dojoir.DojoError as error:
+                    if error.diagnostic.code == "database-lost":
+                        raise
+                    reason = error.diagnostic.message
+                except (sql.exc.DataError, sql.exc.IntegrityError) as error:
+                    reason = f"the database does not take it: {error.orig}"
+                else:
+                    continue
+                reader.forget()
+                reader.done.refused = (*reader.done.refused, f"line {number}: {reason}")
         if progress is not None:
             progress(reader.done)
     return reader.done

@@ -49,7 +49,8 @@ class Known:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One line of `top`: a state that was verified and timed, and where."""
+    """One line of `top`: a state that was verified and timed, and where; `imported` says that it was read in from
+    elsewhere."""
 
     kernel: str
     hash: str
@@ -64,6 +65,7 @@ class Ranked:
     protocol: str
     versions: str
     state: int
+    imported: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -71,4 +73,5 @@ class Ranked:
 
     def __str__(self) -> str:
         where = f"{self.machine} {self.target}, {self.threads} threads, {self.sizes}"
-        return f"{dojoir.format_seconds(self.seconds):>10}  {self.moves:3} moves  {self.hash[:12]}  {where}"
+        told = ", read in" if self.imported else ""
+        return f"{dojoir.format_seconds(self.seconds):>10}  {self.moves:3} moves  {self.hash[:12]}  {where}{told}"

@@ -7,12 +7,13 @@ is refused: it may hold what this code would read wrongly.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 import dojoir
 from dojoir.records.engine import sql
 
-VERSION = 1
+VERSION = 2
 """The version of the tables below. A change of them raises it and adds a step to MIGRATIONS."""
 
 TABLES = sql.MetaData()
@@ -95,10 +96,13 @@ builds = sql.Table(
     sql.Column("stages", sql.Text, nullable=False),
     sql.Column("run", sql.ForeignKey("runs.id"), nullable=True),
     sql.Column("made", sql.Float, nullable=False),
+    sql.Column("imported", sql.Integer, nullable=False, server_default="0"),
     sql.Index("builds_of_a_state", "state", "context"),
     sql.Index("builds_of_a_run", "run", "id"),
+    sql.Index("builds_of_a_digest", "digest"),
 )
-"""Every evaluation has one row here, in the order in which they were written."""
+"""Every evaluation has one row here, in the order in which they were written. What was read in from elsewhere is
+`imported` (1): a hint, and no result."""
 
 verifications = sql.Table(
     "verifications",
@@ -107,7 +111,8 @@ verifications = sql.Table(
     sql.Column("build", sql.ForeignKey("builds.id"), nullable=False, unique=True),
     sql.Column("cases", sql.Integer, nullable=False),
 )
-"""That what was built gave the right results in so many cases: without a row here nothing is ever reused."""
+"""That what was built gave the right results in so many cases, itself or as the same machine code of another state
+of its kernel: without a row here nothing is ever reused."""
 
 measurements = sql.Table(
     "measurements",
@@ -126,8 +131,27 @@ measurements = sql.Table(
 
 Step = Callable[[sql.Connection], None]
 
-MIGRATIONS: Mapping[int, Step] = {}
+
+def _to_2(connection: sql.Connection) -> None:
+    """Tells what was read in from what was timed here; what has the machine code of what was verified, is."""
+    connection.exec_driver_sql("alter table builds add column imported integer not null default 0")
+    connection.exec_driver_sql("create index builds_of_a_digest on builds (digest)")
+    connection.exec_driver_sql(
+        "insert into verifications (build, cases) "
+        "select one.id, max(right_.cases) from builds one "
+        "join contexts its on its.id = one.context "
+        "join builds other on other.digest = one.digest "
+        "join contexts others on others.id = other.context and others.kernel = its.kernel "
+        "join verifications right_ on right_.build = other.id "
+        "where one.digest <> '' and one.status in ('ok', 'cut') "
+        "and not exists (select 1 from verifications own where own.build = one.id) group by one.id"
+    )
+
+
+MIGRATIONS: Mapping[int, Step] = {1: _to_2}
 """From a version to the next one."""
+
+_VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 
 def prepare(connection: sql.Connection, name: str) -> None:
@@ -142,8 +166,14 @@ def prepare(connection: sql.Connection, name: str) -> None:
         connection.execute(meta.insert().values(name="version", value=str(VERSION)))
         return
     found = connection.execute(sql.select(meta.c.value).where(meta.c.name == "version")).scalar()
-    if found is None or not str(found).isdigit():
+    if found is None:
         raise dojoir.ArgumentError(f"{name} does not say its version: it is no database of dojoir", "bad-database")
+    if not _VERSION.fullmatch(str(found)):
+        raise dojoir.ArgumentError(
+            f"{name} says that it is of version {str(found)[:40]!r}, which is none: it is broken; take a copy from "
+            f"before",
+            "bad-database",
+        )
     version = int(found)
     if version > VERSION:
         raise dojoir.ArgumentError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import dojoir
-from dojoir.records.database import STATIC, Database
+from dojoir.records.database import Database
 from dojoir.records.engine import sql
+from dojoir.records.reading import STATIC
 from dojoir.records.schema import (
     TABLES,
     builds,
@@ -92,23 +93,44 @@ def _check_kernel(
     children: dict[int | None, list[tuple[int, str | None, str]]] = {}
     for row in rows:
         children.setdefault(row.parent, []).append((row.id, row.move, row.hash))
+    away = {row.id: row.hash for row in rows}
     open_: list[tuple[int | None, dojoir.Kernel]] = [(None, root)]
     while open_:
         parent, before = open_.pop()
         for state, move, wanted in children.get(parent, ()):
+            del away[state]
             try:
                 after = before if move is None else dojoir.apply(before, move)
             except dojoir.DojoError as error:
                 found.wrong.append(f"state {wanted[:12]}: {move}: {error.diagnostic.message}")
+                _leave_out(state, children, away)
                 continue
             if after.hash != wanted:
                 found.wrong.append(f"state {wanted[:12]}: {move} leads to another kernel")
+                _leave_out(state, children, away)
                 continue
             found.states += 1
             if progress is not None:
                 progress(found.states)
             if state in children:
                 open_.append((state, after))
+    if away:
+        first = next(iter(away.values()))
+        found.wrong.append(
+            f"kernel {hash[:12]}: no way leads to {len(away)} of its states, such as {first[:12]}: the states "
+            f"before them go in a circle, or are of another kernel"
+        )
+
+
+def _leave_out(
+    state: int, children: Mapping[int | None, Sequence[tuple[int, str | None, str]]], away: dict[int, str]
+) -> None:
+    """Leaves out what hangs on a state that is wrong: that is told of it alone."""
+    open_ = [state]
+    while open_:
+        for below, _, _ in children.get(open_.pop(), ()):
+            if away.pop(below, None) is not None:
+                open_.append(below)
 
 
 def prune(database: Database, keep: int = 100) -> dict[str, int]:

@@ -8,6 +8,17 @@ file of one says is in `dojoir.schedules.file`.
 from dojoir.schedules.by_size import versions
 from dojoir.schedules.choice import Choice, choose, is_small, optimize
 from dojoir.schedules.file import VARIABLE, Schedule, schedules
-from dojoir.schedules.store import store
+from dojoir.schedules.store import store, stored
 
-__all__ = ["VARIABLE", "Choice", "Schedule", "choose", "is_small", "optimize", "schedules", "store", "versions"]
+__all__ = [
+    "VARIABLE",
+    "Choice",
+    "Schedule",
+    "choose",
+    "is_small",
+    "optimize",
+    "schedules",
+    "store",
+    "stored",
+    "versions",
+]

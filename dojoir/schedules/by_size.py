@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import dojoir
-from dojoir.schedules.choice import SMALL, by_rank, default_for, on_one_core
+from dojoir.schedules.choice import SMALL, by_rank, by_rule, default_for, emitted, on_one_core
 from dojoir.schedules.file import Schedule, given_schedules, own_schedules
 
 MOST_LINES = 64
@@ -66,9 +66,9 @@ def versions(
         stored = [one for one in stored if "gpu" in one.needs]
     for own, lines in fitting(stored):
         with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
-            if add(own.on(kernel), lines):
+            if add(emitted(own.on(kernel), plain, machine), lines):
                 return dojoir.Versions(found)
-    add(default.on(kernel), [""])
+    add(by_rule(kernel, plain, machine, None, known["threads"]), [""])
     return dojoir.Versions(found)
 
 

@@ -21,7 +21,8 @@ class HasBest(Protocol):
     def best(
         self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int] | None, threads: int | None
     ) -> dojoir.Trace | None:
-        """The fastest of a kernel on this machine, or None."""
+        """The fastest of a kernel on this machine, or None. One that has `faster(kernel, than, target, sizes,
+        threads)` as well is asked by that: the same, where it is known to be faster than the kernel `than`."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,15 @@ def optimize(
     machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one. `db`
     is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target, sizes,
     threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads goes
-    before all else. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes with
-    dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes last.
-    Where sizes are fixed so that the moves of one that comes with dojoir do not fit, the next is taken. Raises
-    KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of threads that
-    there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose moves do not
-    fit the kernel that it names.
+    before all else, where the database has a time of what would be given without it, too, and that is longer: a
+    search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes
+    with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes
+    last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its code is refused
+    for a GPU, the next is taken, at last the text as it stands.
+
+    Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
+    threads that there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose
+    moves do not fit the kernel that it names.
     """
 
     def made() -> dojoir.Trace:
@@ -97,10 +101,28 @@ def choose(
 ) -> Choice:
     """What `optimize` gives, with what it was chosen by. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
-    if db is not None and cpu is None:
+    plain = _without(kernel, target, machine, sizes, threads, folders)
+    if db is None or cpu is not None:
+        return plain
+    faster = getattr(db, "faster", None)
+    if callable(faster):
+        best = faster(kernel, plain.trace.kernel, target, sizes, threads)
+    else:
         best = db.best(kernel, target, sizes, threads)
-        if best is not None and best.start == kernel and best.is_safe:
-            return Choice(best, machine, None, found=True)
+    if best is not None and best.start == kernel and best.is_safe:
+        return Choice(best, machine, None, found=True)
+    return plain
+
+
+def _without(
+    kernel: dojoir.Kernel,
+    target: str,
+    machine: dojoir.Machine,
+    sizes: Mapping[str, int] | None,
+    threads: int | None,
+    folders: Sequence[str | os.PathLike[str]],
+) -> Choice:
+    """What is chosen where no database is asked."""
     target = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
@@ -114,8 +136,34 @@ def choose(
         stored = [one for one in stored if "gpu" in one.needs]
     for own in _fitting(stored, kernel, target, known, machine):
         with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
-            return Choice(own.on(kernel), machine, own)
-    return Choice(default.on(kernel), machine, None)
+            return Choice(emitted(own.on(kernel), target, machine), machine, own)
+    return Choice(by_rule(kernel, target, machine, sizes, known["threads"]), machine, None)
+
+
+def by_rule(
+    kernel: dojoir.Kernel, target: str, machine: dojoir.Machine, sizes: Mapping[str, int] | None, threads: int
+) -> dojoir.Trace:
+    """The schedule by rule, or where its code is refused for a GPU, that without shared memory, or the text as it
+    stands, of which emission then says what is wrong with it."""
+    rooms = [machine, replace(machine, shared_bytes=0)] if machine.kind == "gpu" else [machine]
+    for room in rooms:
+        with suppress(Refused):
+            return emitted(default_for(room, sizes, threads).on(kernel), target, machine)
+    return dojoir.Trace(kernel)
+
+
+class Refused(dojoir.DojoError):
+    """The code of a schedule is refused for a target."""
+
+
+def emitted(trace: dojoir.Trace, target: str, machine: dojoir.Machine) -> dojoir.Trace:
+    """The same trace, once its code for a GPU was made. Raises Refused where it cannot be."""
+    if machine.kind == "gpu":
+        try:
+            dojoir.emit(trace.kernel, target)
+        except dojoir.KernelError as error:
+            raise Refused(error.diagnostic) from None
+    return trace
 
 
 def _fitting(

@@ -147,6 +147,11 @@ def _text_of(path: Path) -> str:
         raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
 
 
+def read_schedule(path: Path) -> Schedule:
+    """The schedule of a file. Raises ArgumentError where it cannot be read, or is none."""
+    return _read(str(path), _text_of(path))
+
+
 def own_schedules(name: str) -> list[Schedule]:
     """Those that come with dojoir."""
     found = [

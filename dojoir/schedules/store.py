@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dojoir
-from dojoir.schedules.file import check_condition, condition_words
+from dojoir.schedules.file import Schedule, check_condition, condition_words, read_schedule
 
 
 @dojoir.public
@@ -22,8 +22,7 @@ def store(
         raise dojoir.ArgumentError(f"this trace cannot be a schedule: {trace.unchecked}", "unsafe-trace")
     for text in when:
         check_condition("when", text)
-    words = re.sub(r"\W+", "_", "_".join([target, *map(condition_words, when)])).strip("_")
-    path = Path(folder) / f"{trace.start.name}.{trace.start.hash[:8]}_{words}.moves"
+    path = _path(trace.start, target, folder, when)
     lines = [f"# {line}" for line in note.splitlines()]
     lines += [f"# kernel: {trace.start.hash}", f"# targets: {target}"]
     lines += [f"# when: {', '.join(when)}"] if when else []
@@ -35,3 +34,22 @@ def store(
         raise dojoir.ArgumentError(f"cannot write {str(path)!r}: {reason}", "cannot-write") from None
     dojoir.write_file(path, text)
     return path
+
+
+@dojoir.public
+def stored(
+    kernel: dojoir.Kernel, target: str, folder: str | os.PathLike[str], *, when: Sequence[str] = ()
+) -> Schedule | None:
+    """The schedule that `store` would replace; None where there is none. Raises ArgumentError where it cannot be
+    read."""
+    path = _path(kernel, target, folder, when)
+    try:
+        is_there = path.exists()
+    except (OSError, ValueError):
+        return None
+    return read_schedule(path) if is_there else None
+
+
+def _path(kernel: dojoir.Kernel, target: str, folder: str | os.PathLike[str], when: Sequence[str]) -> Path:
+    words = re.sub(r"\W+", "_", "_".join([target, *map(condition_words, when)])).strip("_")
+    return Path(folder) / f"{kernel.name}.{kernel.hash[:8]}_{words}.moves"

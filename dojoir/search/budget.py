@@ -39,7 +39,7 @@ class Ledger:
     states: int = 0
     builds: int = 0
     measurements: int = 0
-    start: float = field(default_factory=time.monotonic)
+    start: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def seconds(self) -> float:

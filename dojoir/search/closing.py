@@ -10,6 +10,7 @@ from typing import Any
 
 import dojoir
 from dojoir.search.play import Play
+from dojoir.search.storing import Race, by_estimate, stored
 from dojoir.search.tuned import Gain, Tuned
 from dojoir.search.variation import prefix
 
@@ -36,44 +37,66 @@ def close(
     """The answer of a search: the fastest that stands up to a last check; at worst the start."""
     ledger = play.ledger
     spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
-    notes = []
+    notes: list[str] = []
     digests = {one.hash: one.digest for one in states}
     ranked = sorted(traces.values(), key=play.speed, reverse=True)
-    for trace in [play.best, *(t for t in ranked if 0 < play.speed(t) <= play.speed(play.best))]:
+    first = max((play.best, *play.known), key=play.speed)
+    for trace in [first, *(t for t in ranked if 0 < play.speed(t) <= play.speed(first))]:
         answer = smaller(play, evaluator, trace, digests) if states else trace
         if len(answer.moves) < len(trace.moves):
             notes.append(f"{len(trace.moves) - len(answer.moves)} moves that did not matter are left out")
-        verdict = dojoir.certify(answer, STEPS)
-        wrong = (
-            verdict.reason
-            if verdict.status == "illegal"
-            else _wrong(play, evaluator, answer, timer if states else "static")
-        )
+        wrong = _fault(play, evaluator, answer, timer if states else "static", notes)
         if wrong is None:
-            if verdict.status == "unknown":
-                notes.append(f"every move was proved, but not all certified: {verdict.reason}")
             break
         notes.append(f"a faster state did not stand up to the last check: {wrong}")
     else:
         answer = play.starts[0]
     ratio = to_optimize = None
     if timer == "measure" and states:
-        if not getattr(evaluator, "remote", False) and is_slower_than_a_start(play, answer):
-            answer = max(play.starts, key=play.speed)
-            notes.append("what was found is slower than a start when both are built in full: that is the answer")
-        ratio, to_optimize = compared(play, answer, evaluator)
+        if not getattr(evaluator, "remote", False):
+            answer = _not_below(play, evaluator, answer, notes)
+        ratio, to_optimize = compared(play, answer, evaluator, notes)
         notes += _in_full(evaluator, answer)
     if store is not None:
-        path = dojoir.schedules.store(answer, play.target.partition("@")[0], store)
-        notes.append(f"stored as {path}")
+        race = by_estimate(play) if timer == "static" else _race(play, evaluator)
+        notes.append(stored(play, answer, store, timer, race))
     return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
+
+
+def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str]) -> dojoir.Trace:
+    """The answer, or what is faster when both are built in full: a start, or what a database knew."""
+    if is_slower_than_a_start(play, answer):
+        answer = max(play.starts, key=play.speed)
+        notes.append("what was found is slower than a start when both are built in full: that is the answer")
+    for known in play.known:
+        if is_slower(play, answer, known) and _fault(play, evaluator, known, "measure", notes) is None:
+            answer = known
+            notes.append("what was found is slower than what the database knew: that is the answer")
+    return answer
+
+
+def _fault(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str, notes: list[str]) -> str | None:
+    """Why a trace cannot be the answer; None where it is certified, and right on seeds of its own."""
+    try:
+        verdict = dojoir.certify(trace, STEPS)
+    except dojoir.DojoError as error:
+        return error.diagnostic.message
+    if verdict.status == "illegal":
+        return verdict.reason
+    wrong = _wrong(play, evaluator, trace, timer)
+    if wrong is None and verdict.status == "unknown":
+        notes.append(f"every move was proved, but not all certified: {verdict.reason}")
+    return wrong
 
 
 def _in_full(evaluator: Any, answer: dojoir.Trace) -> list[str]:
     """How far the build of the search is from that with all passes, where they differ."""
     if not hasattr(evaluator, "beside_full"):
         return []
-    found = evaluator.beside_full(answer.kernel)
+    try:
+        found = evaluator.beside_full(answer.kernel)
+    except dojoir.DojoError as error:
+        return [f"it was not timed as the search built it: {error.diagnostic.message}"]
     if found.ratio is None or found.ratio_interval is None:
         return []
     low, high = (1 / end for end in reversed(found.ratio_interval))
@@ -113,7 +136,7 @@ def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str |
     if timer != "measure":
         return None
     if getattr(evaluator, "remote", False):
-        with contextlib.suppress(dojoir.ToolchainError):  # nobody is left to ask; it was right when it was timed
+        with contextlib.suppress(dojoir.DojoError):  # nobody is left to ask; it was right when it was timed
             (found,) = evaluator.evaluate([trace.kernel], play.starts[0].kernel)
             return None if found.status in ("ok", "cut", "lost") else str(found.reason)
         return None
@@ -128,20 +151,26 @@ def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str |
 def is_slower_than_a_start(play: Play, answer: dojoir.Trace) -> bool:
     """Whether the answer is slower beyond noise, at some size, than the fastest of the starts, both as `compile`
     builds them: a search builds more quickly, and what is left out of its answer may add up."""
-    start = max(play.starts, key=play.speed)
-    if start.kernel == answer.kernel or play.speed(start) <= 0:
+    return is_slower(play, answer, max(play.starts, key=play.speed))
+
+
+def is_slower(play: Play, answer: dojoir.Trace, other: dojoir.Trace) -> bool:
+    """Whether the answer is slower beyond noise than another trace, at some size, both as `compile` builds them."""
+    if other.kernel == answer.kernel or play.speed(other) <= 0:
         return False
-    gains = (_gain(play, sizes, answer, start) for sizes in play.sizes)
+    gains = (_gain(play, sizes, answer, other) for sizes in play.sizes)
     return any(gain is not None and gain.high < 1 for gain in gains)
 
 
-def _gain(play: Play, sizes: Mapping[str, int], answer: dojoir.Trace, other: dojoir.Trace) -> Gain | None:
+def _gain(
+    play: Play, sizes: Mapping[str, int], answer: dojoir.Trace, other: dojoir.Trace, threads: int | None = None
+) -> Gain | None:
     """How many times as fast the answer is as another, timed in turn; None where one does not come to its end."""
     try:
         together = dojoir.measure_together(
             [answer.kernel, other.kernel],
             play.target,
-            threads=play.threads,
+            threads=play.threads if threads is None else threads,
             sizes=sizes,
             with_ceilings=False,
             budget=BUDGET,
@@ -152,27 +181,43 @@ def _gain(play: Play, sizes: Mapping[str, int], answer: dojoir.Trace, other: doj
     return Gain(found.median, found.low, found.high)
 
 
-def compared(play: Play, answer: dojoir.Trace, evaluator: Any) -> tuple[Gain | None, Gain | None]:
+def compared(play: Play, answer: dojoir.Trace, evaluator: Any, notes: list[str]) -> tuple[Gain | None, Gain | None]:
     """How many times as fast the answer is as the start, and as what `optimize` gives: timed in turn in one run,
     the geometric mean over the sizes. None where one of them does not come to its end."""
-    if getattr(evaluator, "remote", False):
-        sizes = play.sizes[0] if len(play.sizes) == 1 else None
-        known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
-        return _raced(evaluator, answer, play.starts[0]), _raced(evaluator, answer, known)
-    gains: list[list[Gain]] = [[], []]
+    race, remote = _race(play, evaluator), getattr(evaluator, "remote", False)
+    gains: list[list[Gain | None]] = [[], []]
     for sizes in play.sizes:
-        known = dojoir.optimize(play.kernel, play.target, sizes=sizes, threads=play.threads)
-        for number, other in enumerate((play.starts[0], known)):
-            gain = _gain(play, sizes, answer, other)
-            if gain is not None:
-                gains[number].append(gain)
-    first, second = (_mean(each) if len(each) == len(play.sizes) else None for each in gains)
+        gains[0].append(race(answer, play.starts[0], sizes, play.threads))
+        of = None if remote and len(play.sizes) > 1 else sizes
+        try:
+            known = dojoir.optimize(play.kernel, play.target, sizes=of, threads=play.threads)
+        except dojoir.DojoError as error:  # of a folder of schedules, which is the caller's
+            notes.append(f"optimize gives nothing to compare with: {error.diagnostic.message}")
+            gains[1].append(None)
+        else:
+            gains[1].append(race(answer, known, sizes, play.threads))
+        if remote:  # a worker times at all sizes
+            break
+    first, second = (_mean([gain for gain in each if gain is not None]) if all(each) else None for each in gains)
     return first, second
+
+
+def _race(play: Play, evaluator: Any) -> Race:
+    """What times two traces in turn: here, or some worker of a cluster, which knows the search's sizes only."""
+
+    def here(one: dojoir.Trace, other: dojoir.Trace, sizes: Mapping[str, int], threads: int) -> Gain | None:
+        return _gain(play, sizes, one, other, threads)
+
+    def there(one: dojoir.Trace, other: dojoir.Trace, sizes: Mapping[str, int], threads: int) -> Gain | None:
+        is_known = sizes in play.sizes and threads == play.threads
+        return _raced(evaluator, one, other) if is_known else None
+
+    return there if getattr(evaluator, "remote", False) else here
 
 
 def _raced(evaluator: Any, answer: dojoir.Trace, other: dojoir.Trace) -> Gain | None:
     """How many times as fast one trace is as another, as some worker of a cluster finds it."""
-    with contextlib.suppress(dojoir.ToolchainError):
+    with contextlib.suppress(dojoir.DojoError):
         (found,) = evaluator.evaluate([answer.kernel], other.kernel)
         if found.ratio is not None and found.ratio_interval is not None:
             return Gain(found.ratio, *found.ratio_interval)

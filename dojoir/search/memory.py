@@ -7,6 +7,7 @@ was stopped. A database that fails ends no search: it is not asked any more, and
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class Remembering:
         self.contexts: Mapping[str, Context] | None = getattr(evaluator, "contexts", None)
         self.lost = ""
         self.from_memory: dict[str, str] = {}  # the hash of a state, and the status that the database has
-        self.run: str = db.begin(kernel, settings, run)
+        self.run: str = db.begin(kernel, json.loads(as_json(settings)), run)
 
     def __enter__(self) -> Remembering:
         self.evaluator.__enter__()
@@ -99,13 +100,12 @@ class Remembering:
             found.stages, found.reason,
         )  # fmt: skip
 
-    def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation) -> None:
-        """Writes what was found out of a state, unless the database has it."""
+    def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, of_run: bool = True) -> None:
+        """Writes what was found out of a state, unless the database has it; as one of the run, or beside it."""
         if not self.lost and self.from_memory.get(evaluation.hash) != evaluation.status:
             context = {} if self.contexts is None else {"context": self.contexts.get(evaluation.hash)}
-            self._write(
-                lambda: self.db.record(trace, evaluation, self.target, **self.about, run=self.run, **context)
-            )
+            run = self.run if of_run else None
+            self._write(lambda: self.db.record(trace, evaluation, self.target, **self.about, run=run, **context))
 
     def end(self, stopped: str, best: dojoir.Trace) -> tuple[str, ...]:
         """Writes how a run ended; gives what there is to tell of the database."""
@@ -119,7 +119,7 @@ class Remembering:
     def _write(self, write: Any) -> None:
         try:
             write()
-        except dojoir.RunError as error:
+        except dojoir.DojoError as error:  # it failed, or another has pruned the run
             self.lost = error.diagnostic.message
 
 
@@ -141,6 +141,53 @@ def hints(
             return [trace for trace in found if trace.kernel.hash not in known]
         return [_made(kernel, moves) for moves in kept]
     return []
+
+
+def check_same_run(db: Any, run: str, settings: Mapping[str, object]) -> None:
+    """Raises ArgumentError, `another-run`, where a run of this name is there that was begun with other settings: it
+    would not go on, but be another one under the same name."""
+    if not callable(getattr(db, "settings", None)):
+        return
+    try:
+        begun = db.settings(run)
+    except dojoir.ArgumentError:  # it is a new one
+        return
+    except dojoir.RunError:  # it is told where the run is begun
+        return
+    now = json.loads(as_json(settings))
+    other = [name for name in now if name != "hints" and name in begun and begun[name] != now[name]]
+    if other:
+        told = ", ".join(f"{name} {json.dumps(begun[name])}, not {json.dumps(now[name])}" for name in other)
+        raise dojoir.ArgumentError(
+            f"the run {run} was begun with {told}: resume it with the same, or begin one of another name",
+            "another-run",
+        )
+
+
+def as_json(settings: Mapping[str, object]) -> str:
+    """Settings as a run keeps them; what is no data by the name of its type."""
+    return json.dumps(
+        dict(settings), sort_keys=True, default=lambda value: getattr(value, "__name__", type(value).__name__)
+    )
+
+
+def fastest(
+    db: Any, kernel: dojoir.Kernel, target: str, about: Mapping[str, Any], run: str | None
+) -> list[dojoir.Trace]:
+    """What a search is not to end below: what a database knows to be the fastest of a kernel here, what the run
+    came to before, and what `optimize` gives, which is timed and written so that the database can be compared with
+    it. `about` has the sizes, the threads and the protocol. A database that fails knows nothing."""
+    found: list[dojoir.Trace] = []
+    with contextlib.suppress(dojoir.DojoError):
+        best = db.best(kernel, target, **about) if callable(getattr(db, "best", None)) else None
+        found += [best] if best is not None else []
+    with contextlib.suppress(dojoir.DojoError):
+        came_to = db.outcome(run) if run is not None and callable(getattr(db, "outcome", None)) else None
+        found += [came_to] if came_to is not None else []
+    with contextlib.suppress(dojoir.DojoError):  # of a folder of schedules, which is the caller's
+        if about["protocol"] != "static" and len(about["sizes"]) == 1:
+            found.append(dojoir.optimize(kernel, target, sizes=about["sizes"][0], threads=about["threads"]))
+    return list({trace.kernel.hash: trace for trace in found if trace.start == kernel and trace.is_safe}.values())
 
 
 def relatives(db: Any, kernel: dojoir.Kernel, target: str) -> list[dojoir.Trace]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,12 @@ import dojoir
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
-from dojoir.search.memory import Remembering, hints, relatives
+from dojoir.search.memory import Remembering, check_same_run, fastest, hints, relatives
 from dojoir.search.model import Trees
 from dojoir.search.play import Play
 from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
 from dojoir.search.static import Static
+from dojoir.search.storing import check_store
 from dojoir.search.tuned import Tuned
 
 BATCH = 8
@@ -87,23 +89,32 @@ def tune(
     remembered = None
     if db is not None:
         db = _database(db)
+        about: dict[str, Any] = {
+            "target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {}),
+            "threads": threads, "cost_model": cost_model,
+            "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
+        }  # fmt: skip
+        if run is not None:
+            check_same_run(db, run, about)
         found = hints(db, kernel, target, play.starts, run)
         play.starts += found
         play.relatives = relatives(db, kernel, target) if run is None else []
-        about = {"target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {})}
-        remembered = about | {
-            "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
-            "hints": [[str(move) for move in trace.moves] for trace in found],
-        }
+        remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
     if cost_model is not None:
         if cost_model != "trees":
             raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
         play.model = Trees(given, seed)
+    if store is not None:
+        check_store(store)
     evaluator = _evaluator(play, timer, cluster, seed, workers)
     if remembered is not None:
         protocol = getattr(evaluator, "protocol", "static")
+        if cluster is None:  # what is known of this machine says nothing of the workers
+            play.known = fastest(
+                db, kernel, target, {"sizes": given, "threads": threads, "protocol": protocol}, run
+            )
         evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, remembered)
     with evaluator:
         search = _Search(play, evaluator, progress)
@@ -171,6 +182,25 @@ def _starts(
     return starts
 
 
+class _StrategyFailed(Exception):
+    """A strategy raised, or handed over what is none of its business; the words say which."""
+
+
+@contextlib.contextmanager
+def _of_the_strategy(what: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Tells what a strategy raises from what is raised here. `but` passes: what was given does not fit."""
+    try:
+        yield
+    except but:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _StrategyFailed(f"the strategy failed in {what}: {_shown(error)}") from error
+
+
+def _shown(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 class _Search:
     """The loop between a strategy and an evaluator."""
 
@@ -180,6 +210,7 @@ class _Search:
         self.done = 0
         self.states: list[dojoir.Evaluation] = []
         self.known: dict[str, dojoir.Evaluation] = {}
+        self.begun = False
         self.by_code: dict[str, float] = {}
         self.best: dojoir.Evaluation | None = None
 
@@ -188,18 +219,40 @@ class _Search:
         play = self.play
         try:
             self.evaluate(play.starts, are_starts=True)
+            self.recall()
             if self.best is None and play.ledger.spent() is None:
                 reason = self.states[0].reason if self.states else "nothing was tried"
                 raise dojoir.RunError(f"the start of the search could not be timed: {reason}", "no-start")
             if self.best is not None:
                 play.noise = self.evaluator.noise(play.best.kernel)
-            return self._loop(made(makes, play, options))
+            with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
+                strategy = made(makes, play, options)
+            self.begun = True
+            return self._loop(strategy)
         except KeyboardInterrupt:
             return "interrupted"
         except (dojoir.RunError, dojoir.ToolchainError) as error:
             if self.best is None:
                 raise
             return f"nothing can be evaluated any more: {error.diagnostic.message}"
+        except _StrategyFailed as error:
+            return str(error)
+        except Exception as error:  # of a cost model, or of what is told of the progress: the best so far is right
+            if self.best is None or (not self.begun and isinstance(error, dojoir.DojoError)):
+                raise  # what was given does not fit
+            return f"the search failed: {_shown(error)}"
+
+    def recall(self) -> None:
+        """How fast what a database knew is: it takes part in the end. The strategy is not told of it, so that a run
+        goes on in the same way."""
+        play = self.play
+        new = [trace for trace in play.known if trace.kernel.hash not in self.known]
+        for evaluation in self.evaluator.evaluate([trace.kernel for trace in new], play.starts[0].kernel):
+            trace = next(one for one in new if one.kernel.hash == evaluation.hash)
+            play.speeds[evaluation.hash] = self._speed(evaluation, play.starts[0] if self.states else None)
+            self.traces[evaluation.hash] = trace
+            if isinstance(self.evaluator, Remembering):
+                self.evaluator.note(trace, evaluation, of_run=False)
 
     def _loop(self, strategy: Strategy) -> str:
         ledger, idle = self.play.ledger, 0
@@ -207,16 +260,30 @@ class _Search:
             spent = ledger.spent()
             if spent is not None:
                 return f"the budget is spent: {spent}"
-            traces = [*strategy.ask(ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))]
+            traces = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
             if not traces:
                 spent = ledger.spent()
                 return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
             before = len(self.states)
             found = self.evaluate(traces)
-            strategy.tell(found)
+            with _of_the_strategy("tell"):
+                strategy.tell(found)
             idle = 0 if len(self.states) > before else idle + 1
             if idle == IDLE:
                 return "no state that is new was found any more"
+
+    def _asked(self, strategy: Strategy, count: int) -> list[dojoir.Trace]:
+        """What a strategy hands over: safe traces of the kernel, as they are now, whatever it does to them then."""
+        with _of_the_strategy("ask"):
+            given: list[Any] = [*strategy.ask(count)]
+        for one in given:
+            if not isinstance(one, dojoir.Trace):
+                raise _StrategyFailed(f"the strategy handed over a {type(one).__name__}, and not a Trace")
+            if one.start != self.play.kernel:
+                raise _StrategyFailed(f"the strategy handed over a trace of another kernel, {one.start.name}")
+            if not one.is_safe:
+                raise _StrategyFailed(f"the strategy handed over a trace that is not safe: {one.unchecked}")
+        return [one.copy() for one in given]
 
     def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[dojoir.Evaluation]:
         """What becomes of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
@@ -238,10 +305,17 @@ class _Search:
                 yield trace.kernel
 
         self.done = 0
-        for evaluation in self.evaluator.evaluate(kernels(), None if rival is None else rival.kernel):
-            self.done += 1
-            self._note(new[evaluation.hash], evaluation, rival)
+        with contextlib.closing(self._evaluated(kernels(), rival)) as found:
+            for evaluation in found:
+                self.done += 1
+                self._note(new[evaluation.hash], evaluation, rival)
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
+
+    def _evaluated(
+        self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
+    ) -> Generator[dojoir.Evaluation, None, None]:
+        """What the evaluator gives; closed where it is not gone through, so that it can be asked again."""
+        yield from self.evaluator.evaluate(kernels, None if rival is None else rival.kernel)
 
     def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:
         play = self.play

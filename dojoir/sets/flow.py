@@ -2,8 +2,9 @@
 
 Source of the method: P. Feautrier, "Dataflow analysis of array and scalar references" (1991), as isl computes
 it. Accumulations are may-writes and plain assignments must-writes, so the sources of a read are the last
-assignment to its element and all accumulations since: a set, which is what the value depends on when the order
-of the accumulations is free. Where it is not, an accumulation reads its own element and then writes it.
+assignment to its element and all accumulations since: a set, which is what the value depends on when they commute.
+An accumulation may also be asked for as what it is, a read of its own element and then a write (`ordered`): where
+the order counts among those of one operator, or where another operator comes between.
 """
 
 from __future__ import annotations
@@ -41,23 +42,25 @@ class Flow:
         return self.sources.is_equal(other.sources) and self.initial.is_equal(other.initial)
 
 
-def flow_of(sets: KernelSets, buffer: str, strict: bool) -> Flow:
-    """The flow of a kernel through one buffer; `strict` makes the order of float accumulations count.
+def flow_of(sets: KernelSets, buffer: str, ordered: frozenset[int] = frozenset()) -> Flow:
+    """The flow of a kernel through one buffer. The accumulations by the statements `ordered` are each a read and a
+    write; what the others add to an element is a set.
 
     Raises StepLimitReached where isl finds none that holds (`dojoir.sets.flow_check`)."""
-    known = sets.flows.get((buffer, strict))
+    here = ordered.intersection(users_of(sets, buffer)) if ordered else ordered
+    known = sets.flows.get((buffer, here))
     if known is not None:
         charge(known[1])
         return known[0]
     start = spent()
-    found = _compute(sets, buffer, strict)
-    sets.flows[buffer, strict] = found, spent() - start
+    found = _compute(sets, buffer, here)
+    sets.flows[buffer, here] = found, spent() - start
     return found
 
 
-def whole_flow(sets: KernelSets, strict: bool, without: Collection[str] = ()) -> Flow:
+def whole_flow(sets: KernelSets, ordered: frozenset[int] = frozenset(), without: Collection[str] = ()) -> Flow:
     """The flow of a kernel through all of its buffers, except those `without`."""
-    flows = [flow_of(sets, buffer.name, strict) for buffer in sets.kernel.buffers if buffer.name not in without]
+    flows = [flow_of(sets, buffer.name, ordered) for buffer in sets.kernel.buffers if buffer.name not in without]
     nothing = sets.map()
     return Flow(
         reduce(isl.UnionMap.union, (flow.sources for flow in flows), nothing),
@@ -77,7 +80,8 @@ def flows_alike(one: KernelSets, other: KernelSets, buffer: str, strict: bool) -
         return False
     if _same_sites(one.kernel, other.kernel, buffer):
         return True
-    return _Given.of(one, buffer, strict).texts == _Given.of(other, buffer, strict).texts
+    given = (_Given.of(sets, buffer, sets.ordered(strict)).texts for sets in (one, other))
+    return next(given) == next(given)
 
 
 def _same_sites(one: Kernel, other: Kernel, buffer: str) -> bool:
@@ -137,7 +141,7 @@ class _Given:
         return self.must, self.may, self.reads, self.schedule
 
     @staticmethod
-    def of(sets: KernelSets, buffer: str, strict: bool) -> _Given:
+    def of(sets: KernelSets, buffer: str, ordered: frozenset[int]) -> _Given:
         users = Users.of(sets, buffer)
         charge(STEPS * len(users.numbers))
         must: list[str] = []
@@ -147,11 +151,10 @@ class _Given:
         for k in users.numbers:
             site = sets.kernel.sites[k]
             if site.statement.target.buffer == buffer:
-                ordered = sets.is_ordered(k, strict)
-                free = not ordered and site.statement.accumulation is not None
+                free = k not in ordered and site.statement.accumulation is not None
                 (may if free else must).append(users.named(sets.write_text(k)))
                 schedule.append(users.time(k))
-                if ordered:
+                if k in ordered:
                     reads.append(users.named(sets.write_text(k, name="t")))
                     schedule.append(users.time(k, "t"))
             for read in sets.reads[k]:
@@ -165,8 +168,8 @@ class _Given:
         return _Given(users, tuple(must), tuple(may), tuple(reads), tuple(schedule))
 
 
-def _compute(sets: KernelSets, buffer: str, strict: bool) -> Flow:
-    given = _Given.of(sets, buffer, strict)
+def _compute(sets: KernelSets, buffer: str, ordered: frozenset[int]) -> Flow:
+    given = _Given.of(sets, buffer, ordered)
     users = given.users
     if not given.must and not given.may:
         return Flow(sets.map(), users.back(sets.map(*given.reads)))
@@ -256,7 +259,7 @@ class Users:
 
 def dependences(sets: KernelSets, among: range | None = None) -> isl.UnionMap:
     """The pairs of statement instances whose order matters: the first runs before the second, both touch one
-    element of storage, and one of them writes it. Two accumulations that may be swapped are no pair. Any order of
+    element of storage, and one of them writes it. Two accumulations that commute are no pair. Any order of
     the instances that keeps every pair in order keeps the flow.
 
     Both instances are of the statements `among` (by default all): whether two make a pair does not depend on
@@ -277,20 +280,21 @@ def dependences(sets: KernelSets, among: range | None = None) -> isl.UnionMap:
 def _buffer_dependences(sets: KernelSets, buffer: str, among: range) -> isl.UnionMap:
     users = Users.among(sets, tuple(k for k in users_of(sets, buffer) if k in among))
     assigned: list[str] = []
-    accumulated: list[str] = []
+    accumulated: dict[str | None, list[str]] = {}  # by operator: those of one commute
     read: list[str] = []
     for k in users.numbers:
-        site = sets.kernel.sites[k]
-        if site.statement.target.buffer == buffer:
-            free = site.statement.accumulation is not None and not sets.is_ordered(k, sets.kernel.fp == "strict")
-            (accumulated if free else assigned).append(users.named(sets.write_text(k)))
+        statement = sets.kernel.sites[k].statement
+        if statement.target.buffer == buffer:
+            among_others = accumulated.setdefault(statement.accumulation, []) if sets.is_free(k) else assigned
+            among_others.append(users.named(sets.write_text(k)))
         read += [users.named(sets.read_by_statement(r)) for r in sets.reads[k] if r.access.buffer == buffer]
     times = [users.time(k) for k in users.numbers]
-    key = (sets.sizes, tuple(map(tuple, (assigned, accumulated, read, times))))
+    free = list(accumulated.values())
+    key = (sets.sizes, tuple(map(tuple, (assigned, read, times, *free))))
     found = _pairs.get(key)
     if found is None:
         charge(_weight(max((len(sets.kernel.sites[k].scopes) for k in users.numbers), default=0)))
-        found = _pairs.put(key, _in_order(sets, assigned, accumulated, read, times))
+        found = _pairs.put(key, _in_order(sets, assigned, free, read, times))
     return users.back(found)
 
 
@@ -302,7 +306,7 @@ def _weight(depth: int) -> int:
 
 
 def _in_order(
-    sets: KernelSets, assigned: list[str], accumulated: list[str], read: list[str], times: list[str]
+    sets: KernelSets, assigned: list[str], free: list[list[str]], read: list[str], times: list[str]
 ) -> isl.UnionMap:
     """The pairs of accesses that do not commute, composed through their elements, of which the first runs before
     the second. (isl's computation of flow, with writes that nothing is sure of, gives the same in up to 25 times
@@ -313,6 +317,11 @@ def _in_order(
 
     times_of = without_equal_dims(sets.map(*times))
     before = times_of.gist_params(times_of.params())  # only to be intersected with accesses, which know the sizes
+    accumulated = [text for texts in free for text in texts]
     pairs = touching_one(assigned + accumulated, assigned + read)
     pairs = pairs.union(touching_one(assigned + read, accumulated)).union(touching_one(read, assigned))
+    for texts in free if len(free) > 1 else ():
+        pairs = pairs.union(
+            touching_one(texts, [text for others in free if others is not texts for text in others])
+        )
     return pairs.intersect(before.lex_lt_union_map(before))

@@ -33,6 +33,7 @@ from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, single, spent
+from dojoir.types.rounding import FORMATS
 
 if TYPE_CHECKING:
     from dojoir.sets.flow import Flow
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 
 SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
 """The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
-
-FREE = ("+=", "*=", "max=", "min=")
-"""The operators of accumulations. Where several accumulate into one buffer, the order of the first is free."""
 
 
 class Workspace:
@@ -200,8 +198,8 @@ class KernelSets:
         self.workspace = workspace
         names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
         self.prefix = f"[{names}] -> " if names else ""
-        self.flows: dict[tuple[str, bool], tuple[Flow, int]] = {}
-        """The flows that are known, and the steps that each one took."""
+        self.flows: dict[tuple[str, frozenset[int]], tuple[Flow, int]] = {}
+        """The flows that are known, by the buffer and the ordered accumulations, and the steps that each took."""
         self.orders: dict[range, tuple[isl.UnionMap, int]] = {}
         """The dependences among some statements that are known, and the steps that each took."""
         self._domains: tuple[isl.UnionSet, int] | None = None
@@ -396,34 +394,38 @@ class KernelSets:
         return tuple(b for b in self.kernel.buffers if b.role in {"out", "inout"})
 
     # -- accumulation ------------------------------------------------------------------------------------
-    @cached_property
-    def mixed(self) -> Mapping[str, str]:
-        """The buffers into which more than one operator accumulates, each with the one whose accumulations still
-        commute with each other. Those by another count in order: such a one is treated as a read and a write."""
-        operators: dict[str, set[str]] = {}
-        for site in self.kernel.sites:
-            if site.statement.accumulation is not None:
-                operators.setdefault(site.statement.target.buffer, set()).add(site.statement.accumulation)
-        return {name: min(used, key=FREE.index) for name, used in operators.items() if len(used) > 1}
+    def is_ordered(self, number: int, strict: bool) -> bool:
+        """Whether the order of this statement's accumulations into one element counts among themselves.
 
-    def may_swap(self, number: int) -> bool:
+        Accumulation in integers, and with max and min, gives the same bits in any order. In floats, `+=` and `*=`
+        do not; nor do max and min in a type without NaN: one of the values may be NaN, and is stored as a number.
+        Where `strict` is true, that counts.
+        """
+        statement = self.kernel.sites[number].statement
+        if statement.accumulation is None or not strict:
+            return False
+        dtype = self.kernel.buffer(statement.target.buffer).dtype
+        if statement.accumulation in {"max=", "min="}:
+            return dtype.is_float and FORMATS[dtype.name].overflow == "max"
+        return dtype.is_float
+
+    def ordered(self, strict: bool, free: str | None = None) -> frozenset[int]:
+        """The statements whose accumulations count in order; with an operator that is left `free`, those by every
+        other as well."""
+        sites, others = self.kernel.sites, {None, free}
+        return frozenset(
+            k
+            for k in self.numbers
+            if self.is_ordered(k, strict) or (free is not None and sites[k].statement.accumulation not in others)
+        )
+
+    def is_free(self, number: int) -> bool:
         """Whether a statement accumulates in an order that is free under the fp mode of the kernel."""
         is_accumulation = self.kernel.sites[number].statement.accumulation is not None
         return is_accumulation and not self.is_ordered(number, self.kernel.fp == "strict")
 
-    def is_ordered(self, number: int, strict: bool) -> bool:
-        """Whether the order of this statement's accumulations into one element counts.
-
-        Accumulation with max, min, or in integers gives the same bits in any order. In floats, `+=` and `*=`
-        do not, which counts where `strict` is true. Where several operators accumulate into a buffer, those of one
-        are in an order that is free between two uses of the element that are not of their kind (`mixed`).
-        """
-        statement = self.kernel.sites[number].statement
-        if statement.accumulation is None:
-            return False
-        exact = (
-            statement.accumulation in {"max=", "min="}
-            or not self.kernel.buffer(statement.target.buffer).dtype.is_float
-        )
-        free = self.mixed.get(statement.target.buffer, statement.accumulation)
-        return statement.accumulation != free or (strict and not exact)
+    def commute(self, one: int, other: int) -> bool:
+        """Whether two statements may accumulate into one element in either order: in an order that is free, and by
+        the same operator. Those of two operators do not commute: `(c * 2) + 1` is not `(c + 1) * 2`."""
+        first, second = (self.kernel.sites[number].statement for number in (one, other))
+        return first.accumulation == second.accumulation and self.is_free(one) and self.is_free(other)

@@ -13,9 +13,9 @@ from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import BOOL, F32, F64, I64, DType
+from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
-from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
@@ -64,10 +64,17 @@ class Apply:
 @dataclass(frozen=True)
 class Convert:
     """`arg` converted to `dtype`, which is another type. Rounds to nearest even; float to integer truncates,
-    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`."""
+    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`. By another `way`:
+
+    - sat: to the nearest number that `dtype` has, NaN to NaN where there is one, else to the largest; of an integer
+      to another, or to a float, which may be the type of `arg` (its infinities are the largest numbers then)
+    - round_away, round_to_zero: with ties away from 0, or towards 0; to a float, or of a float to an integer
+    - bitcast: between a float and the unsigned integer of its width, u8 for f4e2m1; the bits of a NaN are those of
+      the quiet positive one"""
 
     dtype: DType
     arg: Typed
+    way: str = "cast"
 
 
 Typed = Number | IndexValue | Load | Apply | Convert
@@ -75,7 +82,8 @@ Typed = Number | IndexValue | Load | Apply | Convert
 
 @dataclass(frozen=True)
 class TypedStatement:
-    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max or min).
+    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max, min, or of
+    integers and bools bitxor, bitand or bitor).
 
     `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
     in the type of `value`. A `fused` one adds `value`, a product, without rounding it."""
@@ -178,10 +186,12 @@ def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStat
             return TypedStatement(target, dtype, "add", Apply(typed.dtype, "mul", typed.args[:2]), fused=True)
         return TypedStatement(target, dtype, None, typed)
     op = ACCUMULATIONS[statement.op]
-    if not dtype.is_float and not dtype.is_integer:
+    bits = OPERATIONS[op].kind is Class.BITS
+    if dtype == BOOL if not bits else dtype.is_float:
         name = format_access(target)
-        cure = f"accumulate into an integer, or write {name} = … with and, or, not"
-        raise _Clash("type-operand", f"'{statement.op}' needs a number, and {name} is {dtype}: {cure}", target)
+        need = "an integer or a bool" if bits else "a number"
+        cure = "accumulate bits into an integer" if bits else "accumulate into an integer, or by &=, |= or ^="
+        raise _Clash("type-operand", f"'{statement.op}' needs {need}, and {name} is {dtype}: {cure}", target)
     if not isinstance(value, _Weak) and _family(value.dtype) != _family(dtype):
         _mismatch_store(target, dtype, expr, value.dtype)
     combined = _common([target, expr], [Load(dtype, target), value])
@@ -197,12 +207,61 @@ def _elaborate(expr: Expr, buffers: Mapping[str, Buffer]) -> Typed | _Weak:
         case Access(buffer):
             _check_gathers(expr, buffers)
             return Load(buffers[buffer].dtype, expr)
+        case Cast(dtype, arg, way=way) if way != "cast":
+            return _by_name(expr, dtype, way, _elaborate(arg, buffers))
         case Cast(dtype, Const(value)) if type(value) is int and dtype.is_integer:
             return Number(dtype, _wrap(value, dtype))
         case Cast(dtype, arg):
             return _convert(dtype, _settle(_elaborate(arg, buffers)))
         case Op(name, args):
             return _operation(expr, name, args, [_elaborate(arg, buffers) for arg in args])
+
+
+def _by_name(expr: Cast, dtype: DType, way: str, given: Typed | _Weak) -> Typed:
+    """A conversion by name; one that is a plain one is that."""
+    text = format_expr(expr.arg)
+    if way == "bitcast" and isinstance(given, _Weak):
+        raise _Clash(
+            "type-operand", f"bitcast needs a value of a type, and {text} has none: write u32({text})", expr
+        )
+    value = _settle(given)
+    source = value.dtype
+    if BOOL in (dtype, source):
+        cure = f"{text} != 0" if dtype == BOOL else f"u8({text})"
+        raise _Clash("type-operand", f"{way} is between numbers, and this is of bool: write {cure}", expr)
+    if way == "bitcast":
+        widths = {8 * one.itemsize for one in (dtype, source)}
+        if len(widths) > 1 or (dtype.bits != source.bits and {dtype.kind, source.kind} != {"f", "u"}):
+            code = f": the code of {source} is a u{8 * source.itemsize}" if source.is_float else ""
+            message = f"bitcast is between types of one width, and {text} is {source}, not of that of {dtype}{code}"
+            raise _Clash("type-operand", message, expr)
+        code_type = DTYPES[f"u{8 * dtype.itemsize}"]
+        if dtype == source or not (dtype.is_float or source.is_float):
+            return _convert(dtype, value)
+        if source.is_float:
+            value = Convert(code_type, value, way)
+        return Convert(dtype, _convert(code_type, value), way) if dtype.is_float else _convert(dtype, value)
+    if not (dtype.is_float or source.is_float):
+        if way == "sat":
+            return _convert(dtype, value) if _holds(dtype, source) else Convert(dtype, value, way)
+        raise _Clash("type-operand", f"{way} rounds, and {text} is {source}: write sat({dtype}, {text})", expr)
+    if dtype.is_integer:  # a float is truncated, and saturates
+        return Convert(dtype, value, way) if way == "round_away" else _convert(dtype, value)
+    if dtype == F64 and source.bits == 64 and source.is_integer and way != "sat":
+        raise _Clash("type-operand", f"{way} to f64 is of floats, and {text} is {source}: write f64({text})", expr)
+    exact = dtype.bits > source.bits and dtype.bits >= 32 and (source.is_float or dtype == F64)
+    if way != "sat" and (exact or dtype == source):
+        return _convert(dtype, value)
+    return (
+        _convert(dtype, value)
+        if way == "sat" and source.is_integer and dtype.bits >= 32
+        else Convert(dtype, value, way)
+    )
+
+
+def _holds(dtype: DType, source: DType) -> bool:
+    """Whether an integer type has all numbers of another."""
+    return dtype.bits > source.bits if dtype.kind == "i" else source.kind == "u" and dtype.bits >= source.bits
 
 
 def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Weak]) -> Typed | _Weak:
@@ -261,10 +320,8 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
     """That a number, float or integer operand is one; a comparison of bools is for equality only."""
     text = format_expr(expr)
     spelled = f"'{OPERATIONS[op.name].symbol or op.name}'"
-    divisor = kind is Class.INTEGER and expr is op.args[1]
-    if divisor and not (isinstance(expr, Const) and type(expr.value) is int and expr.value > 0):
-        message = f"the right of {spelled} must be a positive integer constant, not {text}"
-        raise _Clash("type-operand", message, expr)
+    if kind is Class.INTEGER:
+        _check_division(op, expr, value)
     if kind in _WHOLE and isinstance(value, _Weak) and value.floating:
         raise _Clash("type-operand", f"{spelled} needs an integer, and {text} is a float: write i64({text})", expr)
     if isinstance(value, _Weak):
@@ -286,6 +343,19 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
         case _:
             return
     raise _Clash("type-operand", f"{spelled} needs {need}, and {text} is {dtype}: write {cure}", expr)
+
+
+def _check_division(op: Op, expr: Expr, value: Typed | _Weak) -> None:
+    """That an operand of // or % is no float, and no divisor that is 0."""
+    spelled, (left, right) = OPERATIONS[op.name].symbol, (format_expr(arg, str, PRODUCT + 1) for arg in op.args)
+    known = value.expr if isinstance(value, _Weak) else value
+    if expr is op.args[1] and isinstance(known, Const | Number) and known.value == 0:
+        raise _Clash("zero-divisor", f"this divides by 0: '{format_expr(op)}'", op)
+    if value.floating if isinstance(value, _Weak) else value.dtype.is_float:
+        quotient = f"floor({left} / {right})"
+        cure = quotient if op.name == "floordiv" else f"{left} - {right} * {quotient}"
+        has = f"{format_expr(expr)} is {_describe(value)}"
+        raise _Clash("type-operand", f"'{spelled}' needs an integer, and {has}: write {cure}", expr)
 
 
 def _condition(op: Op, expr: Expr, value: Typed | _Weak) -> Typed:

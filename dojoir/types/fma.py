@@ -34,9 +34,9 @@ def contracted(expr: Expr, reads: Sequence[_T], buffers: Mapping[str, Buffer]) -
             if form in {"product_last", "minus_product"}:
                 parts.reverse()
             return new if form is None else fused(new, form), [read for _, its in parts for read in its]
-        case Cast(dtype, arg):
+        case Cast(dtype, arg, way=way):
             value, ordered = contracted(arg, reads, buffers)
-            return Cast(dtype, value), ordered
+            return Cast(dtype, value, way=way), ordered
         case Access() | Const() | Index():
             return expr, list(reads)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import Cast, Const, Expr
 from dojoir.types.rounding import FORMATS
 
 
@@ -13,13 +14,19 @@ def neutral(op: str, dtype: DType) -> int | float | None:
 
     `max=` and `min=` begin with an infinity where the type has one (or rounds it to its largest number), and with
     the largest finite number where an infinity is stored as NaN. An integer type has its least and its largest
-    number. A bool has none.
+    number. `&=` begins with all bits set. A bool has none: no number is one.
     """
     match op:
         case "+=":
             return 0
         case "*=":
             return 1
+        case "^=" | "|=" if dtype.is_integer:
+            return 0
+        case "&=" if dtype.is_integer:
+            return -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
+        case "^=" | "|=" | "&=":
+            return None
     match dtype.kind:
         case "i":
             return -(1 << (dtype.bits - 1)) if op == "max=" else (1 << (dtype.bits - 1)) - 1
@@ -30,3 +37,11 @@ def neutral(op: str, dtype: DType) -> int | float | None:
     format_ = FORMATS[dtype.name]
     largest = format_.largest if format_.overflow == "nan" else math.inf
     return -largest if op == "max=" else largest
+
+
+def neutral_value(op: str, dtype: DType) -> Expr | None:
+    """The same as an expression, which a bool has as well."""
+    if dtype.kind == "b" and op in ("^=", "&=", "|="):
+        return Cast(dtype, Const(int(op == "&=")))
+    begin = neutral(op, dtype)
+    return None if begin is None else Const(begin)

@@ -20,7 +20,7 @@ from dojoir.ir.text import format_access, format_extent, format_statement
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, elaborate
 
-COMMUTATIVE = frozenset({"add", "mul", "max", "min"})
+COMMUTATIVE = frozenset({"add", "mul", "max", "min", "bitxor", "bitand", "bitor"})
 FREE = frozenset({"v", "u"})
 """The marks that a scope inside an instruction may have: they say how it would run otherwise."""
 
@@ -149,7 +149,7 @@ class _Recognition:
                 for mine, theirs in zip(args, others, strict=True):
                     bound = self._value(mine, theirs, bound)
                 return bound
-            case Convert(dtype, arg), Convert(wanted, value) if dtype == wanted:
+            case Convert(dtype, arg, way), Convert(wanted, value, other_way) if (dtype, way) == (wanted, other_way):
                 return self._value(arg, value, bound)
             case Convert(_, Load(dtype, access)), Load(wanted, place) if dtype != wanted:
                 raise _No(f"`{format_access(access)}` is {dtype}, and `{place.buffer}` of the instruction {wanted}")
@@ -299,9 +299,9 @@ def _orders(value: Typed) -> Iterator[Typed]:
                 yield Apply(dtype, name, operands)
                 if name in COMMUTATIVE or name == "fma":
                     yield Apply(dtype, name, (operands[1], operands[0], *operands[2:]))
-        case Convert(dtype, arg):
+        case Convert(dtype, arg, way):
             for inner in _orders(arg):
-                yield Convert(dtype, inner)
+                yield Convert(dtype, inner, way)
         case _:
             yield value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass
@@ -68,10 +69,12 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def rounder(dtype: DType) -> Callable[[float], float]:
+def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     """The function that rounds an f64 to the nearest value of the float type `dtype`, ties to even; beyond the
     largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
-    is -0 (as in ml_dtypes)."""
+    is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.elaborate.Convert` says."""
+    if way != "cast":
+        return partial(_rounded_by, way, FORMATS[dtype.name])
     format_ = FORMATS[dtype.name]
     precision, lowest, largest, limit = format_.precision, format_.quantum, format_.largest, 2 * format_.largest
     frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
@@ -86,6 +89,52 @@ def rounder(dtype: DType) -> Callable[[float], float]:
         return result if -largest <= result <= largest else _beyond(format_, value)
 
     return rounded
+
+
+def _rounded_by(way: str, format_: Format, value: float) -> float:
+    """`value` rounded by one of the ways that have a name."""
+    size, largest = abs(value), format_.largest
+    if value != value:
+        return largest if way == "sat" and format_.overflow == "max" else _beyond(format_, value)
+    if size < 2 * largest or (2 * largest == math.inf and size != math.inf):
+        quantum = max(math.frexp(size)[1] - format_.precision, format_.quantum)
+        scaled = math.ldexp(size, -quantum)
+        whole = math.floor(scaled)
+        match way:
+            case "round_away":
+                whole += scaled - whole >= 0.5
+            case "sat":
+                whole = round(scaled)
+        size = _ldexp(whole, quantum)
+    elif size != math.inf:
+        size = 2 * largest
+    if size > largest:
+        if way == "round_away" or (way == "round_to_zero" and math.isinf(value)):
+            return _beyond(format_, value)
+        size = largest
+    return math.copysign(size, value)
+
+
+def in_range(dtype: DType, value: float) -> float:
+    """`value` within the finite numbers of a float type, not rounded; NaN as in `sat`."""
+    format_ = FORMATS[dtype.name]
+    if value != value:
+        return format_.largest if format_.overflow == "max" else value
+    return min(max(float(value), -format_.largest), format_.largest)
+
+
+def _ldexp(number: int, exponent: int) -> float:
+    try:
+        return math.ldexp(number, exponent)
+    except OverflowError:
+        return math.inf
+
+
+def round_integer(value: int, dtype: DType, way: str) -> float:
+    """An integer of at most 64 bits rounded to a float type once, by one of the ways that have a name."""
+    low = value & 0xFFF
+    folded = value if abs(value) < 1 << 53 else value - low + 0x800 * (low != 0)  # it is exact in f64 then
+    return _rounded_by(way, FORMATS[dtype.name], float(folded))
 
 
 def nearest(value: int | float, dtype: DType) -> float:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import dojoir
-from dojoir.cli.chunks import read_input
+from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.verbs.given import database_of, database_there
@@ -55,7 +55,7 @@ def import_(options: argparse.Namespace) -> int:
     """Reads lines in, each state proved again; status 1 where a line was refused."""
     from dojoir.records import import_lines
 
-    lines = read_input(options.file).splitlines()
+    lines = read_lines(options.file)
     with database_of(options) as database:
         return _taken(options, import_lines(database, lines))
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import dojoir
 from dojoir.cli.output import write_result
+from dojoir.cli.report import report
 from dojoir.cli.streams import say
-from dojoir.verbs.given import database_of, kernel_of, sizes_of
+from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of
 
 LIMITS = ("moves", "states", "builds", "measurements", "seconds")
 
@@ -21,6 +22,9 @@ def tune(options: argparse.Namespace) -> int:
     sizes = sizes_of(options, kernel)
     database = database_of(options, needed=options.resume is not None)
     strategy = _strategy(options)
+    for path in (options.save_trace, options.output):
+        if path:
+            check_writable(path)
     tuned = dojoir.tune(
         kernel,
         options.target,
@@ -40,12 +44,26 @@ def tune(options: argparse.Namespace) -> int:
     )
     if database is not None:
         database.close()
-    if options.save_trace:
-        tuned.trace.save(options.save_trace)
-    if options.output:
-        dojoir.write_file(options.output, dojoir.to_text(tuned.trace.kernel))
     write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
-    return 0
+    return _written(options, tuned.trace)
+
+
+def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:
+    """Writes the files that were asked for; status 1 where one could not be. The others are, and what was found
+    stands on stdout by then."""
+    status = 0
+    writers = (
+        (options.save_trace, trace.save),
+        (options.output, lambda path: dojoir.write_file(path, dojoir.to_text(trace.kernel))),
+    )
+    for path, write in writers:
+        if path:
+            try:
+                write(path)
+            except dojoir.DojoError as error:
+                report(error, options.json)
+                status = 1
+    return status
 
 
 def _budget(options: argparse.Namespace) -> dojoir.Budget:

@@ -43,11 +43,14 @@ def shared_copy(trace: Trace, node: Spot, array: str, copy: str, threads: int) -
 
 
 def without_ones(trace: Trace, copied: Spot) -> Spot:
-    """Removes the scopes of extent 1 that a copy begins with: it has a scope for each dimension. Returns the
-    outermost that is left."""
-    while copied.scope.extent.constant == 1 and copied.scopes():
-        copied = remove_around(trace, copied)
-    return copied
+    """Removes the scopes of extent 1 of a copy, which has a scope for each dimension; one scope is left. Returns
+    the outermost that is left."""
+    nest = nested(copied)
+    kept = [scope for scope in nest if scope.scope.extent.constant != 1] or nest[-1:]
+    for scope in nest:
+        if scope not in kept:
+            act(trace, RemoveScope, scope)
+    return kept[0]
 
 
 def remove_around(trace: Trace, scope: Spot) -> Spot:

@@ -19,14 +19,18 @@ PRIVATE = 16
 """The most elements of a temporary that each thread keeps in registers."""
 
 
-def keep_private(trace: Trace, path: Path) -> None:
-    """Keeps the temporaries that only the nest at `path` uses in registers, where a few elements are enough."""
+def keep_private(trace: Trace, path: Path) -> list[str]:
+    """Keeps the temporaries that only the nest at `path` uses in registers, where a few elements are enough.
+    Returns their names."""
+    kept: list[str] = []
     for buffer in trace.kernel.buffers:
         users = [s for s in trace.kernel.sites if any(a.buffer == buffer.name for a in s.statement.accesses)]
         if buffer.role == "tmp" and buffer.storage == "heap" and all(is_inside(s.path, path) for s in users):
-            _ = tried(trace, partial(_registers, name=buffer.name)) or tried(
-                trace, partial(_again, name=buffer.name)
-            )
+            if tried(trace, partial(_registers, name=buffer.name)):
+                kept.append(buffer.name)
+            else:
+                tried(trace, partial(_again, name=buffer.name))
+    return kept
 
 
 def _registers(trace: Trace, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from dojoir.backends.machine import ACCESS_BYTES
+from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition
@@ -53,6 +53,13 @@ class BlockTile(NamedTuple):
     def threads(self) -> int:
         """How many threads have it."""
         return (self.height // self.down) * (self.width // self.across)
+
+    def has_room(self, machine: Machine, itemsize: int) -> bool:
+        """Whether a machine has room for it, of elements of so many bytes: the results of a thread in half of its
+        registers, two tiles of each operand in the memory of a block."""
+        results = self.down * self.across * max(itemsize, 4)
+        copies = 2 * self.depth * (self.height + self.width + 2 * PADDING) * itemsize
+        return results <= (machine.thread_bytes + 4) // 2 and copies <= machine.shared_bytes
 
 
 def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> None:

@@ -7,6 +7,7 @@ that an access moves together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from dojoir.backends.machine import Machine
@@ -29,6 +30,7 @@ from dojoir.passes.schedule.gpu_open_rows import rows_by_length
 from dojoir.passes.schedule.gpu_private import keep_private
 from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.gpu_scans import scan_rows
+from dojoir.passes.schedule.gpu_settled import settle
 from dojoir.passes.schedule.gpu_squares import turn_squares
 from dojoir.passes.schedule.gpu_threads import THREADS, along, full_extent, grid
 from dojoir.passes.schedule.gpu_totals import add_up
@@ -53,9 +55,6 @@ WARP_ROW = 1024
 
 IMAGE_THREADS = 1024
 """How many threads go through an image of which a block has all."""
-
-MOST_BLOCKS = 65535
-"""How many blocks a grid may have along its second and third dimension."""
 
 
 def schedule_grids(trace: Trace, machine: Machine) -> None:
@@ -89,8 +88,15 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
-    keep_private(trace, path)
-    _known(any(tried(trace, partial(way, path=path)) for way in WAYS))
+    kept = keep_private(trace, path)
+    _known(any(tried(trace, partial(_settled, way=way, path=path, kept=kept)) for way in WAYS))
+
+
+def _settled(trace: Trace, way: Callable[[Trace, Path], None], path: Path, kept: Sequence[str]) -> None:
+    """One of the WAYS, and then for each temporary that was kept in registers the place that its threads need."""
+    way(trace, path)
+    for name in kept:
+        settle(trace, name)
 
 
 def _channels(trace: Trace, path: Path, machine: Machine) -> None:
@@ -105,7 +111,7 @@ def _images(trace: Trace, path: Path) -> None:
     """A block for each iteration of the first two scopes, whose threads have what is inside, 16 bytes at a time."""
     chain = _chain(trace, path)[:2]
     _known(len(chain) == 2)
-    keep_private(trace, path)
+    kept = keep_private(trace, path)
     inner = chain[-1].scopes()
     _known(len(inner) == 1)
     nest, width = flattened(trace, inner[0])
@@ -117,6 +123,8 @@ def _images(trace: Trace, path: Path) -> None:
         act(trace, Vectorize, elements.child(0))
     along(trace, elements, 0, IMAGE_THREADS)
     grid(trace, chain)
+    for name in kept:
+        settle(trace, name)
 
 
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:
@@ -180,7 +188,7 @@ def _flat(trace: Trace, path: Path) -> None:
     _known(len(chain) > 1 and _plain(chain[-1]))
     nest, width = flattened(trace, chain[0])
     extents = list(map(_constant, nest))
-    _known(width > 1 and len(extents) <= len(GRID) and all(0 < extent <= MOST_BLOCKS for extent in extents[:-1]))
+    _known(width > 1 and len(extents) <= len(GRID) and all(extent > 0 for extent in extents[:-1]))
     _in_blocks(trace, nest[-1], width)
     grid(trace, reversed(nest))
 

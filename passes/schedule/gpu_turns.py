@@ -177,7 +177,7 @@ def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> N
     else:
         if times > 1:
             act(trace, SplitDim, name, dim + 1, rows)
-        act(trace, SplitDim, name, dim + 2 + (times > 1), LANES)
+        act(trace, SplitDim, name, operand.tile_dim + 1 + (times > 1), LANES)
     act(trace, ReuseDims, name, dim)
     act(trace, PlaceBuffer, name, "reg")
 

@@ -28,6 +28,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import numbers_inside
+from dojoir.ir.text import format_expr
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -42,6 +43,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
+from dojoir.passes.values.failing import may_fail, surely_runs
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.passes.values.subexpressions import held_extent
 from dojoir.proof.check import InstanceMap, Substitution, identity
@@ -104,6 +106,9 @@ class Hoist(Move):
         dtype = natural_type(part, {b.name: b for b in kernel.buffers})
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
+        if may_fail(part) and not surely_runs(site, path):
+            message = f"`{format_expr(part)}` may end the run, and would be computed where it is not computed now"
+            raise Refusal("may-fail", message, site.path)
         needed = _needed(part, site, kernel.depth_of(path))
         there = tuple(map(Affine.iterator, needed))
         here = tuple(map(Affine.iterator, range(len(needed))))

@@ -219,8 +219,8 @@ def with_parts(expr: Expr, new: Mapping[int, Expr], path: Path) -> Expr:
         match node:
             case Op(name, args):
                 return make_op(name, tuple(visit(arg) for arg in args))
-            case Cast(dtype, arg):
-                return Cast(dtype, visit(arg))
+            case Cast(dtype, arg, way=way):
+                return Cast(dtype, visit(arg), way=way)
             case Access() | Const() | Index():
                 return node
 
@@ -249,8 +249,8 @@ def _matches(pattern: Expr, expr: Expr, found: dict[int, Affine]) -> bool:
         case Op(name, args), Op(other, others):
             pairs = zip(args, others, strict=False)
             return name == other and len(args) == len(others) and all(_matches(a, b, found) for a, b in pairs)
-        case Cast(dtype, arg), Cast(other_type, other_arg):
-            return dtype == other_type and _matches(arg, other_arg, found)
+        case Cast(dtype, arg, way=way), Cast(other_type, other_arg, way=other_way):
+            return (dtype, way) == (other_type, other_way) and _matches(arg, other_arg, found)
         case Access(buffer, indices), Access(other, others):
             return buffer == other and all(map(lambda a, b: _matches_index(a, b, found), indices, others))
         case Const(), Const():

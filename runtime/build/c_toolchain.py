@@ -7,6 +7,7 @@ code depends on besides the source, so it belongs into the key of a build cache.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -20,8 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from dojoir.backends.host import architecture
-from dojoir.errors import Diagnostic, Note, ToolchainError
+from dojoir.errors import Diagnostic, Note, RunError, ToolchainError
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import no_room, temporary_folder
 
 COMPILE_LIMIT = 120.0
 """Seconds that a compilation may take unless the caller says otherwise."""
@@ -124,7 +126,7 @@ def probe(command: tuple[str, ...]) -> Toolchain:
 
     Raises ToolchainError where it cannot compile at all.
     """
-    with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+    with temporary_folder() as folder:
         source, out = Path(folder, "probe.c"), Path(folder, "probe")
         source.write_text(_PROBE)
 
@@ -232,7 +234,10 @@ def _kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def _failed(command: tuple[str, ...], stderr: str, why: str) -> ToolchainError:
+def _failed(command: tuple[str, ...], stderr: str, why: str) -> ToolchainError | RunError:
+    full = os.strerror(errno.ENOSPC)
+    if full in stderr:
+        return no_room(OSError(errno.ENOSPC, full))
     lines = [line for line in stderr.splitlines() if line.strip()]
     shown = lines[:_SHOWN_LINES] + (
         [f"… and {len(lines) - _SHOWN_LINES} lines more"] if lines[_SHOWN_LINES:] else []

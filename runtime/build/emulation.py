@@ -11,7 +11,6 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -32,6 +31,7 @@ from dojoir.runtime.build.c_toolchain import Toolchain, build_program
 from dojoir.runtime.call.layout import array_at, array_shape, passed_strides, span_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 TIME_LIMIT = 120.0
 """Seconds that one run of an emulated program may take."""
@@ -56,7 +56,7 @@ class Machine:
 
     def run(self, program: Path, calls: Sequence[Call], limit: float = TIME_LIMIT) -> list[Done]:
         """Runs the calls, one after the other. Raises RunError where the program does not come to its end."""
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             data = Path(folder, "calls")
             data.write_bytes(struct.pack("<q", len(calls)) + b"".join(map(_packed, calls)))
             command = [*self.emulator, str(program), str(data)]
@@ -150,7 +150,7 @@ class Function:
                 arrays[buffer.name] = array_at(int(value), buffer, array_shape(buffer, sizes), strides)
                 given.append(ctypes.string_at(int(value), span_of(arrays[buffer.name])))
         given += [struct.pack("<q", number) for number in numbers]
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             program = Path(folder, "program")
             program.write_bytes(self.binary)
             program.chmod(0o700)

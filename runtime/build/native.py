@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +23,7 @@ from dojoir.runtime.build.c_toolchain import Toolchain
 from dojoir.runtime.build.printed import Printed, printed
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.cache import Cache, content_key
+from dojoir.support.temporary import temporary_folder
 
 PROCESS = os.getpid()
 """The process that loaded this; in any other, code here came through a fork."""
@@ -120,7 +119,7 @@ def _built(identity: str, source: str, build: Callable[[str, Path], None]) -> by
     key = content_key("c", identity, source)
     code = store.get(key)
     if code is None:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             out = Path(folder, "kernel.so")
             build(source, out)
             code = out.read_bytes()
@@ -130,13 +129,10 @@ def _built(identity: str, source: str, build: Callable[[str, Path], None]) -> by
 
 def _load_shared(code: bytes, name: str) -> ctypes.CDLL:
     """A shared library from its bytes. The file it needs for that has no name any more afterwards."""
-    handle, path = tempfile.mkstemp(prefix="dojoir-", suffix=".so")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(code)
-        return ctypes.CDLL(path)
-    except OSError as error:
-        raise ToolchainError(f"the shared library of {name} cannot be loaded: {error}", "load-failed") from None
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+    with temporary_folder() as folder:
+        path = Path(folder, "kernel.so")
+        path.write_bytes(code)
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            raise ToolchainError(f"the shared library of {name} cannot be loaded: {error}", "load-failed") from None

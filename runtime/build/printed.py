@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dojoir.codegen.lir.outcome import Check
+from dojoir.codegen.lir.outcome import FAULTS, Check
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.stored import whole_text
 from dojoir.support.frozen import dataclass
@@ -45,9 +45,7 @@ def _read(data: bytes) -> Printed | None:
     try:
         held: Any = json.loads(data)
         text, name, checks = held
-        looked_at = (
-            Check(str(what), tuple(path), "shift" if fault == "shift" else "index") for what, path, fault in checks
-        )
+        looked_at = (Check(str(what), tuple(path), FAULTS[FAULTS.index(fault)]) for what, path, fault in checks)
         return Printed(str(text), str(name), tuple(looked_at))
     except (ValueError, TypeError):
         return None

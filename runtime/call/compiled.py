@@ -215,17 +215,17 @@ class Compiled:
             )
         check = self._checks[status - FIRST_CHECK]
         source, span = place(self.kernel, check.path)
-        if check.fault == "shift":
-            code, message = (
-                "shift-out-of-range",
-                f"a shift is by too much, or by less than 0: {check.text}",
-            )
-        else:
-            code, message = "index-out-of-range", f"an index read from data is out of range: {check.text}"
+        match check.fault:
+            case "shift":
+                code, message = "shift-out-of-range", "a shift is by too much, or by less than 0"
+            case "divisor":
+                code, message = "division-by-zero", "a divisor is 0"
+            case "index":
+                code, message = "index-out-of-range", "an index read from data is out of range"
         return RunError(
             Diagnostic(
                 code,
-                message,
+                f"{message}: {check.text}",
                 span,
                 source,
                 (Note("what the kernel wrote is not to be used"),),

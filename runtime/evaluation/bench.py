@@ -1,8 +1,9 @@
 """What a worker does with a candidate: build it, check it, time it, and check what the timed calls gave.
 
 One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here: outputs
-hold a pattern before a call that is checked, the inputs of the last timed calls are others than those of the
-first, and a clock that does not agree with a second one is not believed.
+hold a pattern before a call that is checked, calls in between are looked at (`inspection`), the inputs of the last
+call are those of the timed ones with some elements changed, and a clock that does not agree with a second one is
+not believed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from random import Random
 from typing import Literal
 
 from dojoir.backends.registry import is_device
@@ -20,12 +22,14 @@ from dojoir.ir.nodes import Kernel
 from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, check_length, printed
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
+from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
 from dojoir.runtime.evaluation.pool import Case, Known, Pool
 from dojoir.runtime.evaluation.race import Lap, Runner, alone, geometric, race
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
-from dojoir.runtime.verification.trial import POISONS, attempt
+from dojoir.runtime.process.float_mode import Mode, float_mode, was_changed
+from dojoir.runtime.verification.trial import LEFT_MODE, POISONS, attempt
 from dojoir.runtime.verification.verify import slack_of
 from dojoir.support.frozen import dataclass
 
@@ -44,15 +48,18 @@ Against = Literal["best", "itself", "full"]
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate and what it is held against: the cases of the small sizes, and two for each size that is
-    timed."""
+    """A candidate and what it is held against: the cases of the small sizes, and three for each size that is timed:
+    that of the first call, that of the timed ones, and that of the last, whose inputs are nearly the same. Which
+    calls are looked at follows from `seed`."""
 
     kernel: Kernel
     checks: tuple[Case, ...]
-    timed: tuple[tuple[Case, Case], ...]
+    timed: tuple[tuple[Case, Case, Case], ...]
     best: Kernel | None = None
     against: Against = "best"
     """What it is raced against: the best, itself (to see the noise), or itself built in full."""
+
+    seed: int = 0
 
 
 @dataclass
@@ -188,9 +195,9 @@ class Bench:
         laps: list[Lap] = []
         with timing_lease():
             clock.enter("time")
-            for first, last in job.timed:
-                lap = self._lap(built, best, job, first, last)
-                cases += 2 if lap.seconds is not None else 1
+            for trio in job.timed:
+                lap = self._lap(built, best, job, trio)
+                cases += 3 if lap.seconds is not None else 1
                 if lap.status != "ok":
                     seconds = None if lap.status in ("wrong", "lost") else lap.seconds
                     return Evaluation(
@@ -214,17 +221,16 @@ class Bench:
             return None
         return None if best.digest == built.digest else best
 
-    def _lap(self, built: Built, best: Built | None, job: Job, first: Case, last: Case) -> Lap:
+    def _lap(self, built: Built, best: Built | None, job: Job, trio: tuple[Case, Case, Case]) -> Lap:
         """The race at one size."""
-        number = first.size
+        first, timed, last = trio
+        number, random, mode = first.size, Random(job.seed), float_mode()
         runner = self.runner(number)
-        known, sizes = self.case(first), self.pool.size(number)
         runner.bind(built.compiled)
-        runner.load(known)
-        calls = [runner.first()]
-        wrong = runner.complaint(known, self.slack)
+        took, wrong = self._checked(runner, first, random, mode)
         if wrong is not None:
-            return Lap("wrong", reason=f"{wrong} ({describe(sizes, first, self.pool)}, its first call)")
+            return Lap("wrong", reason=f"{wrong} ({self._where(first)}, its first call)")
+        calls = [took]
         bar = math.inf
         rival: Runner | None = None
         if best is not None and job.best is not None:
@@ -239,18 +245,36 @@ class Bench:
         if min(calls) > bar:
             slower = min(calls) / bar * self.cut
             return Lap("cut", min(calls), reason=f"{slower:.1f} times as long as the best")
-        again = self.case(last)
-        runner.load(again)
-        lap = alone(runner, min(calls)) if rival is None else race(runner, rival, min(calls))
-        if lap.status != "ok":
+        watch = Watch(random, self.case(timed), self.slack)
+        runner.load(watch.known)
+        lap = alone(runner, min(calls), watch) if rival is None else race(runner, rival, min(calls), watch)
+        if lap.status == "wrong":
+            return replace(lap, reason=f"{lap.reason} ({self._where(timed)}, one of its timed calls)")
+        if lap.status != "ok" or lap.seconds is None:
             return lap
-        wrong = runner.complaint(again, self.slack)
+        took, wrong = self._checked(runner, last, random, mode)
         if wrong is not None:
-            where = f"{describe(sizes, last, self.pool)}, the last of its timed calls"
-            return Lap("wrong", reason=f"{wrong} ({where})")
-        if lap.seconds is not None:
-            self.took[(job.kernel.hash, number)] = lap.seconds
+            return Lap("wrong", reason=f"{wrong} ({self._where(last)}, after its timed calls)")
+        wrong = remembers(runner, random, lap.seconds, took)
+        if wrong is not None:
+            return Lap("wrong", reason=wrong)
+        self.took[(job.kernel.hash, number)] = lap.seconds
         return lap
+
+    def _checked(self, runner: Runner, case: Case, random: Random, mode: Mode | None) -> tuple[float, str | None]:
+        """The seconds of a call on fresh inputs, and what was wrong with it, by all of its results and by spots
+        as it returned; `mode` is that of the processor before all calls."""
+        known = self.case(case)
+        runner.load(known)
+        spots = draw_spots(random, known.outputs)
+        took = runner.first()
+        seen = runner.look(spots)
+        wrong = f"it {LEFT_MODE}" if was_changed(mode) else runner.fault(known)
+        wrong = wrong or runner.complaint(known, self.slack)
+        return took, wrong or complaint(spots, seen, known, self.slack)
+
+    def _where(self, case: Case) -> str:
+        return describe(self.pool.size(case.size), case, self.pool)
 
 
 class _Stages:

@@ -6,15 +6,16 @@ cache is written before each call. Both are as `measure` does it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.evaluation.inspection import Spot
 from dojoir.runtime.evaluation.pool import Known
-from dojoir.runtime.evaluation.race import Runner
+from dojoir.runtime.evaluation.race import Runner, second_clock
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
@@ -28,7 +29,9 @@ HOST_SECONDS = 2e-3
 class DeviceRunner(Runner):
     """A kernel bound to arrays of one size on a GPU."""
 
-    slop = HOST_SECONDS
+    slop = slop_of_call = HOST_SECONDS
+    looks = 2  # all that was written is copied for each
+    can_exchange = False  # what runs is launches alone, which keep nothing
     tick = 0.5e-6  # the resolution of events
 
     def __init__(self, reference: Kernel, sizes: Mapping[str, int], driver: Driver, cold: bool) -> None:
@@ -70,14 +73,32 @@ class DeviceRunner(Runner):
         for name, first in self.firsts.items():
             self.arrays[name].copy_from(first.address)
 
-    def first(self) -> float:
-        self.restore()
-        return self.gpu.seconds(self.call)
+    def once(self) -> tuple[float, float]:
+        begin = second_clock()
+        seconds = self.gpu.seconds(self.call)
+        return seconds, (second_clock() - begin) * 1e-9
 
-    def sample(self, calls: int) -> float:
-        if self.inouts or self.cold:
-            return sum(self.first() for _ in range(calls)) / calls
-        return self.gpu.seconds(self.call, calls)
+    @property
+    def one_by_one(self) -> bool:
+        return bool(self.inouts) or self.cold
+
+    def sample(self, calls: int) -> tuple[float, float]:
+        if self.one_by_one:
+            return super().sample(calls)
+        begin = second_clock()
+        seconds = self.gpu.seconds(self.call, calls)
+        return seconds, (second_clock() - begin) * 1e-9 / calls
+
+    def spoil(self, spots: Sequence[Spot]) -> None:
+        self.poison()
+
+    def look(self, spots: Sequence[Spot]) -> list[np.ndarray]:
+        results = self.results()
+        return [results[name][box] for name, box in spots]
+
+    def fault(self, known: Known) -> str | None:
+        """Nothing is known of the memory around arrays of a GPU."""
+        return None
 
     def results(self) -> dict[str, np.ndarray]:
         return {

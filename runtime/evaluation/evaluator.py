@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
@@ -31,7 +32,7 @@ from dojoir.runtime.evaluation.bench import Against, Job
 from dojoir.runtime.evaluation.build import CODE_LIMIT
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
-from dojoir.runtime.evaluation.pool import SEEDS, Case, Pool, checks, fresh_folder
+from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
 from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
@@ -69,20 +70,22 @@ class Evaluator:
     """Evaluates kernels that stand for `reference` on `target` at `sizes`: one set of sizes or several.
 
     A context manager. Each kernel is built once in one of `workers` long-lived processes, run on all default sizes
-    and distributions with its arrays between guard pages, and timed on `threads` threads; what its timed calls gave
-    is compared as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One timing
-    runs at a time on a machine, over all its processes.
+    and distributions with its arrays between guard pages, and timed on `threads` threads; some of these calls
+    are looked at as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One
+    timing runs at a time on a machine, over all its processes.
 
     `cuda` and `hip` run on a GPU, timed by its events: warm, as a graph that is started again, or `cold`, with
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
+
+    Threads may share one: while one of them goes through what `evaluate` gives, others wait.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
     `memory_limit` bytes of address space. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
     characters is not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it.
     """
 
-    PROTOCOL = "evaluator 3"
+    PROTOCOL = "evaluator 4"
     """What is built, verified and raced here; the number changes with how that is done."""
 
     CODE_LIMIT = CODE_LIMIT
@@ -134,6 +137,7 @@ class Evaluator:
         self._busy: dict[Connection, _Worker] = {}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._prepared: set[Case] = set()
+        self._lock, self._at_work = threading.Lock(), 0
 
     @property
     def protocol(self) -> str:
@@ -246,7 +250,26 @@ class Evaluator:
             raise ArgumentError(
                 "an Evaluator works inside of `with`: with Evaluator(…) as evaluator", "bad-arguments"
             )
-        coming = iter(kernels)
+        with self._alone():
+            yield from self._each(iter(kernels), best, against)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other thread evaluates. Raises ArgumentError where this one does already."""
+        if self._at_work == threading.get_ident():
+            raise ArgumentError(
+                "this Evaluator is still at the kernels that it was given before: go through what evaluate gave, "
+                "or close it, first",
+                "bad-arguments",
+            )
+        with self._lock:
+            self._at_work = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._at_work = 0
+
+    def _each(self, coming: Iterator[Kernel], best: Kernel | None, against: Against) -> Iterator[Evaluation]:
         open_ended = True
         try:
             while open_ended or self._busy:
@@ -280,16 +303,14 @@ class Evaluator:
             Case(size, distribution, draw.randrange(seeds))
             for size, distribution in checks(self._pool, draw.randrange(1 << 16))
         )
-        most = min(seeds, self._pool.timed_seeds)
-        timed = []
-        for size in range(len(self._pool.small), len(self._pool.small) + len(self.sizes)):
-            one, other = draw.sample(range(most), 2)
-            timed.append((Case(size, "uniform", one), Case(size, "uniform", other)))
-        wanted = [case for case in (*small, *(c for pair in timed for c in pair)) if case not in self._prepared]
+        most = min(max(seeds, FEWEST), self._pool.timed_seeds)
+        first = len(self._pool.small)
+        timed = [self._pool.draw_timed(first + size, most, draw) for size in range(len(self.sizes))]
+        wanted = [case for case in (*small, *(c for trio in timed for c in trio)) if case not in self._prepared]
         if wanted:
             self._asked({"prepare": wanted})
             self._prepared.update(wanted)
-        return Job(kernel, small, tuple(timed), best, against)
+        return Job(kernel, small, tuple(timed), best, against, draw.randrange(1 << 31))
 
     def _begin(self, job: Job, kernel: Kernel) -> None:
         connection, pid = self._idle.pop() if self._idle else self._fresh()

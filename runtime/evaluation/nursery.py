@@ -21,8 +21,9 @@ from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.pool import Case, Pool
-from dojoir.runtime.process.worker import die_with, limit_memory
+from dojoir.runtime.process.worker import die_with, die_with_all_of, limit_memory
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import told_of_room
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def main() -> None:
     control = Connection(os.dup(number))
     passing = socket.socket(fileno=number)
     setup: Setup = pickle.loads(control.recv_bytes())
-    die_with(os.getppid())
+    die_with_all_of(os.getppid())
     llvm_engine.host()
     while True:
         try:
@@ -79,8 +80,9 @@ def _send(connection: Connection, message: Mapping[str, object]) -> None:
 
 def _prepared(pool: Pool, cases: list[Case]) -> dict[str, object]:
     try:
-        for case in cases:
-            pool.prepare(case)
+        with told_of_room():
+            for case in cases:
+                pool.prepare(case)
     except DojoError as error:
         return {"raised": type(error).__name__, "code": error.diagnostic.code, "message": error.diagnostic.message}
     return {}

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,21 @@ from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
 from dojoir.runtime.verification.compare import Expected, comparable, compare
-from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, make_inputs
+from dojoir.runtime.verification.inputs import (
+    PEAKS,
+    WIDEST,
+    changed_inputs,
+    distributions_of,
+    has_exponentials,
+    make_inputs,
+    milder,
+)
 from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.report import MOST_UNCHECKED
 from dojoir.runtime.verification.sample_sizes import sample_sizes
-from dojoir.runtime.verification.verify import NARROWEST, SAMPLE_INSTANCES, slack_of
+from dojoir.runtime.verification.verify import SAMPLE_INSTANCES, slack_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import no_room, temporary_place
 
 SEEDS = 16
 """How many seeds a case may have."""
@@ -39,7 +49,12 @@ BLOCK = 1 << 15
 """Elements that are compared at a time: what fits into a cache."""
 
 TIMED_BYTES = 256 << 20
-"""How much the cases at one timed size may take; there are at least two."""
+"""How much the cases at one timed size may take; there are at least FEWEST."""
+
+FEWEST = 4
+
+CHANGED = "changed"
+"""The inputs of `uniform` with the same seed, some of whose elements are others."""
 
 
 class Case(NamedTuple):
@@ -111,7 +126,18 @@ class Pool:
             )
             for sizes in self.sizes
         )
-        return max(2, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
+        return max(FEWEST, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
+
+    def draw_timed(self, size: int, count: int, random: Random) -> tuple[Case, Case, Case]:
+        """The cases of a candidate at a timed size, of the first `count`: one whose sums are exact, or in which few
+        terms count; one to time with; one that is nearly the same as that."""
+        seeds = max(1, count // 3)
+        firsts = seeds + (count % 3 > 0)
+        telling = PEAKS if has_exponentials(self.reference) else "integers"
+        seed = random.randrange(seeds)
+        pair = [Case(size, "uniform", seed), Case(size, CHANGED, seed)]
+        random.shuffle(pair)
+        return Case(size, telling, random.randrange(firsts)), pair[0], pair[1]
 
     def path(self, case: Case) -> Path:
         return Path(self.folder, f"{case.size}-{case.distribution}-{case.seed}")
@@ -127,29 +153,52 @@ class Pool:
         if path.exists():
             return
         sizes, seed = self.size(case.size), self.seeds[case.seed]
-        if case.distribution == "wide":
-            inputs, expected = self._wide(sizes, seed)
-        else:
-            inputs = make_inputs(self.reference, sizes, seed, case.distribution)
-            expected = self._oracle.expected(sizes, inputs)
+        match case.distribution:
+            case "wide" | "nonfinite":
+                inputs, expected = self._mild(sizes, seed, case.distribution)
+            case "peaks":
+                inputs, expected = self._peaks(sizes, seed)
+            case _:
+                inputs = self._inputs(sizes, seed, case.distribution)
+                expected = self._oracle.expected(sizes, inputs)
         slack = slack_of(self.reference)
         outputs = {
             name: _bounds(self.reference.buffer(name).dtype, found, slack) for name, found in expected.items()
         }
         _write(path, Known(inputs, outputs))
 
-    def _wide(self, sizes: Mapping[str, int], seed: int) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
-        """Inputs of as many magnitudes as leave results that can be compared."""
-        reach, slack = WIDEST, slack_of(self.reference)
+    def _inputs(self, sizes: Mapping[str, int], seed: int, distribution: str) -> dict[str, np.ndarray]:
+        if distribution == CHANGED:
+            return changed_inputs(self.reference, sizes, seed)
+        return make_inputs(self.reference, sizes, seed, distribution)
+
+    def _mild(
+        self, sizes: Mapping[str, int], seed: int, distribution: str
+    ) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
+        """Inputs of as many magnitudes, or infinities and NaNs, as leave results that can be compared."""
+        reach = WIDEST
         while True:
-            inputs = make_inputs(self.reference, sizes, seed, "wide", reach)
+            inputs = make_inputs(self.reference, sizes, seed, distribution, reach)
             expected = self._oracle.expected(sizes, inputs)
-            asked = [comparable(self.reference.buffer(n).dtype, e, slack) for n, e in expected.items()]
-            elements = sum(part.size for part in asked)
-            unchecked = elements - sum(int(np.count_nonzero(part)) for part in asked)
-            if reach <= NARROWEST or unchecked <= MOST_UNCHECKED * elements:
+            following = milder(distribution, reach)
+            if following is None or self._can_compare(expected):
                 return inputs, expected
-            reach /= 2
+            reach = following
+
+    def _peaks(self, sizes: Mapping[str, int], seed: int) -> tuple[dict[str, np.ndarray], dict[str, Expected]]:
+        """Inputs of which few have an exponential that counts; integers, where that leaves too little to ask."""
+        for distribution in (PEAKS, "integers"):
+            inputs = make_inputs(self.reference, sizes, seed, distribution)
+            expected = self._oracle.expected(sizes, inputs)
+            if self._can_compare(expected):
+                break
+        return inputs, expected
+
+    def _can_compare(self, expected: Mapping[str, Expected]) -> bool:
+        slack = slack_of(self.reference)
+        asked = [comparable(self.reference.buffer(name).dtype, e, slack) for name, e in expected.items()]
+        elements = sum(part.size for part in asked)
+        return elements - sum(int(np.count_nonzero(part)) for part in asked) <= MOST_UNCHECKED * elements
 
     # -- in the workers -----------------------------------------------------------------------------------
     def known(self, case: Case) -> Known:
@@ -158,13 +207,17 @@ class Pool:
 
 
 def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
-    """The small cases of a candidate, without their seeds: every size, and every distribution at least twice."""
-    count = len(pool.small)
-    each = max(2, -(-2 * len(DISTRIBUTIONS) // max(1, count)))
-    found = []
-    for size in range(count):
-        found += [(size, DISTRIBUTIONS[(offset + size * each + n) % len(DISTRIBUTIONS)]) for n in range(each)]
-    return found
+    """The small cases of a candidate, without their seeds: every size at least once, and every distribution at
+    least twice, not at the same size."""
+    distributions = distributions_of(pool.reference)
+    sizes, kinds = len(pool.small), len(distributions)
+    if not sizes:
+        return []
+    again = 0 if kinds % sizes else 1  # then the second round begins where the first one did
+    return [
+        ((offset // kinds + n + again * (n // kinds)) % sizes, distributions[(offset + n) % kinds])
+        for n in range(max(2 * kinds, sizes))
+    ]
 
 
 def within(actual: np.ndarray, bounds: Bounds) -> bool:
@@ -216,12 +269,15 @@ def _inside(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def fresh_folder() -> tempfile.TemporaryDirectory[str]:
     """A folder for the cases of a pool. Those of processes that were killed are removed first: they could not do
     it themselves."""
-    root = Path(tempfile.gettempdir())
+    root = Path(temporary_place())
     for left in root.glob(f"{FOLDER}*"):
         owner = left.name.removeprefix(FOLDER).partition("-")[0]
         if owner.isdigit() and not is_running(int(owner)):
             shutil.rmtree(left, ignore_errors=True)
-    return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    try:
+        return tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-")
+    except OSError as error:
+        raise no_room(error) from None
 
 
 def is_running(pid: int) -> bool:
@@ -265,12 +321,16 @@ def _write(path: Path, known: Known) -> None:
     head = json.dumps({**table, "places": places}).encode()
     start = -(-(len(head) + 9) // 64) * 64
     unfinished = path.with_suffix(f".{os.getpid()}")
-    with open(unfinished, "wb") as file:
-        file.write(f"{len(head):08d}\n".encode() + head)
-        for (at, _, _), array in zip(places, arrays, strict=True):
-            file.seek(start + at)
-            file.write(array.tobytes())
-        file.truncate(max(start + offset, start + 1))
+    try:
+        with open(unfinished, "wb") as file:
+            file.write(f"{len(head):08d}\n".encode() + head)
+            for (at, _, _), array in zip(places, arrays, strict=True):
+                file.seek(start + at)
+                file.write(array.tobytes())
+            file.truncate(max(start + offset, start + 1))
+    except OSError:  # the room that is left is of use to others
+        unfinished.unlink(missing_ok=True)
+        raise
     os.replace(unfinished, path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
 from dojoir.runtime.evaluation.pool import Known
-from dojoir.runtime.measurement.memory import touched
 from dojoir.runtime.measurement.spread import spread
+from dojoir.runtime.verification.guard import Guarded, fenced
 from dojoir.runtime.verification.trial import POISONS
 from dojoir.support.frozen import dataclass
 
@@ -40,6 +42,9 @@ TIE = 0.015
 CONFIDENCE = 0.95
 TICKS = 20
 """How many ticks of the clock a sample must have for it to be believed."""
+
+STAGGER = 320
+"""By how many bytes more than the one before a small array begins behind the start of a page."""
 
 CLOCK: Callable[[], int] = time.perf_counter_ns
 
@@ -66,8 +71,12 @@ class Lap:
 class Runner:
     """A kernel bound to the arrays of one size. Candidates share them, as they take the same arguments."""
 
-    slop = 20e-6
-    """By how many seconds the second clock may be ahead of the first, of one sample."""
+    slop, slop_of_call = 20e-6, 0.5e-6
+    """By how many seconds the second clock may be ahead of the first, of one sample, and of each call in it that is
+    timed by itself."""
+
+    looks = IN_A_ROW
+    """How many calls of a race are looked at."""
 
     tick = time.get_clock_info("perf_counter").resolution
 
@@ -84,11 +93,12 @@ class Runner:
     def make_arrays(self) -> None:
         """Makes the arrays that candidates share."""
         self.arrays: dict[str, Any] = {}
-        self.memory: dict[str, np.ndarray] = {}
+        self.memory: dict[str, Guarded] = {}
         for buffer in self.reference.arguments:
             if not takes_value(buffer):
-                self.memory[buffer.name] = touched(storage_bytes(buffer, self.sizes))
-                self.arrays[buffer.name] = place(self.memory[buffer.name], buffer, self.sizes)
+                block = fenced(storage_bytes(buffer, self.sizes), STAGGER * len(self.memory))
+                self.memory[buffer.name] = block
+                self.arrays[buffer.name] = place(block.memory, buffer, self.sizes)
 
     def bind(self, compiled: Compiled) -> None:
         """Takes another kernel for what is run."""
@@ -135,7 +145,7 @@ class Runner:
 
     def poison(self) -> None:
         for name in self.outputs:
-            self.memory[name][:] = POISONS[0]
+            self.memory[name].memory[:] = POISONS[0]
 
     def restore(self) -> None:
         """Gives arguments that are changed in place their first values again."""
@@ -143,26 +153,94 @@ class Runner:
         for name in self.inouts:
             self.arrays[name][...] = self.known.inputs[name]
 
+    def once(self) -> tuple[float, float]:
+        """Seconds of a call, by both clocks."""
+        begin = second_clock()
+        start = CLOCK()
+        self.call()
+        seconds = (CLOCK() - start) * 1e-9
+        return seconds, (second_clock() - begin) * 1e-9
+
     def first(self) -> float:
         """Seconds of a call on fresh values."""
         self.restore()
-        start = CLOCK()
-        self.call()
-        return (CLOCK() - start) * 1e-9
+        return self.once()[0]
 
     def second(self) -> float:
         """Seconds of another such call."""
         return self.first()
 
-    def sample(self, calls: int) -> float:
-        """Seconds of one call, as the mean of some."""
-        if self.inouts:
-            return sum(self.first() for _ in range(calls)) / calls
+    @property
+    def one_by_one(self) -> bool:
+        """Whether each call of a sample is timed by itself."""
+        return bool(self.inouts)
+
+    def sample(self, calls: int) -> tuple[float, float]:
+        """Seconds of one call, as the mean of some, by both clocks."""
+        if self.one_by_one:
+            own = sure = 0.0
+            for _ in range(calls):
+                self.restore()
+                seconds, others = self.once()
+                own, sure = own + seconds, sure + others
+            return own / calls, sure / calls
         call = self.call
+        begin = second_clock()
         start = CLOCK()
         for _ in range(calls):
             call()
-        return (CLOCK() - start) * 1e-9 / calls
+        seconds = (CLOCK() - start) * 1e-9 / calls
+        return seconds, (second_clock() - begin) * 1e-9 / calls
+
+    # -- looking at calls ----------------------------------------------------------------------------------
+    def spoil(self, spots: Sequence[Spot]) -> None:
+        """Puts a pattern into spots of the outputs."""
+        for name, box in spots:
+            if name in self.outputs:
+                array = self.arrays[name]
+                array[box] = np.full(array.dtype.itemsize, POISONS[0], np.uint8).view(array.dtype)[0]
+
+    def look(self, spots: Sequence[Spot]) -> list[np.ndarray]:
+        """Copies of what is at spots, as `DType.stored`."""
+        found = [np.array(self.arrays[name][box]) for name, box in spots]
+        return [part.view(np.uint8) if part.dtype == np.bool_ else part for part in found]
+
+    def exchange(self, random: Random) -> Callable[[], None]:
+        """Exchanges two elements of every array that comes in. Gives what takes that back."""
+        exchanged = [
+            (array, *(tuple(random.randrange(extent) for extent in array.shape) for _ in range(2)))
+            for name, array in self.arrays.items()
+            if name not in self.outputs and array.size
+        ]
+
+        def exchange() -> None:
+            for array, one, other in exchanged:
+                array[one], array[other] = array[other], array[one]
+
+        exchange()
+        return exchange
+
+    @property
+    def can_exchange(self) -> bool:
+        """Whether there is an array of inputs."""
+        return any(buffer.role != "out" and buffer.name in self.arrays for buffer in self.reference.arguments)
+
+    @property
+    def threads(self) -> int:
+        """How many threads run the kernel."""
+        return 1 if self.compiled is None else self.compiled.threads
+
+    def fault(self, known: Known) -> str | None:
+        """What calls have done to memory that they must leave as it is."""
+        for buffer in self.reference.arguments:
+            if buffer.name not in self.arrays:
+                continue
+            if not self.memory[buffer.name].is_intact:
+                return f"it wrote outside of {buffer.name}"
+            array = self.arrays[buffer.name]
+            if buffer.role == "in" and not np.array_equal(_bits(array), _bits(known.inputs[buffer.name])):
+                return f"it changed its input {buffer.name}"
+        return None
 
     def complaint(self, known: Known, slack: float) -> str | None:
         """What is wrong with the arrays after a call on a case."""
@@ -179,48 +257,54 @@ class Runner:
         }
 
 
-def alone(runner: Runner, took: float) -> Lap:
+def alone(runner: Runner, took: float, watch: Watch) -> Lap:
     """The times of a kernel that there is nothing to race against."""
-    return _rounds([runner], took)
+    return _rounds([runner], took, watch)
 
 
-def race(runner: Runner, rival: Runner, took: float) -> Lap:
-    """The times of a candidate in turn with those of the best. Both use the same arrays: the candidate is the last
-    to write, over a pattern."""
+def race(runner: Runner, rival: Runner, took: float, watch: Watch) -> Lap:
+    """The times of a candidate in turn with those of the best. Both use the same arrays."""
     rival.follow(runner)
-    return _rounds([runner, rival], took)
+    return _rounds([runner, rival], took, watch)
 
 
-def _rounds(runners: Sequence[Runner], took: float) -> Lap:
+def _rounds(runners: Sequence[Runner], took: float, watch: Watch) -> Lap:
     runner = runners[0]
     calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(took, 1e-9))))
     samples: list[float] = []
     others: list[float] = []
     start = time.perf_counter()
     sure: list[float] = []
+    watch.begin(runner, calls)
     while True:
         for other in runners[1:]:
             other.call()  # the caches are those of the candidate
-            others.append(other.sample(calls))
+            others.append(other.sample(calls)[0])
         last = _decided(samples, others, time.perf_counter() - start)
-        if last:
-            runner.poison()
-        if others:
-            runner.call()  # as before that of the other: also a GPU is busy as a sample begins
-        begin = second_clock()
-        samples.append(runner.sample(calls))
-        sure.append((second_clock() - begin) * 1e-9)
+        watch.between(runner)
+        if others:  # as before that of the other: also a GPU is busy as a sample begins
+            with watch.looking(runner):
+                runner.call()
+            own, second = runner.sample(calls)
+        else:
+            with watch.looking(runner):
+                own, second = runner.sample(calls)
+        samples.append(own)
+        sure.append(second)
+        wrong = watch.wrong()
+        if wrong is not None:
+            return Lap("wrong", reason=wrong)
         if last:
             break
-    wrong = _clock_is_wrong([sample * calls for sample in samples], sure, runner)
+    wrong = _clock_is_wrong(samples, sure, calls, runner)
     if wrong is not None:
         return Lap("lost", reason=wrong)
-    own = spread(samples, CONFIDENCE)
+    median = spread(samples, CONFIDENCE)
     if not others:
-        return Lap("ok", own.median, (own.low, own.high), tuple(samples))
+        return Lap("ok", median.median, (median.low, median.high), tuple(samples))
     between = spread([b / a for a, b in zip(samples, others, strict=True)], CONFIDENCE)
     return Lap(
-        "ok", own.median, (own.low, own.high), tuple(samples), between.median, (between.low, between.high)
+        "ok", median.median, (median.low, median.high), tuple(samples), between.median, (between.low, between.high)
     )  # fmt: skip
 
 
@@ -242,18 +326,25 @@ def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float) 
     return between.low > 1 or between.high < 1 or (between.low > 1 - TIE and between.high < 1 + TIE)
 
 
-def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], runner: Runner) -> str | None:
+def _clock_is_wrong(samples: Sequence[float], sure: Sequence[float], calls: int, runner: Runner) -> str | None:
     """Why the clock is not to be believed: it hardly moved, or another one says something else of most samples (of
-    one, the system may have taken the processor away in between). What is restored between calls is no sample."""
-    if sum(samples) < TICKS * max(runner.tick, 1e-9):
-        return f"{len(samples)} samples took {sum(samples) / 1e-9:.0f} ns, which is too short for the clock"
+    one, the system may have taken the processor away in between)."""
+    own, others = ([seconds * calls for seconds in part] for part in (samples, sure))
+    if sum(own) < TICKS * max(runner.tick, 1e-9):
+        return f"{len(own)} samples took {sum(own) / 1e-9:.0f} ns, which is too short for the clock"
+    slop = runner.slop + (runner.slop_of_call * calls if runner.one_by_one else 0)
     off = sum(
-        own > 1.3 * other + 5e-6 or (other > 1.3 * own + runner.slop and not runner.inouts)
-        for own, other in zip(samples, sure, strict=True)
+        first > 1.3 * second + 5e-6 or second > 1.3 * first + slop
+        for first, second in zip(own, others, strict=True)
     )
-    if 2 * off > len(samples):
-        return f"the clocks disagree: {sum(samples) * 1e3:.3g} ms and {sum(sure) * 1e3:.3g} ms"
+    if 2 * off > len(own):
+        return f"the clocks disagree: {sum(own) * 1e3:.3g} ms and {sum(others) * 1e3:.3g} ms"
     return None
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    """Floats as integers: NaN is equal to itself."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
 
 
 def geometric(values: Sequence[float]) -> float:

@@ -49,6 +49,11 @@ class DeviceArray:
         self._free.atexit = False  # the context is gone by then
 
     @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return self._size
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "version": 3,

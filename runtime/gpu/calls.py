@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from threading import Lock, get_ident
+from typing import Any, NamedTuple
 
+from dojoir.codegen.gpu.program import GpuProgram
 from dojoir.codegen.lir.outcome import OK
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Kernel
@@ -24,15 +26,31 @@ _TYPES: Mapping[tuple[str, int], Any] = {
 }  # fmt: skip
 
 MOST_PLANS = 64
-"""How many calls of different sizes, and workspaces, are remembered."""
+"""How many calls of different sizes are remembered."""
+
+MOST_STREAMS = 32
+"""For how many streams memory is kept."""
+
+PER_THREAD = 2
+"""The handle that names another stream in each thread of the host."""
+
+STATUS = " status"
+"""What the memory for the status is called beside temporaries: no name of an array."""
+
+Memory = dict[str, DeviceArray]
+"""Arrays on the device by name."""
 
 
 class Packed:
-    """The arguments of a launch as a driver takes them: addresses of values, side by side in memory."""
+    """The arguments of a launch as a driver takes them: addresses of values, side by side in memory. Keeps `kept`
+    alive, the memory that it works on."""
 
-    __slots__ = ("_pointers", "_values", "address")
+    __slots__ = ("_kept", "_pointers", "_values", "address")
 
-    def __init__(self, addresses: Sequence[int], numbers: Sequence[tuple[DType, Number]]) -> None:
+    def __init__(
+        self, addresses: Sequence[int], numbers: Sequence[tuple[DType, Number]], kept: object = None
+    ) -> None:
+        self._kept = kept
         given: list[Any] = [ctypes.c_uint64(address) for address in addresses]
         given += [_TYPES[dtype.kind, dtype.itemsize](number) for dtype, number in numbers]
         self._values = given
@@ -40,39 +58,61 @@ class Packed:
         self.address = ctypes.addressof(self._pointers)
 
 
-Ready = tuple[int, tuple[int, int, int], int, Packed]
+Launch = tuple[int, tuple[int, int, int], int, Packed]
 """A launch: the handle of its kernel, the grid, the threads of a block, its arguments."""
+
+
+class Ready(NamedTuple):
+    """A call that is ready to start: its launches, and where they leave a status on the device (0: nowhere)."""
+
+    launches: tuple[Launch, ...]
+    status: int
 
 
 @dataclass
 class Loaded:
-    """A kernel on one device: the handles of what it launches, and the memory that is its own. A workspace serves
-    all calls of one size on one stream, which run one after the other."""
+    """A kernel on one device: the handles of what it launches, and the memory that is its own.
+
+    The calls of a stream run one after the other, so they share memory for temporaries and the status, as large as
+    the largest of them needs. A call that is recorded for a graph shares it with the others of the recording alone,
+    for as long as this kernel is loaded: who runs the graph, and when, is not known here. No launch of another
+    thread of the host comes between those of a call."""
 
     kernel: Kernel
     host: HostCode
     driver: Driver
     functions: tuple[int, ...]
-    _workspaces: dict[tuple[tuple[int, ...], Stream], dict[str, DeviceArray]] = field(default_factory=dict)
+    grown: int = 0
+    _memory: dict[object, Memory] = field(default_factory=dict)
+    _recorded: dict[int, list[Memory]] = field(default_factory=dict)
     _plans: dict[tuple[Number, ...], Plan] = field(default_factory=dict)
-    _status: DeviceArray | None = None
+    _lock: Lock = field(default_factory=Lock)
 
-    def prepare(self, arrays: Mapping[str, int], values: Mapping[str, Number], stream: Stream) -> tuple[Ready, ...]:
+    def prepare(
+        self, arrays: Mapping[str, int], values: Mapping[str, Number], stream: Stream, *, own: bool = False
+    ) -> Ready:
         """The launches of a call: `arrays` are the addresses of its arrays by name, `values` its scalars and
-        sizes."""
+        sizes. With `own`, on memory that is no other call's. When `grown` rises, what was made before is on memory
+        that later calls have no use for."""
         plan = self._plan(values)
-        places = {**arrays, **self._workspace(plan, stream)}
-        return tuple(self._ready(step, places) for step in plan.steps)
+        needed = {**({STATUS: 4} if self.host.program.has_status else {}), **dict(plan.workspace)}
+        memory: Memory = {}
+        if own:
+            memory = {name: bytes_on(self.driver, size) for name, size in needed.items()}
+        elif needed:
+            memory = self._memory_of(stream, needed)
+        places = {name: array.address for name, array in memory.items()}
+        status = places.get(STATUS, 0)
+        launches = tuple(self._launch(step, {**places, **arrays}, status, memory) for step in plan.steps)
+        return Ready(launches, status)
 
-    def _ready(self, step: Step, places: Mapping[str, int]) -> Ready:
+    def _launch(self, step: Step, places: Mapping[str, int], status: int, memory: object) -> Launch:
         entry = self.host.entries[step.entry]
         addresses = [places[name] for name in entry.arrays]
-        if not entry.reports:
-            packed = Packed(addresses, list(zip(entry.numbers, step.numbers, strict=True)))
-        else:
-            numbers = [*zip(entry.numbers, step.numbers, strict=True), (_POINTER, self.status)]
-            packed = Packed(addresses, numbers)
-        return self.functions[step.entry], step.grid, entry.threads, packed
+        numbers = list(zip(entry.numbers, step.numbers, strict=True))
+        if entry.reports:
+            numbers.append((_POINTER, status))
+        return self.functions[step.entry], step.grid, entry.threads, Packed(addresses, numbers, memory)
 
     def _plan(self, values: Mapping[str, Number]) -> Plan:
         key = tuple(values.values())
@@ -83,39 +123,66 @@ class Loaded:
             plan = self._plans[key] = self.host.plan(values)
         return plan
 
-    def _workspace(self, plan: Plan, stream: Stream) -> Mapping[str, int]:
-        if not plan.workspace:
-            return {}
-        key = tuple(size for _, size in plan.workspace), stream
-        if key not in self._workspaces:
-            self._workspaces[key] = {name: bytes_on(self.driver, size) for name, size in plan.workspace}
-        return {name: array.address for name, array in self._workspaces[key].items()}
+    def _memory_of(self, stream: Stream, needed: Mapping[str, int]) -> Memory:
+        """Arrays of so many bytes at least for the calls of a stream, which go on with what is there where that is
+        large enough."""
+        recording = self.driver.recording(stream)
+        with self._lock:
+            if recording:
+                found = self._recorded.setdefault(recording, [{}])
+                whole = {name: self._enough(found[-1], name, size) for name, size in needed.items()}
+                found.append(whole)  # what was recorded before works on those of before
+                return whole
+            key = lane_of(stream)
+            held = self._memory.pop(key, {})
+            if len(self._memory) >= MOST_STREAMS:
+                del self._memory[next(iter(self._memory))]
+                self.grown += 1
+            self._memory[key] = {**held, **{name: self._enough(held, name, size) for name, size in needed.items()}}
+            return self._memory[key]
 
-    @property
-    def status(self) -> int:
-        """Where the launches leave a status, on the device."""
-        if self._status is None:
-            self._status = bytes_on(self.driver, 4)
-        return self._status.address
+    def _enough(self, held: Memory, name: str, size: int) -> DeviceArray:
+        """The array of a name, or a larger one in its place."""
+        if name in held and held[name].size >= size:
+            return held[name]
+        self.grown += 1
+        return bytes_on(self.driver, size)
 
     # -- running them ---------------------------------------------------------------------------------------
-    def run(self, launches: Sequence[Ready], stream: Stream) -> int:
+    def run(self, ready: Ready, stream: Stream) -> int:
         """Starts the launches. Where one may find an index out of bounds, waits, and gives the status; not where
         the work of the stream is recorded, as there is nothing to wait for."""
-        launch = self.driver.launch
-        if not self.host.program.has_status:
-            for function, grid, threads, packed in launches:
-                launch(function, grid, threads, packed.address, stream)
+        if not needs_memory(self.host.program):
+            self._start(ready, stream)
             return OK
-        self.driver.fill(self.status, 0, 4, stream)
-        for function, grid, threads, packed in launches:
-            launch(function, grid, threads, packed.address, stream)
-        if self.driver.is_captured(stream):
-            return OK
-        found = ctypes.c_int32(0)
-        self.driver.to_host(ctypes.addressof(found), self.status, 4, stream)
+        found = ctypes.c_int32(OK)
+        with self._lock:
+            if not self.host.program.has_status:
+                self._start(ready, stream)
+                return OK
+            self.driver.fill(ready.status, 0, 4, stream)
+            self._start(ready, stream)
+            if self.driver.recording(stream):
+                return OK
+            self.driver.to_host(ctypes.addressof(found), ready.status, 4, stream)
         self.driver.wait(stream)
         return found.value
+
+    def _start(self, ready: Ready, stream: Stream) -> None:
+        launch = self.driver.launch
+        for function, grid, threads, packed in ready.launches:
+            launch(function, grid, threads, packed.address, stream)
+
+
+def needs_memory(program: GpuProgram) -> bool:
+    """Whether calls need memory that no caller gives."""
+    return bool(program.workspace) or program.has_status
+
+
+def lane_of(stream: Stream) -> object:
+    """What tells streams apart: their handle, and where that is another stream in each thread of the host, the
+    thread."""
+    return (stream, get_ident()) if stream == PER_THREAD else stream
 
 
 _POINTER = DType("address", "u", 64)

@@ -21,7 +21,7 @@ from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
 from dojoir.runtime.call.views import View, as_numpy, view_of
 from dojoir.runtime.gpu.array import DeviceArray, array_for
-from dojoir.runtime.gpu.calls import Loaded, Ready
+from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
 from dojoir.runtime.gpu.driver import Driver
 from dojoir.runtime.gpu.plan import HostCode
 from dojoir.runtime.gpu.streams import StreamNow, current_stream, handle_of
@@ -52,7 +52,7 @@ class DeviceCompiled(Compiled):
     `run` takes arrays of the CPU too, and then returns such.
     """
 
-    __slots__ = ("_driver", "_host", "_loaded", "_made", "_variant")
+    __slots__ = ("_driver", "_grown", "_host", "_loaded", "_made", "_variant")
 
     def __init__(
         self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
@@ -63,7 +63,8 @@ class DeviceCompiled(Compiled):
         self._variant = variant
         self._host = host
         self._loaded: dict[tuple[int, Version], Loaded] = {}
-        self._made: dict[tuple[tuple[Number, ...], int], tuple[Loaded, tuple[Ready, ...]]] = {}
+        self._made: dict[tuple[tuple[Number, ...], tuple[object, int]], tuple[Loaded, Ready]] = {}
+        self._grown = 0
         first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
         self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
 
@@ -99,7 +100,7 @@ class DeviceCompiled(Compiled):
         bound = self._bound(arguments, sizes)
         device = self._use(bound)
         own = self._driver.new_stream()
-        loaded, launches = self._prepared(bound, device, own)
+        loaded, launches = self._prepare(bound, device, own, own=True)
         self._driver.capture(own)
         try:
             loaded.run(launches, own)
@@ -169,7 +170,7 @@ class DeviceCompiled(Compiled):
         """Runs the kernel on arrays at addresses of the device in use, by name, in the default stream; gives its
         status."""
         sizes = {name: int(values[name]) for name in self.kernel.runtime_sizes}
-        loaded = self._fitting(arrays, sizes, self._driver.in_use())
+        loaded = self._fitting(arrays, sizes, self._driver.in_use(), 0)
         return loaded.run(loaded.prepare(arrays, values, 0), 0)
 
     # -- run: where results are ---------------------------------------------------------------------------------
@@ -256,32 +257,57 @@ class DeviceCompiled(Compiled):
             return handle_of(stream)
         return current_stream((view.owner for view in bound.views), device)()
 
-    def _prepared(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, tuple[Ready, ...]]:
+    def _prepared(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, Ready]:
         """The launches of a call in a stream."""
-        key = bound.values, stream
+        key = bound.values, self._place_of(stream)
         made = self._made.get(key)
         if made is None:
             made = self._prepare(bound, device, stream)
-            if len(self._made) >= MOST_CALLS:
-                self._made.clear()
+            grown = sum(loaded.grown for loaded in self._loaded.values())
+            if grown != self._grown or len(self._made) >= MOST_CALLS:
+                self._grown = grown
+                self._made.clear()  # they keep memory that calls have no use for now
             self._made[key] = made
         return made
 
-    def _prepare(self, bound: Bound, device: int, stream: int) -> tuple[Loaded, tuple[Ready, ...]]:
+    def _place_of(self, stream: int) -> tuple[object, int]:
+        """What two calls of a kernel have in common that work on the same memory: the stream, and the recording
+        that its work goes into."""
+        program = self._host.program
+        return lane_of(stream), self._driver.recording(stream) if needs_memory(program) else 0
+
+    def _prepare(self, bound: Bound, device: int, stream: int, own: bool = False) -> tuple[Loaded, Ready]:
         arguments = self._signature.arguments
         given = dict(zip((buffer.name for buffer in arguments), bound.values, strict=False))
         arrays = {buffer.name: int(given[buffer.name]) for buffer in self._signature.arrays}
         scalars = {name: value for name, value in given.items() if name not in arrays}
         sizes = dict(zip(self.kernel.runtime_sizes, bound.values[len(arguments) :], strict=True))
-        loaded = self._fitting(arrays, {name: int(size) for name, size in sizes.items()}, device)
-        return loaded, loaded.prepare(arrays, {**scalars, **sizes}, stream)
+        loaded = self._fitting(arrays, {name: int(size) for name, size in sizes.items()}, device, stream)
+        return loaded, loaded.prepare(arrays, {**scalars, **sizes}, stream, own=own)
 
-    def _fitting(self, arrays: Mapping[str, int], sizes: Mapping[str, int], device: int) -> Loaded:
+    def _fitting(self, arrays: Mapping[str, int], sizes: Mapping[str, int], device: int, stream: int) -> Loaded:
         """The kernel with wide accesses where the arrays begin as these need it, counting in 32 bits where the
-        sizes let it."""
+        sizes let it. Raises ArgumentError where it would have to be loaded while the stream is recorded, and that
+        cannot be."""
         wide = self._host.program.wide
         narrow = any(arrays.get(name, 0) % alignment for name, alignment in wide.items())
-        return self._load_on(device, Version(narrow, self._host.is_short(sizes)))
+        version = Version(narrow, self._host.is_short(sizes))
+        if self._driver.loads_while_recording or not self._driver.recording(stream):
+            return self._load_on(device, version)
+        name = self.kernel.name
+        if needs_memory(self._host.program):
+            message = (
+                f"{name} takes memory on the device for its temporaries, which {self.target} refuses while a "
+                f"stream is recorded: take compiled.graph, which records a call on memory of its own"
+            )
+            raise ArgumentError(message, "memory-recorded")
+        if (device, version) not in self._loaded:
+            message = (
+                f"the first call of {name} with such arguments loads its code, which {self.target} refuses while a "
+                f"stream is recorded: call it once before, or take compiled.graph"
+            )
+            raise ArgumentError(message, "first-call-recorded")
+        return self._load_on(device, version)
 
     def _load_on(self, device: int, version: Version) -> Loaded:
         key = device, version
@@ -290,8 +316,8 @@ class DeviceCompiled(Compiled):
             self._loaded[key] = Loaded(self.kernel, host, self._driver, functions)
         return self._loaded[key]
 
-    def _start(self, loaded: Loaded, launches: Sequence[Ready], stream: int) -> None:
-        status = loaded.run(launches, stream)
+    def _start(self, loaded: Loaded, ready: Ready, stream: int) -> None:
+        status = loaded.run(ready, stream)
         if status != OK:
             raise self._failure(status)
 
@@ -299,19 +325,22 @@ class DeviceCompiled(Compiled):
 class _BoundLaunches:
     """A call whose arguments fit. Keeps them alive."""
 
-    __slots__ = ("_bound", "_compiled", "_device", "_launches", "_loaded", "_now", "_stream")
+    __slots__ = ("_bound", "_compiled", "_device", "_made", "_now")
 
     def __init__(self, compiled: DeviceCompiled, bound: Bound, device: int, now: StreamNow) -> None:
         self._compiled, self._bound, self._device, self._now = compiled, bound, device, now
-        self._stream = now()
-        self._loaded, self._launches = compiled._prepare(bound, device, self._stream)
+        self._made = self._made_for(now())
+
+    def _made_for(self, stream: int) -> tuple[tuple[object, int], Loaded, Ready]:
+        loaded, launches = self._compiled._prepare(self._bound, self._device, stream)
+        return self._compiled._place_of(stream), loaded, launches
 
     def __call__(self) -> None:
         stream = self._now()
-        if stream != self._stream:
-            self._loaded, self._launches = self._compiled._prepare(self._bound, self._device, stream)
-            self._stream = stream
-        self._compiled._start(self._loaded, self._launches, stream)
+        place, loaded, launches = self._made
+        if self._compiled._place_of(stream) != place:
+            self._made = place, loaded, launches = self._made_for(stream)
+        self._compiled._start(loaded, launches, stream)
 
 
 class _Graph:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -16,6 +17,7 @@ class Cuda:
     """A `Driver`. Contexts are the primary ones of the devices, which PyTorch and CuPy use too."""
 
     target = "cuda"
+    loads_while_recording = True
 
     def __init__(self, binding: Any = None) -> None:
         """Raises ToolchainError where there is no driver or no device."""
@@ -79,7 +81,8 @@ class Cuda:
         return nvrtc.cubin(text, architecture)
 
     def load(self, code: bytes, names: Sequence[str]) -> tuple[int, ...]:
-        module = self._ask("cuModuleLoadData", code)
+        with self._while_recording():
+            module = self._ask("cuModuleLoadData", code)
         return tuple(int(self._ask("cuModuleGetFunction", module, name.encode())) for name in names)
 
     def reserve(self, function: int, shared_bytes: int) -> None:
@@ -97,16 +100,23 @@ class Cuda:
     def _relaxed(self) -> Any:
         return self.cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
 
-    def allocate(self, size: int) -> int:
-        # While another stream is recorded, the driver refuses memory, unless it is told that this is meant.
+    @contextmanager
+    def _while_recording(self) -> Iterator[None]:
+        """While a stream is recorded, the driver refuses memory and kernels, unless it is told that they are
+        meant."""
         before = self._ask("cuThreadExchangeStreamCaptureMode", self._relaxed)
         try:
-            return int(self._ask("cuMemAlloc", max(size, 1)))
+            yield
         finally:
             self._ask("cuThreadExchangeStreamCaptureMode", before)
 
+    def allocate(self, size: int) -> int:
+        with self._while_recording():
+            return int(self._ask("cuMemAlloc", max(size, 1)))
+
     def free(self, address: int) -> None:
-        self.cu.cuMemFree(address)
+        with suppress(RunError), self._while_recording():
+            self.cu.cuMemFree(address)
 
     def to_device(self, to: int, host: int, size: int, stream: int) -> None:
         if size:
@@ -131,8 +141,11 @@ class Cuda:
     def new_stream(self) -> int:
         return int(self._ask("cuStreamCreate", 1))  # it does not wait for the default stream
 
-    def is_captured(self, stream: int) -> bool:
-        return int(self._ask("cuStreamIsCapturing", stream)) != 0
+    def recording(self, stream: int) -> int:
+        if not int(self._ask("cuStreamIsCapturing", stream)):
+            return 0
+        _, number, *_ = self._ask("cuStreamGetCaptureInfo", stream)
+        return int(number) + 1
 
     def capture(self, stream: int) -> None:
         self._ask("cuStreamBeginCapture", stream, self._relaxed)

@@ -85,8 +85,13 @@ class Driver(Protocol):
 
     def new_stream(self) -> Stream: ...
 
-    def is_captured(self, stream: Stream) -> bool:
-        """Whether the work of a stream is recorded instead of done."""
+    def recording(self, stream: Stream) -> int:
+        """The number of the recording that the work of a stream goes into, 1 or more; 0 where it is done."""
+        ...
+
+    @property
+    def loads_while_recording(self) -> bool:
+        """Whether memory is had and kernels are loaded while a stream is recorded."""
         ...
 
     def capture(self, stream: Stream) -> None:

@@ -24,6 +24,7 @@ class Hip:
     """A `Driver`."""
 
     target = "hip"
+    loads_while_recording = False
 
     def __init__(self, hip: Any = None, hiprtc: Any = None) -> None:
         """Raises ToolchainError where there is no runtime or no device."""
@@ -164,8 +165,11 @@ class Hip:
     def new_stream(self) -> int:
         return self._handle(self._ask("hipStreamCreateWithFlags", _NON_BLOCKING))
 
-    def is_captured(self, stream: int) -> bool:
-        return int(self._ask("hipStreamIsCapturing", stream)) != 0
+    def recording(self, stream: int) -> int:
+        if not int(self._ask("hipStreamIsCapturing", stream)):
+            return 0
+        _, number, *_ = self._ask("hipStreamGetCaptureInfo", stream)
+        return int(number) + 1
 
     def capture(self, stream: int) -> None:
         mode = self.hip.hipStreamCaptureMode.hipStreamCaptureModeRelaxed

@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import islice
 
 from dojoir.codegen.gpu.program import GpuProgram, passed
-from dojoir.codegen.lir.device import GRID_LIMITS
 from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DType
 from dojoir.support.frozen import dataclass
@@ -116,7 +115,7 @@ class HostCode:
         steps: list[Step] = []
         for run in islice(self.program.runs(sizes, scalars), MOST_LAUNCHES + 1):
             number = self._numbers[run.kernel]
-            for axis, extent, limit in zip("xyz", run.grid, GRID_LIMITS, strict=True):
+            for axis, extent, limit in zip("xyz", run.grid, self.program.grid, strict=True):
                 if extent > limit:
                     raise ArgumentError(
                         f"kernel {name} asks for {extent} blocks along g{axis} "

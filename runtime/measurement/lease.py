@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from dojoir.errors import RunError
+from dojoir.support.temporary import temporary_place
 
 LONGEST_WAIT = 3600.0
 """Seconds after which a measurement that still waits for others gives up."""
@@ -57,6 +57,6 @@ def timing_lease(device: str = "cpu", longest_wait: float = LONGEST_WAIT) -> Ite
 
 def lease_file(device: str) -> Path:
     """The file that is locked: one for all processes of a user, whatever caches they use."""
-    folder = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    folder = os.environ.get("XDG_RUNTIME_DIR") or temporary_place()
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(folder, f"dojoir-{user}-{device}.lease")

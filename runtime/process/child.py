@@ -13,7 +13,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, ParseError, RunError, ToolchainError
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_file
 
 KEPT = 1 << 16
 """How many of the last bytes of stdout and stderr are kept."""
@@ -54,7 +54,7 @@ def run_child(
         environment |= dict.fromkeys(THREAD_VARIABLES, str(threads))
     reading, writing = os.pipe()
     start = time.monotonic()
-    with tempfile.TemporaryFile() as stdin:
+    with temporary_file() as stdin:
         stdin.write(
             json.dumps({**job, "memory_limit": memory_limit, "cores": threads, "parent": os.getpid()}).encode()
         )

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from dojoir.errors import DojoError
+from dojoir.support.temporary import told_of_room
 
 Report = Callable[[dict[str, object]], None]
 
@@ -36,7 +37,8 @@ def main() -> None:
         os.write(stream, json.dumps(message).encode() + b"\n")
 
     try:
-        _work(job, report)
+        with told_of_room():
+            _work(job, report)
     except DojoError as error:
         diagnostic = error.diagnostic
         report({"raised": type(error).__name__, "code": diagnostic.code, "message": diagnostic.message})
@@ -66,6 +68,20 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != parent:  # it ended before
             os._exit(1)
+
+
+def die_with_all_of(parent: int) -> None:
+    """The same, where the parent may have threads that end before it does: the system tells of the end of the
+    thread that started this process, and it is looked at whether there is more of the parent."""
+
+    def look(number: int, frame: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    if sys.platform == "linux":
+        signal.signal(signal.SIGHUP, look)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGHUP), 0, 0, 0)
+        look(0, None)
 
 
 def limit_memory(limit: int | None) -> None:

@@ -14,7 +14,6 @@ import re
 import select
 import struct
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -29,6 +28,7 @@ from dojoir.errors import ArgumentError, RunError, did_you_mean
 from dojoir.runtime.simt import image, toolchain
 from dojoir.runtime.simt.report import REPORT, Fault, Layout, Place, decoded, error_of
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 TIME_LIMIT = 120.0
 """Seconds that one launch may take."""
@@ -89,6 +89,7 @@ class Harness:
             raise ArgumentError(f"a warp of {warp} lanes: GPUs have 32 (cuda) or 64 (hip)", "bad-warp")
         self.text = text
         self.warp = warp
+        self.restricted = toolchain.restricted(text)
         self.program = toolchain.build(text, toolchain.find() if compiler is None else compiler)
 
     def device(self, *, order: Order = "forward", time_limit: float = TIME_LIMIT) -> Device:
@@ -206,9 +207,9 @@ class Device:
     ) -> Counts:
         """Runs a kernel to its end. `arguments` are buffers of this device for pointers (or None), and numbers.
 
-        Raises RunError with a code that says what the kernel did: `race`, `divergent-barrier`, `bad-shuffle`,
-        `uninitialised-shared`, `out-of-bounds`, `misaligned`, `overflow`, `crash`, `time-limit`; ArgumentError for
-        a launch that no device would take.
+        Raises RunError with a code that says what the kernel did: `race`, `broken-restrict`, `divergent-barrier`,
+        `bad-shuffle`, `uninitialised-shared`, `out-of-bounds`, `misaligned`, `overflow`, `crash`, `time-limit`;
+        ArgumentError for a launch that no device would take.
         """
         parameters = self._parameters(name, arguments)
         across = _extents(grid, "grid", (2**31 - 1, 65535, 65535))
@@ -248,7 +249,8 @@ class Device:
         return parameters
 
     def _value(self, name: str, number: int, value: Argument, parameter: Parameter) -> bytes:
-        """An argument as the child takes it: whether it is a place in global memory, and its bits."""
+        """An argument as the child takes it: whether it is a place in global memory, and by a pointer that is
+        `__restrict__`, and its bits."""
         wrong = ArgumentError(
             f"argument {number} of {name} is {_KINDS[parameter.kind]} of {parameter.size} bytes, "
             f"not {type(value).__name__}",
@@ -259,7 +261,8 @@ class Device:
                 return struct.pack("<QQ", 0, 0)
             if not isinstance(value, Buffer) or self._buffers.get(value.number) is not value:
                 raise wrong
-            return struct.pack("<QQ", 1, value.offset)
+            restricted = number in self.harness.restricted.get(name, ())
+            return struct.pack("<QQ", 3 if restricted else 1, value.offset)
         if parameter.kind == "?" or isinstance(value, Buffer | np.ndarray) or value is None:
             raise wrong
         if parameter.kind == "f":
@@ -281,7 +284,7 @@ class Device:
 
     # -- the child process ----------------------------------------------------------------------------------
     def _start(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             path = Path(folder, "kernels")
             path.write_bytes(self.harness.program)
             path.chmod(0o700)

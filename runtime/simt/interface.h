@@ -29,6 +29,9 @@ void simt_block_barrier(const simt_site *site);
 unsigned long long simt_warp(simt_exchange what, unsigned long long mask, unsigned long long bits, unsigned from,
                              const simt_site *site);
 
+// Ends the launch where lanes are not shuffled in groups of a power of two, at most a warp.
+void simt_check_width(int width, const simt_site *site);
+
 // Says that an atomic access to `bytes` bytes follows.
 void simt_atomic(void *at, unsigned bytes, const simt_site *site);
 

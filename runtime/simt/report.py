@@ -17,7 +17,8 @@ REPORT = struct.Struct("<6I7QII40s40s120s")
 
 _KINDS = (
     "fine", "race", "out-of-bounds", "uninitialised-shared", "divergent-barrier", "two-places", "mask",
-    "absent-lane", "crash", "check", "out-of-memory",
+    "absent-lane", "crash", "check", "out-of-memory", "restricted", "wide-mask",
+    "width",
 )  # fmt: skip
 _NONE = 0xFFFFFFFF
 
@@ -105,6 +106,14 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
             else:
                 why = "no __syncthreads orders the two"
             return "race", f"{me} {does} {what}, and {other} {did} it: {why}", f"{other} {did} it here"
+        case "restricted":
+            what = _element(fault.address, fault.bytes, layout, program)
+            who = other or "another thread"
+            why = (
+                f"{me} {does} {what}, and {who} {did} it in the same launch, which takes the array by a "
+                f"pointer that is __restrict__: a compiler may take the element as it was before a barrier"
+            )
+            return "broken-restrict", why, f"{other} {did} it here" if other else ""
         case "out-of-bounds":
             what = _outside(fault.address, layout, program)
             return "out-of-bounds", f"{me} {does} {fault.bytes} bytes {what}", ""
@@ -122,6 +131,12 @@ def _said(fault: Fault, place: Place, layout: Layout, program: bytes) -> tuple[s
             return "divergent-barrier", why, f"{other} waits here"
         case "mask":
             return "bad-shuffle", f"{me} calls {fault.call} with a mask that its own lane is not in", ""
+        case "wide-mask":
+            why = f"{me} calls {fault.call} with a mask of more lanes than the {place.warp} of a warp"
+            return "bad-shuffle", why, ""
+        case "width":
+            why = f"{me} calls {fault.call} in groups of {fault.bytes} lanes: no power of two up to {place.warp}"
+            return "bad-shuffle", why, ""
         case "absent-lane":
             why = f"{me} reads lane {fault.bytes} in {fault.call}, which does not take part in it"
             return "bad-shuffle", why, ""

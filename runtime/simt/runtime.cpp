@@ -151,6 +151,8 @@ static bool release(unsigned first, unsigned count) {
     }
     if (!f.mask && f.site->line != line) {
       left &= ~group;
+    } else if (warp_size < 64 && f.mask >> warp_size && ~f.mask) {
+      refuse(WIDE_MASK, me, ~0u);
     } else if (f.mask && !(mask >> lane & 1)) {
       refuse(MASK, me, ~0u);
     } else if (f.mask && group != mask) {
@@ -165,6 +167,14 @@ static bool release(unsigned first, unsigned count) {
   if (!failed && !moved && stuck != ~0u)
     refuse(fibers[missing].state == AT_WARP ? TWO_PLACES : DIVERGED, stuck, missing);
   return moved && !failed;
+}
+
+extern "C" void simt_check_width(int width, const simt_site *site) {
+  if (width > 0 && width <= static_cast<int>(warp_size) && !(width & (width - 1))) return;
+  fibers[now.me].site = site, fibers[now.me].state = READY;
+  refuse(WIDTH, now.me, ~0u);
+  report.bytes = static_cast<unsigned>(width);
+  stop_thread();
 }
 
 // ---- blocks -------------------------------------------------------------------------------------------------------
@@ -240,12 +250,14 @@ static void launch(const Command &c) {
   kernel = &simt_kernels[c.kernel];
   warp_size = c.warp;
   grid = {c.grid[0], c.grid[1], c.grid[2]}, block = {c.block[0], c.block[1], c.block[2]};
-  // An argument is its bits; an array is its place in the arena.
+  for (Region &r : regions) r.restricted = false;
+  // An argument is its bits; an array is its place in the arena (1), by a pointer that is __restrict__ (3).
   for (unsigned k = 0; k < c.count; k++) {
     unsigned long long pair[2];
     if (!take(pair, sizeof pair)) _exit(0);
     values[k] = pair[1] + (pair[0] ? reinterpret_cast<unsigned long long>(arena) : 0);
     arguments[k] = &values[k];
+    if (pair[0] & 2) regions[slots[pair[1] / SLOT]].restricted = true;
   }
   fiber_count = block.x * block.y * block.z;
   need_stacks(fiber_count);

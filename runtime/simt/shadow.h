@@ -8,7 +8,7 @@
 
 static const unsigned MOST_THREADS = 1024, MOST_LANES = 64;
 static const unsigned short NOBODY = 0xffff;
-static const unsigned char PLAIN_READ = 1, PLAIN_WRITE = 2, ATOMIC_WRITE = 4, LAST_ATOMIC = 8;
+static const unsigned char PLAIN_READ = 1, PLAIN_WRITE = 2, ATOMIC_WRITE = 4, LAST_ATOMIC = 8, READ_BY_SEVERAL = 16;
 
 struct Clock {
   unsigned me, warp, block, first_block, barrier;
@@ -32,6 +32,7 @@ struct Region {
   size_t bytes;
   unsigned shift;  // an element has 1 << shift bytes
   bool shared;
+  bool restricted;  // the launch has a pointer to it that is __restrict__
   Cell *cells;
   size_t room;     // cells allocated
 };
@@ -81,6 +82,28 @@ static inline bool ordered(unsigned other, unsigned barrier, unsigned time) {
   stop_thread();
 }
 
+// The kernel says of its pointer that nobody else changes what it reads: a compiler may use what it read before a
+// barrier behind it, and put a store off past it. So no thread may write what another one uses, in all of a launch.
+static void untrue(const Region &r, const Cell &c, size_t cell, Access is, unsigned pc, Access was, unsigned other,
+                   unsigned other_pc) {
+  Report &report = begin_report(RESTRICTED, is, pc);
+  report.address = reinterpret_cast<unsigned long long>(r.at + (cell << r.shift));
+  report.bytes = 1u << r.shift;
+  report.other_thread = other, report.other_block = c.block - now.first_block;
+  report.other_access = was, report.other_pc = other_pc;
+  stop_thread();
+}
+
+template <Access is> static inline void hold_restricted(Region &r, Cell &c, size_t cell, unsigned pc) {
+  if (c.writer != NOBODY && c.writer != now.me)
+    untrue(r, c, cell, is, pc, c.done & LAST_ATOMIC ? ATOMIC : WRITE, c.writer, c.write_pc);
+  if (is == READ) {
+    if (c.reader != NOBODY && c.reader != now.me) c.done |= READ_BY_SEVERAL;
+  } else if (c.reader != NOBODY && (c.reader != now.me || c.done & READ_BY_SEVERAL)) {
+    untrue(r, c, cell, is, pc, READ, c.reader != now.me ? c.reader : ~0u, c.read_pc);
+  }
+}
+
 static void enter_block(Region &r, Cell &c, size_t cell, Access is, unsigned pc) {
   const bool seen = c.block >= now.first_block && !r.shared;
   if (seen) {
@@ -92,6 +115,8 @@ static void enter_block(Region &r, Cell &c, size_t cell, Access is, unsigned pc)
       if (wrote) race(r, c, cell, is, pc, c.done & LAST_ATOMIC ? ATOMIC : WRITE, c.writer, c.write_pc);
       race(r, c, cell, is, pc, c.done & PLAIN_READ ? READ : WRITE, c.reader, c.read_pc);
     }
+    if (r.restricted && c.done & ATOMIC_WRITE && c.writer != NOBODY)
+      untrue(r, c, cell, is, pc, ATOMIC, c.writer, c.write_pc);
   }
   const unsigned char kept = seen ? c.done & (PLAIN_READ | PLAIN_WRITE | ATOMIC_WRITE) : 0;
   c = Cell{};
@@ -125,11 +150,13 @@ template <Access is> static inline void touch_cell(Region &r, size_t cell, unsig
         if (!ordered(other, c.read_barrier, c.read_time)) race(r, c, cell, is, pc, READ, other, c.read_pc);
       }
     }
+    if (__builtin_expect(r.restricted, 0)) hold_restricted<is>(r, c, cell, pc);
     const bool more = same && c.write_barrier == now.barrier && c.writer != now.me;
     c.writer2 = more ? c.writer : same && c.write_barrier == now.barrier ? c.writer2 : NOBODY;
     c.writer = now.me, c.write_barrier = now.barrier, c.write_time = time, c.write_pc = pc;
     c.done = (c.done & ~LAST_ATOMIC) | (is == ATOMIC ? ATOMIC_WRITE | LAST_ATOMIC : PLAIN_WRITE);
   } else {
+    if (__builtin_expect(r.restricted, 0)) hold_restricted<is>(r, c, cell, pc);
     const unsigned long long lane = 1ull << now.me % warp_size;
     if (c.reader == NOBODY || c.read_barrier != now.barrier) {
       c.reader2 = NOBODY, c.lanes = lane;

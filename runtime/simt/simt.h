@@ -90,6 +90,8 @@ template <class T> inline T simt_value(unsigned long long bits) {
   else return __builtin_bit_cast(T, static_cast<unsigned char>(bits));
 }
 
+template <class T, class... Among> constexpr bool simt_is_one = (__is_same(T, Among) || ...);
+
 // The lane that each kind of shuffle reads; lanes are in groups of `width`, a lane outside of its group is itself.
 inline unsigned simt_from_any(int from, int width) {
   return (simt_lane() & ~static_cast<unsigned>(width - 1)) + (static_cast<unsigned>(from) & (width - 1));
@@ -109,8 +111,14 @@ inline unsigned simt_from_xor(int with, int width) {
 #define SIMT_SHUFFLE_OF(name, source) \
   template <class T> \
   inline T name(const simt_site *site, unsigned long long mask, T v, int at, int width = warpSize) { \
+    static_assert(simt_is_shuffled<T>, "CUDA does not shuffle this type"); \
+    simt_check_width(width, site); \
     return simt_value<T>(simt_warp(SIMT_SHUFFLE, mask, simt_bits(v), source(at, width), site)); \
   }
+// What CUDA shuffles, narrower integers and bool as an int; an enumeration, a pointer or a struct it does not take.
+template <class T> constexpr bool simt_is_shuffled =
+    simt_is_one<T, bool, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long,
+                long long, unsigned long long, float, double>;
 SIMT_SHUFFLE_OF(simt_shuffle, simt_from_any)
 SIMT_SHUFFLE_OF(simt_shuffle_up, simt_from_up)
 SIMT_SHUFFLE_OF(simt_shuffle_down, simt_from_down)
@@ -135,6 +143,17 @@ inline unsigned long long simt_ballot(const simt_site *site, unsigned long long 
 #define __all(bit) (simt_ballot(SIMT_SITE("__all"), 0, !(bit)) == 0)
 
 // ---- atomics: threads run one at a time, so the operation itself is plain -----------------------------------------
+// Of the types that CUDA has each of them for, without an include; of another the compiler refuses the text.
+#define SIMT_WORDS int, unsigned, unsigned long long
+template <class T> constexpr bool simt_has_add = simt_is_one<T, SIMT_WORDS, float, double>;
+template <class T> constexpr bool simt_has_sub = simt_is_one<T, int, unsigned>;
+template <class T> constexpr bool simt_has_max = simt_is_one<T, SIMT_WORDS, long long>;
+template <class T> constexpr bool simt_has_min = simt_has_max<T>;
+template <class T> constexpr bool simt_has_and = simt_is_one<T, SIMT_WORDS>;
+template <class T> constexpr bool simt_has_or = simt_has_and<T>;
+template <class T> constexpr bool simt_has_xor = simt_has_and<T>;
+template <class T> constexpr bool simt_has_exch = simt_is_one<T, SIMT_WORDS, float>;
+template <class T> constexpr bool simt_has_cas = simt_is_one<T, SIMT_WORDS, unsigned short>;
 // Integers wrap in memory, as the hardware adds them; what a thread computes by itself is checked.
 template <class T> __attribute__((always_inline)) inline T simt_wrapped_sum(T a, T b) {
   if constexpr (static_cast<T>(0.5) != 0) return static_cast<T>(a + b);
@@ -144,8 +163,10 @@ template <class T> __attribute__((always_inline)) inline T simt_wrapped_differen
   if constexpr (static_cast<T>(0.5) != 0) return static_cast<T>(a - b);
   else { T difference; __builtin_sub_overflow(a, b, &difference); return difference; }
 }
-#define SIMT_ATOMIC(name, result) \
+#define SIMT_ATOMIC(kind, result) SIMT_ATOMIC_OF(simt_atomic_##kind, simt_has_##kind, result)
+#define SIMT_ATOMIC_OF(name, has, result) \
   template <class T> struct name##_of { \
+    static_assert(has<T>, "CUDA has no such atomic of this type"); \
     __attribute__((noinline, no_sanitize("thread"))) static T apply(const simt_site *site, T *p, T v) { \
       simt_atomic(p, sizeof(T), site); \
       const T old = *p; \
@@ -156,16 +177,17 @@ template <class T> __attribute__((always_inline)) inline T simt_wrapped_differen
   template <class T, class V> inline T name(const simt_site *site, T *p, V v) { \
     return name##_of<T>::apply(site, p, static_cast<T>(v)); \
   }
-SIMT_ATOMIC(simt_atomic_add, simt_wrapped_sum(old, v))
-SIMT_ATOMIC(simt_atomic_sub, simt_wrapped_difference(old, v))
-SIMT_ATOMIC(simt_atomic_max, old < v ? v : old)
-SIMT_ATOMIC(simt_atomic_min, v < old ? v : old)
-SIMT_ATOMIC(simt_atomic_and, static_cast<T>(old & v))
-SIMT_ATOMIC(simt_atomic_or, static_cast<T>(old | v))
-SIMT_ATOMIC(simt_atomic_xor, static_cast<T>(old ^ v))
-SIMT_ATOMIC(simt_atomic_exch, v)
+SIMT_ATOMIC(add, simt_wrapped_sum(old, v))
+SIMT_ATOMIC(sub, simt_wrapped_difference(old, v))
+SIMT_ATOMIC(max, old < v ? v : old)
+SIMT_ATOMIC(min, v < old ? v : old)
+SIMT_ATOMIC(and, static_cast<T>(old & v))
+SIMT_ATOMIC(or, static_cast<T>(old | v))
+SIMT_ATOMIC(xor, static_cast<T>(old ^ v))
+SIMT_ATOMIC(exch, v)
 template <class T>
 __attribute__((noinline, no_sanitize("thread"))) inline T simt_swap(const simt_site *site, T *p, T expected, T v) {
+  static_assert(simt_has_cas<T>, "CUDA has no such atomic of this type");
   simt_atomic(p, sizeof(T), site);
   const T old = *p;
   if (simt_bits(old) == simt_bits(expected)) *p = v;

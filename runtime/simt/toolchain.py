@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import version
@@ -19,6 +18,7 @@ from pathlib import Path
 from dojoir.errors import Diagnostic, Note, ToolchainError
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 NAMES = ("g++", "clang++")
 """What is looked for on the path, in this order, where the variable CXX names no compiler; then ziglang."""
@@ -133,7 +133,7 @@ def build(text: str, compiler: Compiler) -> bytes:
     program = store.get(key)
     if program is None:
         runtime = _runtime(compiler, parts, store)
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+        with temporary_folder() as name:
             folder = Path(name)
             _write(folder, {**parts, "kernel.cu": whole})
             Path(folder, "runtime.o").write_bytes(runtime)
@@ -176,12 +176,22 @@ def kernel_names(text: str) -> list[str]:
     return names
 
 
+def restricted(text: str) -> dict[str, frozenset[int]]:
+    """The numbers of the parameters of each kernel that are pointers said to be `__restrict__`."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    found: dict[str, frozenset[int]] = {}
+    for match in _KERNEL.finditer(code):
+        parameters = code[match.end() : code.index(")", match.end())].split(",")
+        found[match[1]] = frozenset(n for n, own in enumerate(parameters) if "__restrict" in own)
+    return found
+
+
 def _runtime(compiler: Compiler, parts: dict[str, str], store: Cache) -> bytes:
     """The object of the runtime, which is the same for all kernels."""
     key = content_key("simt runtime", compiler.identity, shlex.join(_COMMON), *parts.values())
     made = store.get(key)
     if made is None:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+        with temporary_folder() as name:
             folder = Path(name)
             _write(folder, parts)
             _compile(compiler, folder, (*_COMMON, "-c", "runtime.cpp", "-o", "runtime.o"))

@@ -6,6 +6,7 @@ between the two is filled with a known pattern, which a wrong write changes.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 from functools import cache
@@ -13,6 +14,10 @@ from functools import cache
 import numpy as np
 
 from dojoir.support.frozen import dataclass
+
+HUGE_PAGE = 2 << 20
+LOOKED_AT = 256 << 10
+"""How many bytes behind an array on huge pages hold the pattern."""
 
 PATTERN = 0xA5
 """Every byte of the slack, and of an output before the kernel writes it where NaN is not used."""
@@ -47,6 +52,31 @@ def guarded(size: int, align: int, at_end: bool) -> Guarded:
     first = base + page
     start = inside - size - (first + inside - size) % align if at_end else -first % align
     return Guarded(usable[start : start + size], (usable[:start], usable[start + size :]))
+
+
+def fenced(size: int, shift: int = 0) -> Guarded:
+    """`size` bytes to time on, all zero: on huge pages where they fill one, with PATTERN and a guard page on both
+    sides. `shift` bytes, a multiple of 64, are before smaller ones, so that not all begin at the same place of a
+    page. What is a multiple of huge pages ends at one; else the guard is at the end of the last."""
+    unit = HUGE_PAGE if size >= HUGE_PAGE else mmap.PAGESIZE
+    shift = 0 if size >= HUGE_PAGE else shift
+    inside = -(-(shift + size) // unit) * unit or unit
+    private = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
+    length = inside + 2 * mmap.PAGESIZE + unit
+    region = mmap.mmap(-1, length, private) if private else mmap.mmap(-1, length)
+    if size >= HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            region.madvise(mmap.MADV_HUGEPAGE)
+    whole = np.frombuffer(region, np.uint8)
+    base = int(whole.__array_interface__["data"][0])
+    start = mmap.PAGESIZE + -(base + mmap.PAGESIZE) % unit
+    _forbid(base + start - mmap.PAGESIZE, mmap.PAGESIZE)
+    _forbid(base + start + inside, mmap.PAGESIZE)
+    first, end = start + shift, start + shift + size
+    memory, before = whole[first:end], whole[start:first]
+    behind = whole[end : min(end + LOOKED_AT, start + inside)]
+    memory[:], before[:], behind[:] = 0, PATTERN, PATTERN
+    return Guarded(memory, (before, behind))
 
 
 def _forbid(address: int, size: int) -> None:

@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
-from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Statement
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Statement
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
 from dojoir.types.rounding import FORMATS
 
-DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special")
+NONFINITE = "nonfinite"
+
+DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special", NONFINITE)
 """uniform in [-1, 1); normal; positive: uniform in (0, 1]; wide: either sign, magnitudes from tiny to large;
 integers: small ones, on which sums and products are exact; special: uniform with many zeros of both signs, ones,
-subnormals and repeated values."""
+subnormals and repeated values; nonfinite: uniform with some infinities and NaNs."""
 
-NONFINITE = "nonfinite"
-"""uniform with some infinities and NaNs: only where asked for."""
+PEAKS = "peaks"
+"""PEAK in most elements, whose exponential is nothing, and 0 in PEAKED of all and in the last of each dimension:
+what loses one of these shows."""
 
-WIDEST = 24.0
-"""Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range."""
+PEAK, PEAKED = -128.0, 1024
+
+LONG = 1 << 12
+"""Sums of more terms are of integers that are mostly positive and so small that no order rounds them: f32 holds all
+up to EXACT."""
+
+EXACT = 1 << 24
+
+WIDEST, NARROWEST = 24.0, 1.5
+"""Magnitudes of `wide` inputs are within 2**-WIDEST and 2**WIDEST, nearer to one for types with a small range, but
+those within 2**NARROWEST come no nearer."""
+
+SHARES = (0.4, 0.04, 0.004, 0.0)
+"""How many of `nonfinite` inputs are drawn among infinities, NaN and zero: fewer where these leave nothing to
+compare."""
+
+SHARE = 1 / 16
 
 BLOCK = 1 << 20
 """Elements that are drawn; a larger array repeats them."""
@@ -35,14 +55,86 @@ def make_inputs(
 ) -> dict[str, np.ndarray]:
     """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
     dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
-    the dimensions that they index; uniform and normal scalars are not negative. `reach` bounds the
-    magnitudes of `wide` numbers, 2**-reach to 2**reach."""
-    ranges = index_ranges(kernel, sizes)
-    return {
-        buffer.name: _array(buffer, array_shape(buffer, sizes), seed, distribution, ranges.get(buffer.name), reach)
-        for buffer in kernel.arguments
-        if buffer.role != "out"
-    }
+    the dimensions that they index, and those that it divides by are not 0; uniform and normal scalars are not
+    negative. `reach` bounds the magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite`
+    ones."""
+    ranges, divide = index_ranges(kernel, sizes), divisors(kernel)
+    if distribution == "integers":
+        terms = longest_sum(kernel, sizes)
+        reach = 0.0 if terms <= LONG else min(8.0, (EXACT / terms) ** 0.5)
+    drawn: dict[str, np.ndarray] = {}
+    for buffer in kernel.arguments:
+        if buffer.role != "out":
+            limit = ranges.get(buffer.name)
+            array = _array(buffer, array_shape(buffer, sizes), seed, distribution, limit, reach)
+            drawn[buffer.name] = (
+                np.where(array == 0, 1, array).astype(array.dtype) if buffer.name in divide else array
+            )
+    return drawn
+
+
+def distributions_of(kernel: Kernel) -> tuple[str, ...]:
+    """The distributions that say something of a kernel: under `fp fast` NaN and infinities may become anything."""
+    return tuple(name for name in DISTRIBUTIONS if name != NONFINITE or kernel.fp != "fast")
+
+
+def milder(distribution: str, reach: float) -> float | None:
+    """The next `reach` of a distribution, where that one leaves too little to compare; None if there is none."""
+    match distribution:
+        case "wide":
+            return reach / 2 if reach > NARROWEST else None
+        case "nonfinite":
+            return next((share for share in SHARES if share < min(reach, SHARES[0])), None)
+        case _:
+            return None
+
+
+def changed_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
+    """The `uniform` inputs of this seed, a SHARE of whose elements are `positive` ones; the first and the last of
+    long arrays, and scalars, are the same."""
+    inputs, others = (make_inputs(kernel, sizes, seed, name) for name in ("uniform", "positive"))
+    for name, array in inputs.items():
+        if not array.ndim or not array.size:
+            continue
+        length = max(1, min(64, array.size // 64))
+        random = np.random.default_rng([seed, zlib.crc32(name.encode()), array.size])
+        blocks = random.random(-(-array.size // length)) < SHARE
+        blocks[random.integers(len(blocks))] = True
+        if len(blocks) > 8:
+            blocks[0] = blocks[-1] = False
+        changed = np.repeat(blocks, length)[: array.size].reshape(array.shape)
+        inputs[name] = np.where(changed, others[name], array)
+    return inputs
+
+
+def longest_sum(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """About how many terms the longest sum of a kernel has: of a statement that adds, the iterations of the scopes
+    whose iterators its element does not have, guards counted as if they held."""
+    most = 1
+    for site in kernel.sites:
+        if site.statement.accumulation != "+=":
+            continue
+        own = {d for index in site.statement.target.indices if isinstance(index, Affine) for d in index.iterators}
+        terms = 1
+        largest: list[int] = []
+        for scope in site.scopes:
+            bounds = [bound.evaluate(sizes, tuple(largest)) for bound in scope.extent.bounds]
+            extent = max(0, min(bounds))
+            if len(largest) not in own:
+                terms *= max(1, extent)
+            largest.append(max(0, extent - 1))
+        most = max(most, terms)
+    return most
+
+
+def has_exponentials(kernel: Kernel) -> bool:
+    """Whether exponentials may be added up: there is one, and a sum."""
+    sums = any(site.statement.accumulation == "+=" for site in kernel.sites)
+    return sums and any(
+        isinstance(part, Op) and part.name in ("exp", "exp2")
+        for site in kernel.sites
+        for part in parts(site.statement.value)
+    )
 
 
 def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -51,8 +143,8 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     has its range."""
     ranges: dict[str, int] = {}
     for typed in check(kernel):
-        for counts, bits in _shifts(typed.value):
-            ranges[counts] = min(bits, ranges.get(counts, bits))
+        for counts, dtype in _operands(typed.value, ("shl", "shr")):
+            ranges[counts] = min(dtype.bits, ranges.get(counts, dtype.bits))
     for access in _accesses(kernel):
         dims = kernel.buffer(access.buffer).dims
         for index, dim in zip(access.indices, dims, strict=True):
@@ -67,6 +159,15 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
     return ranges
 
 
+def divisors(kernel: Kernel) -> frozenset[str]:
+    """The buffers by whose elements integers are divided, and those that are copied into them."""
+    found = {name for typed in check(kernel) for name, _ in _operands(typed.value, ("floordiv", "mod"))}
+    copies = [copy for site in kernel.sites if (copy := _copied(site.statement)) is not None]
+    for _ in copies if found else ():
+        found |= {source for target, source in copies if target in found}
+    return frozenset(found)
+
+
 def _copied(statement: Statement) -> tuple[str, str] | None:
     """The buffers that a statement copies an element to and from, if that is all it does."""
     value = statement.value.arg if isinstance(statement.value, Cast) else statement.value
@@ -75,18 +176,19 @@ def _copied(statement: Statement) -> tuple[str, str] | None:
     return None
 
 
-def _shifts(value: Typed) -> Iterator[tuple[str, int]]:
-    """The buffers whose elements are counts of shifts in `value`, each with the bits of what is shifted."""
+def _operands(value: Typed, names: Container[str]) -> Iterator[tuple[str, DType]]:
+    """The buffers whose elements are the second operand of one of these operations in `value`, each with the type
+    of the first."""
     match value:
         case Convert(_, arg):
-            yield from _shifts(arg)
+            yield from _operands(arg, names)
         case Apply(dtype, name, args):
-            if name in ("shl", "shr"):
-                count = args[1].arg if isinstance(args[1], Convert) else args[1]
-                if isinstance(count, Load):
-                    yield count.access.buffer, dtype.bits
+            if name in names:
+                second = args[1].arg if isinstance(args[1], Convert) else args[1]
+                if isinstance(second, Load):
+                    yield second.access.buffer, dtype
             for arg in args:
-                yield from _shifts(arg)
+                yield from _operands(arg, names)
 
 
 def _accesses(kernel: Kernel) -> Iterator[Access]:
@@ -109,6 +211,8 @@ def _array(
         low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
         block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
     else:
+        if distribution == PEAKS and not takes_value(buffer):
+            return _peaks(random, shape, dtype)
         values = _floats(random, drawn, dtype, distribution, reach)
         if takes_value(buffer):
             # A scalar is a scale or a small number to add, as a rule.
@@ -116,6 +220,16 @@ def _array(
             return to_floats(from_floats(values, dtype), dtype).reshape(())
         block = from_floats(values, dtype)
     return np.resize(block, shape) if count > drawn else block.reshape(shape)
+
+
+def _peaks(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    peak, nothing = from_floats(np.array([0.0, PEAK]), dtype)
+    array = np.full(shape, nothing)
+    if array.size:
+        array.reshape(-1)[random.integers(array.size, size=PEAKED)] = peak
+    for dim in range(len(shape)):
+        array[(*[slice(None)] * dim, slice(-1, None))] = peak
+    return array
 
 
 def _integer_range(dtype: DType, distribution: str) -> tuple[int, int]:
@@ -143,15 +257,21 @@ def _floats(random: np.random.Generator, count: int, dtype: DType, distribution:
         case "wide":
             reach = min(reach, np.log2(format_.largest) / 3)
             return np.where(random.random(count) < 0.5, -1, 1) * np.exp2(random.uniform(-reach, reach, count))
+        case "integers" if reach:
+            signs = np.where(random.random(count) < 1 / 8, -1.0, 1.0)
+            if reach < 1:  # even ones would be too many
+                signs[random.random(count) > reach**2] = 0.0
+            return signs * random.integers(1, max(1, int(min(reach, format_.largest))), count, endpoint=True)
         case "integers":
             most = min(8, int(format_.largest))
             return random.integers(-most, most, count, endpoint=True).astype(np.float64)
         case "special" | "nonfinite":
             tiny = 2.0**format_.quantum
             chosen = [0.0, -0.0, 1.0, -1.0, 0.5, tiny, -tiny, 2.0**format_.lowest]
+            share = SHARES[0]
             if distribution == NONFINITE:
-                chosen = [np.inf, -np.inf, np.nan, 0.0]
+                chosen, share = [np.inf, -np.inf, np.nan, 0.0], min(share, reach)
             values = random.uniform(-1, 1, count)
-            return np.where(random.random(count) < 0.4, random.choice(chosen, count), values)
+            return np.where(random.random(count) < share, random.choice(chosen, count), values)
         case _:
             return random.uniform(-1, 1, count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
@@ -23,6 +22,7 @@ from dojoir.runtime.verification.sample_sizes import count_instances
 from dojoir.runtime.verification.tolerance import Bounded, bounded
 from dojoir.runtime.verification.trial import load_arrays, save_arrays
 from dojoir.support.frozen import dataclass
+from dojoir.support.temporary import temporary_folder
 
 INTERPRETED_INSTANCES = 300_000
 """How many statements the interpreter is given; the reference is compiled for more."""
@@ -44,8 +44,9 @@ class Oracle:
         declared: Mapping[str, np.ndarray] = {}
         if count_instances(self.kernel, sizes, INTERPRETED_INSTANCES) <= INTERPRETED_INSTANCES:
             self.used.add("the interpreter in f64")
-            results = interpret(self._bounded.kernel, exact, precision="declared", **sizes)
+            # first that whose errors name lines of the reference
             declared = interpret(self.kernel, inputs, precision="declared", **sizes)
+            results = interpret(self._bounded.kernel, exact, precision="declared", **sizes)
         else:
             self.used.add(f"the same meaning compiled in f64 for {self._other_target}")
             results = self._run_compiled(exact, sizes)
@@ -86,12 +87,14 @@ class Oracle:
             if buffer.role == "inout":
                 if name in self._bounded.errors:
                     exact[self._bounded.errors[name]] = np.zeros(array.shape)
+                if name in self._bounded.counts:
+                    exact[self._bounded.counts[name]] = np.zeros(array.shape)
                 if name in self._bounded.sums:
                     exact[self._bounded.sums[name]] = np.abs(exact[name])
         return exact
 
     def _run_compiled(self, inputs: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-        with tempfile.TemporaryDirectory(prefix="dojoir-") as folder:
+        with temporary_folder() as folder:
             source, out = str(Path(folder, "inputs")), str(Path(folder, "outputs"))
             save_arrays(source, inputs)
             run = {"inputs": source, "outputs": out, "sizes": dict(sizes), "at_end": True, "poison": 0}

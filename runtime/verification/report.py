@@ -43,7 +43,7 @@ class Case:
 class Report:
     """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went wrong.
     `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash or at
-    the time limit."""
+    the time limit. `warnings` are of the text: what is right at these sizes and not at larger ones."""
 
     kernel: str
     target: str
@@ -51,6 +51,7 @@ class Report:
     cases: tuple[Case, ...]
     reason: str | None
     not_run: int = 0
+    warnings: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
@@ -125,6 +126,7 @@ class Report:
             lines.append(f"  {little}: give inputs that rounding changes little (inputs=, --inputs)")
         if self.not_run:
             lines.append(f"  {self.not_run} cases were not run")
+        lines += [f"  warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
     def raise_if_failed(self) -> None:

@@ -1,4 +1,5 @@
-"""Sizes to check a kernel at: one, primes, and what no vector length divides, as far as its facts allow."""
+"""Sizes to check a kernel at: one, primes, what no vector length divides, and one beyond unrolled blocks of
+vectors, as far as its facts allow."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement, holds
 
 TRIED = 64
 """How far above a wished size one is searched that fits the facts of the kernel."""
+
+LONG = (1031, 131)
+"""More than two blocks of eight vectors of 64 lanes, or, where that takes long, of four of 16 lanes."""
 
 STEPS = 4000
 """How many combinations that search may look at."""
@@ -28,6 +32,7 @@ def sample_sizes(kernel: Kernel, most_instances: int) -> list[dict[str, int]]:
         [(17, 19, 13, 11)[i % 4] for i in range(n)],
     ]
     found = [sizes for wish in wishes if (sizes := _nearest(kernel, wish)) is not None]
+    found += [sizes for at in range(n) if (sizes := _long(kernel, at, most_instances)) is not None]
     distinct = list({tuple(sizes.values()): sizes for sizes in found}.values())
     if not distinct:
         raise ArgumentError(
@@ -36,6 +41,17 @@ def sample_sizes(kernel: Kernel, most_instances: int) -> list[dict[str, int]]:
     counted = sorted((count_instances(kernel, sizes, 1 << 40), i) for i, sizes in enumerate(distinct))
     within = {i for count, i in counted if count <= most_instances} or {counted[0][1]}
     return [sizes for i, sizes in enumerate(distinct) if i in within]
+
+
+def _long(kernel: Kernel, at: int, most_instances: int) -> dict[str, int] | None:
+    """Sizes of which the one of number `at` is long and the others are small."""
+    for length in LONG:
+        wish = [2] * len(kernel.runtime_sizes)
+        wish[at] = length
+        sizes = _nearest(kernel, wish)
+        if sizes is not None and count_instances(kernel, sizes, most_instances) <= most_instances:
+            return sizes
+    return None
 
 
 def _nearest(kernel: Kernel, wish: list[int]) -> dict[str, int] | None:

@@ -4,8 +4,9 @@
 of the error that any correct execution in the declared types may have there: for every operation the rounding of
 its result, and what the errors of its operands become. This is running error analysis (J. H. Wilkinson,
 "Error analysis revisited", 1986; N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed. 2002,
-sections 3.3 and 4.2) written out as statements. A sum of n terms in any order is off by at most about
-`n u sum |term|`: each accumulation adds `u` times the sum of magnitudes so far, which is kept as well.
+sections 3.3 and 4.2) written out as statements. A sum of n terms in the order of the text is off by at most about
+`n u sum |term|`: each accumulation adds `u` times the sum of magnitudes so far, which is kept as well. Where the
+order is free less is allowed, as `sums` says.
 
 All of it comes from the reference and its inputs, nothing from what is tested. Where rounding decides a
 comparison, a selection, a floor or an index, the bound is the whole difference that this can make.
@@ -32,7 +33,7 @@ from dojoir.ir.nodes import (
     Statement,
     index_value,
 )
-from dojoir.ir.operations import OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -46,6 +47,7 @@ from dojoir.runtime.verification.propagation import (
     of_quotient,
     op,
 )
+from dojoir.runtime.verification.sums import is_in_parts, share, weight
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
 from dojoir.types.rounding import FORMATS
@@ -77,25 +79,28 @@ _MATH = frozenset(
         "log1p",
     }
 )
-_ASSIGNMENT = {None: "=", "add": "+=", "mul": "*=", "max": "max=", "min": "min="}
+_ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, name in ACCUMULATIONS.items()}}
 
 
 @dataclass(frozen=True)
 class Bounded:
     """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
     an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
-    buffer that must come in with the magnitudes of its elements; the bounds of an `inout` come in as zeros."""
+    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and the `counts` of its
+    terms, come in as zeros."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
+    counts: Mapping[str, str]
 
 
 def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
     typed = check(kernel)
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
-    names = _Names(kernel, {}, _beside(kernel, summed, "sum"))
+    in_parts = {name for name in summed if is_in_parts(kernel, name)}
+    names = _Names(kernel, {}, _beside(kernel, summed, "sum"), _beside(kernel, in_parts, "count"))
     while True:
         reached = {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
         if reached <= names.errors.keys():
@@ -112,15 +117,17 @@ def roundoff(dtype: DType) -> tuple[float, float]:
 # -- the kernel --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Names:
-    """The buffers with bounds (`errors`) and with sums of magnitudes, by the buffer that they stand beside."""
+    """The buffers with bounds (`errors`), with sums of magnitudes, and with how many terms count, by the buffer
+    that they stand beside."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
+    counts: Mapping[str, str]
 
     @property
     def taken(self) -> set[str]:
-        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values()}
+        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values(), *self.counts.values()}
 
 
 def _taken(kernel: Kernel) -> set[str]:
@@ -162,14 +169,16 @@ def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: _Names) -
         buffers.append(plain)
         if buffer.name in names.errors:
             buffers.append(replace(plain, name=names.errors[buffer.name], dtype=F64))
-        if buffer.name in names.sums:
-            role = "inout" if buffer.role == "inout" else "tmp"
-            buffers.append(replace(plain, name=names.sums[buffer.name], role=role))
+        for beside in (names.sums, names.counts):
+            if buffer.name in beside:
+                role = "inout" if buffer.role == "inout" else "tmp"
+                buffers.append(replace(plain, name=beside[buffer.name], role=role))
     roles = {buffer.name: buffer.role for buffer in kernel.buffers}
     return Bounded(
         Kernel(kernel.name, kernel.sizes, (*buffers, *lines.temporaries), body, kernel.facts),
         {name: error for name, error in names.errors.items() if roles[name] != "tmp"},
         {name: total for name, total in names.sums.items() if roles[name] == "inout"},
+        {name: count for name, count in names.counts.items() if roles[name] == "inout"},
     )
 
 
@@ -198,6 +207,7 @@ class _Lines:
         value, bound = self.compute(typed.value)
         error = Access(self.names.errors[name], indices)
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
+        count = Access(self.names.counts[name], indices) if name in self.names.counts else None
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = _coarser(typed.value.dtype, typed.dtype)
         match typed.op:
@@ -206,6 +216,8 @@ class _Lines:
                     bound = error_sum(bound, _rounding(value, typed.dtype, bound))
                 if total is not None:
                     self.lines.append(Statement(total, "=", magnitude(value)))
+                if count is not None:
+                    self.lines.append(Statement(count, "=", ZERO))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
             case "add":
                 if bound is not None:
@@ -215,13 +227,22 @@ class _Lines:
                 self.lines.append(own)
                 if total is not None:
                     self.lines.append(Statement(total, "+=", magnitude(value)))
-                    self.lines.append(Statement(error, "+=", _rounding_of_sum(total, coarse, error)))
+                    lost = _lost(total, coarse)
+                    if count is not None:
+                        lost = self.keep(lost, F64)
+                        self.lines.append(Statement(count, "+=", weight(value, lost)))
+                        lost = self.keep(share(value, lost, count), F64)
+                    self.lines.append(Statement(error, "+=", _rounding_of_sum(lost, value, total, coarse, error)))
             case "mul":
                 product = self.keep(op("mul", typed.target, value), F64)
                 bound = self._keep(of_product(typed.target, error, value, bound))
                 if typed.dtype.is_float:
                     bound = error_sum(bound, _rounding(product, coarse, bound))
                 self.lines += [Statement(error, "=", bound or ZERO), own]
+            case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
+                if bound is not None:
+                    self.lines.append(Statement(error, "max=", _anything_if(bound)))
+                self.lines.append(own)
             case _:  # max or min of a wider type is rounded when it is stored
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
                     bound = error_sum(bound, _rounding(value, typed.dtype, bound))
@@ -248,6 +269,11 @@ class _Lines:
                 return plain(typed), None
             case Load(_, access):
                 return access, self._load(access)
+            case Convert(dtype, arg, way) if way != "cast":
+                value, bound = self.compute(arg)
+                result = self.keep(_by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
+                number = value if arg.dtype.is_float else Cast(F64, value)
+                return result, self._keep(_named_bound(dtype, arg.dtype, way, number, bound))
             case Convert(dtype, arg):
                 value, bound = self.compute(arg)
                 number = value if arg.dtype.is_float else Cast(F64, value)
@@ -257,8 +283,6 @@ class _Lines:
                 pairs = [self.compute(arg) for arg in args]
                 values = [value for value, _ in pairs]
                 bounds = [bound for _, bound in pairs]
-                if OPERATIONS[name].kind is Class.INTEGER:
-                    values[1] = _divisor(args[1])
                 result = self.keep(op(name, *values), F64 if dtype.is_float else dtype)
                 floats = [v if arg.dtype.is_float else Cast(F64, v) for v, arg in zip(values, args, strict=True)]
                 bound = _operation(dtype, name, values, floats, bounds, result)
@@ -300,25 +324,49 @@ def plain(typed: Typed) -> Expr:
             return Cast(typed.dtype, index_value(affine))
         case Load(_, access):
             return access
+        case Convert(dtype, arg, way) if way != "cast":
+            return _by_name(dtype, arg.dtype, way, plain(arg))
         case Convert(dtype, arg):
             return _converted(dtype, arg.dtype, plain(arg))
         case Apply(_, name, args):
-            values = [plain(arg) for arg in args]
-            if OPERATIONS[name].kind is Class.INTEGER:
-                values[1] = _divisor(args[1])
-            return op(name, *values)
-
-
-def _divisor(typed: Typed) -> Expr:
-    """What stands to the right of // and %: a number, which the language wants there as it is."""
-    assert isinstance(typed, Number)
-    return Const(typed.value)
+            return op(name, *(plain(arg) for arg in args))
 
 
 def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
     if dtype.is_float:
         return value if source.is_float else Cast(F64, value)
     return Cast(dtype, value)
+
+
+def _by_name(dtype: DType, source: DType, way: str, value: Expr) -> Expr:
+    """A conversion by name of a value in f64: not rounded, but within the range of its type."""
+    if way == "bitcast":
+        return (
+            Cast(dtype, Cast(source, value), way=way) if source.is_float else Cast(F64, Cast(dtype, value, way=way))
+        )
+    if dtype.is_integer:
+        return Cast(dtype, value, way=way)
+    value = value if source.is_float else Cast(F64, value)
+    if way != "sat":
+        return value
+    format_ = FORMATS[dtype.name]
+    within = op("min", op("max", value, Const(-format_.largest)), Const(format_.largest))
+    return (
+        within
+        if format_.overflow != "max"
+        else op("select", op("eq", value, value), within, Const(format_.largest))
+    )
+
+
+def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Bound) -> Bound:
+    if way == "bitcast":
+        return bound and _anything_if(bound)
+    if dtype.is_integer:
+        return _conversion(dtype, source, value, bound, way)
+    lost = _unless_exact(_lost(value, dtype, 2), value, dtype, bound)
+    if way != "sat":
+        lost = _unless_exact(_within_range(_lost(value, dtype, 2), value, dtype), value, dtype, bound)
+    return error_sum(bound, lost)
 
 
 # -- rules -------------------------------------------------------------------------------------------------
@@ -340,17 +388,17 @@ def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
     return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
 
 
-def _rounding_of_sum(total: Access, dtype: DType, bound: Access) -> Expr:
-    """One accumulation's share: nothing where any order is exact. That is so where all terms are integers whose
-    magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and what some of
-    them add up to is such an integer too. That the sums of this order are exact says nothing of another: of 1.5,
-    1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of magnitudes
-    overflows, another order may."""
-    lost = _within_range(_lost(total, dtype), total, dtype)
+def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
+    """What of `lost` is one accumulation's share: nothing where any order is exact. That is so where all terms are
+    integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and
+    what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
+    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of
+    magnitudes overflows, another order may."""
+    lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
-    whole = op("eq", op("floor", total), total)
+    whole = op("and", _is_whole(value), _is_whole(total))  # a small term may be lost in the total
     exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)
 
@@ -371,7 +419,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
     return op("select", exact, ZERO, lost)
 
 
-def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound:
+def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str = "cast") -> Bound:
     if dtype.is_float:
         widens = source.is_float and _coarser(dtype, source) == source
         return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
@@ -381,7 +429,7 @@ def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound) -> Bound
         return op("select", op("gt", magnitude(value), bound), ZERO, ONE)
     if not source.is_float:
         return bound
-    high, low = Cast(dtype, op("add", value, bound)), Cast(dtype, op("sub", value, bound))
+    high, low = (Cast(dtype, op(side, value, bound), way=way) for side in ("add", "sub"))
     off = op("sub", Cast(F64, high), Cast(F64, low))
     return op("select", op("lt", bound, INFINITE), off, INFINITE)
 
@@ -409,8 +457,9 @@ def _operation(
             return op("select", op("eq", c, ZERO), chosen or ZERO, either)
         case "min" | "max", _, [a, b]:
             return _worst(a, b)
-        case "floordiv" | "mod", _, [a, _]:
-            return a and _anything_if(a)
+        case "floordiv" | "mod", _, _:
+            off = error_sum(*bounds)
+            return off and _anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
             return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
     carried = _carried(name, floats, bounds, result)
@@ -446,6 +495,10 @@ def _worst(a: Bound, b: Bound) -> Bound:
 
 def _anything_if(bound: Expr) -> Expr:
     return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
+
+
+def _is_whole(value: Expr) -> Expr:
+    return op("eq", op("floor", value), value)
 
 
 def _is_exact(value: Expr, dtype: DType) -> Expr:

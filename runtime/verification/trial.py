@@ -20,12 +20,15 @@ from dojoir.ir.nodes import Buffer
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.process.float_mode import float_mode, was_changed
 from dojoir.runtime.process.subject import KernelSubject, subject_from_json
 from dojoir.runtime.process.worker import Report
 from dojoir.runtime.verification.guard import Guarded, guarded
 
 GAP = 3
 """How many elements lie between the rows of an array that may have such: none is then where a dense one has it."""
+
+LEFT_MODE = "left another rounding mode"
 
 POISONS = (0xFF, 0xA5)
 """What every byte of an output holds before: NaN for each float type of 8 bits or more, then small numbers."""
@@ -85,8 +88,10 @@ def attempt(
             array[...] = inputs[buffer.name]
         blocks[buffer.name] = block
         arguments[buffer.name] = array
+    mode = float_mode()
     compiled(*arguments.values(), **sizes)
-    faults = [f"wrote outside of {name}" for name, block in blocks.items() if not block.is_intact]
+    faults = [LEFT_MODE] if was_changed(mode) else []
+    faults += [f"wrote outside of {name}" for name, block in blocks.items() if not block.is_intact]
     faults += [
         f"wrote between the rows of {buffer.name}"
         for buffer in compiled.kernel.arguments

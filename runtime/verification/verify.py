@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -21,22 +20,21 @@ from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_c
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Comparison, Expected, comparable, compare
 from dojoir.runtime.verification.given import GIVEN, given_arrays
-from dojoir.runtime.verification.inputs import DISTRIBUTIONS, NONFINITE, WIDEST, make_inputs
+from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, distributions_of, make_inputs, milder
+from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
 from dojoir.runtime.verification.report import MOST_UNCHECKED, Case, Report
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
 from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
+from dojoir.support.temporary import temporary_folder
 
 SAMPLE_INSTANCES = 20_000
 """How many statements the kernel may run at each of the default sizes."""
 
 REFERENCE_LIMIT = 600.0
 """Seconds that a compiled reference may take at least."""
-
-NARROWEST = 1.5
-"""The reach of `wide` inputs below which they are not drawn nearer to one."""
 
 SLACK, FAST_SLACK = 2.0, 8.0
 """The bounds are of first order, so twice what they say is allowed; more for kernels that allow algebra."""
@@ -56,7 +54,7 @@ def verify(
     cpu: str | None = None,
     sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
     seeds: int | Sequence[int] = (0, 1, 2),
-    distributions: Sequence[str] = DISTRIBUTIONS,
+    distributions: Sequence[str] | None = None,
     inputs: Mapping[str, object] | None = None,
     threads: int | None = None,
     time_limit: float = 60.0,
@@ -68,16 +66,16 @@ def verify(
     The kernel runs in a child process, for at most `time_limit` seconds and in at most `memory_limit` bytes of
     address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
     where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
-    `distributions` (`"nonfinite"` adds infinities and NaN) with the `seeds` in turn. Integers and bools must be
-    exact; a float may be off by what rounding explains, a bound computed from the reference alone (see
-    `dojoir.runtime.verification.tolerance`). The reference is interpreted in f64, or, above 300,000 statements,
-    compiled in f64 for the other target. `sizes` are by default a few small ones that the facts of the kernel
-    allow.
+    `distributions` with the `seeds` in turn, by default from all (under `fp fast` none with infinities and NaN).
+    Integers and bools must be exact; a float may be off by what rounding explains, a bound computed from the
+    reference alone (see `dojoir.runtime.verification.tolerance`). The reference is interpreted in f64, or, above
+    300,000 statements, compiled in f64 for the other target. `sizes` are by default a few small ones that the facts
+    of the kernel allow, each of them once beyond two unrolled blocks of vectors.
 
     `inputs` holds arguments by name that are used as they are (a positive definite matrix): the sizes follow from
     their shapes, and what is not given is drawn. Where rounding may change results to anything, `wide` inputs are
-    drawn nearer to one; the report says which share of each distribution could still not be compared, and above a
-    tenth of one it is undecided, not ok.
+    drawn nearer to one, and fewer of `nonfinite` ones are infinite or NaN; the report says which share of each
+    distribution could still not be compared, and above a tenth of one it is undecided, not ok.
 
     With `emulated` the code for a GPU (`cuda`, `hip`) runs on the CPU, where a race, a barrier that not all threads
     reach, and an access out of bounds are failures too.
@@ -89,17 +87,18 @@ def verify(
     prove(check_kernel(kernel, "verify"))
     prove(reference)
     check_alike(kernel, reference)
-    _check_distributions(distributions)
+    chosen = distributions_of(reference) if distributions is None else distributions
+    _check_distributions(chosen)
     target = check_target(target, cpu, emulated)
     given = given_arrays(kernel, inputs or {})
     if all(buffer.role == "out" or buffer.name in given for buffer in kernel.arguments) and given:
-        distributions, seeds = (GIVEN,), 0
+        chosen, seeds = (GIVEN,), 0
     return verify_subject(
         KernelSubject(kernel, target, thread_count(threads), emulated=emulated),
         reference,
         _chosen_sizes(kernel, reference, sizes, given),
         (seeds,) if isinstance(seeds, int) else tuple(seeds) or (0,),
-        distributions,
+        chosen,
         time_limit,
         memory_limit,
         given,
@@ -118,7 +117,7 @@ def verify_subject(
 ) -> Report:
     """`verify` for anything that a child can load as a kernel, with everything chosen."""
     kernel = subject.kernel
-    with tempfile.TemporaryDirectory(prefix="dojoir-") as name:
+    with temporary_folder() as name:
         oracle = Oracle(reference, subject.target, max(time_limit, REFERENCE_LIMIT))
         plans = list(_plans(kernel, sizes, seeds, distributions, given or {}, oracle, name))
         trial = _Trial(run_child(_job(subject, plans), time_limit, memory_limit))
@@ -132,7 +131,8 @@ def verify_subject(
         reason = f"the process {trial.outcome.ended or 'ended'} {'between cases' if cases else 'while it compiled'}"
     reference_used = " and ".join(sorted(oracle.used))
     where = f"{subject.target}, emulated" if subject.emulated else subject.target
-    return Report(kernel.name, where, reference_used, tuple(cases), reason, len(plans) - len(cases))
+    not_run = len(plans) - len(cases)
+    return Report(kernel.name, where, reference_used, tuple(cases), reason, not_run, narrow_sums(kernel))
 
 
 # -- the cases ---------------------------------------------------------------------------------------------
@@ -183,8 +183,8 @@ def _plans(
         is_long = count_instances(kernel, chosen, INTERPRETED_INSTANCES) > INTERPRETED_INSTANCES
         for number, (seed, distribution) in enumerate(itertools.islice(pairs, len(seeds) if is_long else each)):
             files = f"{folder}/{which}-{number}"
-            if distribution == "wide":
-                plan = _wide(kernel, chosen, seed, given, oracle, files)
+            if milder(distribution, WIDEST) is not None:
+                plan = _mild(kernel, chosen, seed, distribution, given, oracle, files)
             else:
                 drawn = {} if distribution == GIVEN else make_inputs(kernel, chosen, seed, distribution)
                 plan = _Plan(chosen, seed, distribution, {**drawn, **given}, files)
@@ -192,23 +192,26 @@ def _plans(
             yield plan
 
 
-def _wide(
+def _mild(
     kernel: Kernel,
     sizes: Mapping[str, int],
     seed: int,
+    distribution: str,
     given: Mapping[str, np.ndarray],
     oracle: Oracle,
     files: str,
 ) -> _Plan:
-    """Inputs of as many magnitudes as leave results that can be compared: that is asked of the reference alone."""
+    """Inputs of as many magnitudes, or as many infinities and NaNs, as leave results that can be compared: that is
+    asked of the reference alone."""
     reach = WIDEST
     while True:
-        inputs = {**make_inputs(kernel, sizes, seed, "wide", reach), **given}
+        inputs = {**make_inputs(kernel, sizes, seed, distribution, reach), **given}
         expected = oracle.expected(sizes, inputs)
-        shown = None if reach == WIDEST else reach
-        if reach <= NARROWEST or _unchecked(oracle.kernel, expected) <= MOST_UNCHECKED:
-            return _Plan(sizes, seed, "wide", inputs, files, shown, expected)
-        reach /= 2
+        following = milder(distribution, reach)
+        if following is None or _unchecked(oracle.kernel, expected) <= MOST_UNCHECKED:
+            shown = reach if distribution == "wide" and reach < WIDEST else None
+            return _Plan(sizes, seed, distribution, inputs, files, shown, expected)
+        reach = following
 
 
 def _unchecked(kernel: Kernel, expected: Mapping[str, Expected]) -> float:
@@ -310,15 +313,15 @@ def _chosen_sizes(
 
 
 def _check_distributions(distributions: Sequence[str]) -> None:
-    known = (*DISTRIBUTIONS, NONFINITE)
+    known = ", ".join(DISTRIBUTIONS)
     for name in distributions:
-        if name not in known:
+        if name not in DISTRIBUTIONS:
+            hint = did_you_mean(name, DISTRIBUTIONS)
             raise ArgumentError(
-                f"there is no distribution '{name}'{did_you_mean(name, known)}; they are {', '.join(known)}",
-                "unknown-distribution",
+                f"there is no distribution '{name}'{hint}; they are {known}", "unknown-distribution"
             )
     if not distributions:
-        raise ArgumentError(f"distributions is empty; there are {', '.join(known)}", "unknown-distribution")
+        raise ArgumentError(f"distributions is empty; there are {known}", "unknown-distribution")
 
 
 def check_alike(kernel: Kernel, reference: Kernel) -> None:

@@ -127,8 +127,9 @@ class Rebuild:
                 return self.affine(affine)
             case Access():
                 return self.access(expr)
-            case Cast(dtype, arg):
-                return build.cast(dtype.name, self.expr(arg))
+            case Cast(dtype, arg, way=way):
+                convert: Callable[[str, Value], Value] = getattr(build, way)
+                return convert(dtype.name, self.expr(arg))
             case Op(name, args):
                 a, *rest = (self.expr(arg) for arg in args)
                 return OPERATORS[name](a, *rest) if name in OPERATORS else getattr(build, name)(a, *rest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_cli import PAIR, Shell
 
@@ -41,6 +42,16 @@ def test_labels_and_comments_are_kept(shell: Shell) -> None:
     assert shell("--canonical", stdin=COMMENTED) == (PAIR, "")
     assert shell("--names", stdin=COMMENTED)[0].count("#") == COMMENTED.count("#")
     assert "leave --names out" in shell("--names", "--canonical", stdin=COMMENTED, status=2)[1]
+
+
+@pytest.mark.parametrize("moves", [[], ["-p", "split(0, 4)"]])
+def test_a_check_that_fails_says_the_line_of_the_file(moves: list[str], shell: Shell) -> None:
+    """And not that of the kernel with bounds, which the reference is worked out by."""
+    text = "# first\n\nkernel h(N, M)\nin  i: i32[M]\nin  x: f32[M]\nout h: f32[N]\n# more\nN\n| h[{0}] = 0\n"
+    text += "M\n| # here\n| h[i[{0}]] += x[{0}]\n"
+    np.save(shell.folder / "i.npy", np.full(4, 77, np.int32))
+    told = "".join(shell("--check", *moves, "--inputs", "i=i.npy", "-s", "N=8", stdin=text, status=3))
+    assert "<stdin>:12:3: error[index-out-of-range]: at N=8, M=4, {0}=0: index i[{0}] = 77" in told, told
 
 
 def test_all_errors_of_a_text_are_told(shell: Shell) -> None:
@@ -98,3 +109,28 @@ def test_optimize_is_a_pass(shell: Shell) -> None:
     assert err.startswith("softmax: schedule ") and " moves, for " in err
     assert "--why is for -O and -p optimize" in shell("pair.dojo", "--why", status=2)[1]
     assert "the stored schedule that fits" in shell("--help-pass", "optimize")[0]
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_code_for_a_gpu_has_a_schedule_for_one(shell: Shell, target: str) -> None:
+    """--emit says for which machine the schedules of -O and of passes are."""
+    for options in (["-O"], ["-p", "default_schedule"], ["-p", "optimize"], ["-O", "--target", target]):
+        text, err = shell("library:softmax", *options, "--emit", target)
+        assert "one block does all" not in err, options
+        assert "__global__" in text and "<<<dim3(" in text, options
+        plain, _ = shell("library:softmax", *options, "--target", target)
+        assert ": gx" in plain, options
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_code_for_a_gpu_without_a_grid_says_so(shell: Shell, target: str) -> None:
+    text, err = shell("library:softmax", "--emit", target)
+    assert "__global__" in text
+    assert err.startswith("dojoir-opt: note[no-grid]: softmax has no scope over the grid of a GPU")
+    assert f"-O makes a schedule for {target}" in err
+    _, err = shell("library:softmax", "--emit", target, "--json")
+    assert json.loads(err)["warning"]["code"] == "no-grid"
+    assert shell("library:softmax", "-p", "bind(0, gx); bind(1, gx)", "--emit", target)[1] == ""
+    assert shell("library:softmax", "--emit", "c")[1] == ""
+    other = shell("library:softmax", "-O", "--target", "llvm", "--emit", target)[1]
+    assert "no-grid" in other, "a schedule for another target, which was asked for"

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from random import Random
+
 import pytest
 from gpu_compile import ARCHITECTURES, CLANG, Case, cases, clang_error, nvrtc_error
 from gpu_kernels import FUNCTIONS
 
 import dojoir
+from dojoir.runtime.gpu.nvrtc import cubin
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from gpu_right import cases as cases_of_all
+from gpu_right import run_case
 
 SAMPLE = ("softmax", "transpose", "reduce_mean_0", "cumsum", "embedding")
 
@@ -43,3 +53,23 @@ def test_every_kernel_is_compiled_for_every_architecture() -> None:
         (name, architecture) for name in dojoir.kernels.names() for architecture in ARCHITECTURES
     }
     assert sum(bool(case.fixed) for case in every) >= 3 * len(ARCHITECTURES)
+
+
+def sample() -> list[str]:
+    """Cases of `benchmarks/gpu_right.py`, a few of each kind: with `--compile` it asks NVRTC about all of them."""
+    random = Random(29)
+    every = [*cases_of_all()]
+    kinds = {"library": 6, "practice": 12, "type": 14, "random": 14}
+    return [
+        case for kind, n in kinds.items() for case in random.sample([c for c in every if c.startswith(kind)], n)
+    ]
+
+
+@pytest.mark.parametrize("case", sample())
+def test_nvrtc_takes_a_sample_of_all_texts(case: str) -> None:
+    try:
+        cubin('extern "C" __global__ void k() {}', "sm_90")
+    except dojoir.ToolchainError as error:
+        pytest.skip(f"NVRTC is not here: {error}")
+    wrong = [words for words in run_case(case, "compile")["wrong"] if "refused: " not in words]
+    assert wrong == []

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from agreement import agree
 from on_harness import run
 
 import dojoir
+from dojoir.codegen.lir.device import ATOMICS
 
 ROW = "kernel scaled(N = 1024)\nin x: f32[N]\nout y: f32[N]\n\nN @i\n| y[{i}] = 3 * x[{i}]\n"
 
@@ -68,3 +70,69 @@ def test_blocks_accumulate_by_atomics_of_each_type(target: str, dtype: str, op: 
     expected = dojoir.interpret(kernel, {"x": x, "s": np.full((), 3, x.dtype)}, N=37)["s"]
     found = run(kernel, {"x": x, "s": np.full((), 3, x.dtype)}, {"N": 37}, target, "backward")["s"]
     np.testing.assert_array_equal(found, expected)
+
+
+FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1")
+INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
+OPERATORS = ("+=", "*=", "max=", "min=")
+
+
+def total(dtype: str, op: str) -> dojoir.Kernel:
+    """A total by rule: blocks leave partial results, which one block puts together."""
+    first = {"+=": "0", "*=": "1"}.get(op, "x[0]")
+    text = f"kernel total(N)\nin x: {dtype}[N]\nout s: {dtype}\n\ns = {first}\nN\n| s {op} x[{{0}}]\n"
+    return dojoir.optimize(dojoir.parse(text), "cuda").kernel
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_one_block_needs_no_atomic_of_any_type(op: str) -> None:
+    for dtype in (*FLOATS, *INTEGERS):
+        source = dojoir.emit(total(dtype, op), "cuda")
+        assert "<<<dim3(1)," in source
+        assert "atomic" not in source
+
+
+@pytest.mark.parametrize(
+    ("dtype", "op"),
+    [("f16", "+="), ("bf16", "max="), ("i8", "+="), ("u16", "*="), ("f32", "max="), ("f64", "min=")],
+)
+def test_totals_of_types_without_atomics_are_right(dtype: str, op: str) -> None:
+    kernel = total(dtype, op)
+    given = dojoir.random_inputs(kernel, {}, seed=3, N=9000)
+    expected = dojoir.interpret(kernel, given, N=9000)["s"]
+    found = run(kernel, given, {"N": 9000}, "cuda", "backward")["s"]
+    assert agree(kernel, {"s": expected}, {"s": found}, exact=False) is None
+
+
+def test_one_block_of_many_that_accumulates_needs_no_atomic() -> None:
+    text = "kernel one(N)\nin x: f16[N]\ninout s: f16[8]\n\nN : gx\n| if {0} == 3\n| | s[5] max= x[{0}]\n"
+    kernel = dojoir.parse(text)
+    dojoir.prove(kernel)
+    assert "atomic" not in dojoir.emit(kernel, "cuda")
+
+
+def test_what_is_a_blocks_own_needs_no_atomic_beside_what_blocks_share() -> None:
+    body = "N : gx\n| s[0] += x[{0}]\n| s[{0} + 1] max= x[{0}]\n"
+    kernel = dojoir.parse(f"kernel two(N)\nin x: f32[N]\ninout s: f32[N + 1]\n\n{body}")
+    dojoir.prove(kernel)
+    assert dojoir.emit(kernel, "cuda").count("atomicAdd(") == 1
+    given = {"x": np.arange(37, dtype=np.float32) - 5, "s": np.full(38, 3, np.float32)}
+    found = run(kernel, given, {"N": 37}, "cuda", "backward")["s"]
+    np.testing.assert_array_equal(found, dojoir.interpret(kernel, given, N=37)["s"])
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize(("dtype", "op"), [("f32", "max="), ("f16", "+="), ("i32", "*="), ("u8", "+=")])
+def test_blocks_that_need_an_atomic_that_there_is_not_are_refused(target: str, dtype: str, op: str) -> None:
+    kernel = dojoir.parse(f"kernel total(N)\nin x: {dtype}[N]\ninout s: {dtype}\n\nN : gx\n| s {op} x[{{0}}]\n")
+    with pytest.raises(dojoir.KernelError, match="split_reduction") as error:
+        dojoir.emit(kernel, target)
+    assert error.value.diagnostic.code == "no-atomic"
+
+
+def test_the_checker_knows_the_atomics_of_the_lowering() -> None:
+    for dtype in (*FLOATS, *INTEGERS):
+        for op, word in zip(OPERATORS, ("add", "mul", "max", "min"), strict=True):
+            text = f"kernel total(N)\nin x: {dtype}[N]\ninout s: {dtype}\n\nN\n| s {op} x[{{0}}]\n"
+            allowed = dojoir.check(dojoir.parse(text), "bind(0, gx)")
+            assert bool(allowed) == (dtype in ATOMICS.get(word, ())), (dtype, op)

@@ -108,3 +108,36 @@ def test_clang_takes_the_text_for_hip(name: str, architecture: str, tmp_path: Pa
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("compiler", "refused"),
+    [
+        ("-D__AMDGCN__ -D__AMDGCN_WAVEFRONT_SIZE=64", ""),
+        ("-D__AMDGCN__ -D__AMDGCN_WAVEFRONT_SIZE=64 -D__GFX10__", ""),
+        ("-D__AMDGCN__ -D__AMDGCN_WAVEFRONT_SIZE=32", "compile it with -mwavefrontsize64"),
+        ("-D__AMDGCN__ -D__GFX11__", "this GPU has others"),
+        ("-D__AMDGCN__ -D__GFX9__", ""),
+        ("", ""),
+    ],
+)
+def test_text_for_hip_is_refused_by_a_compiler_for_other_wavefronts(compiler: str, refused: str) -> None:
+    text = dojoir.emit(dojoir.parse(SOFTMAX), "hip")
+    cpp = shutil.which("cpp") or pytest.skip("no preprocessor here")
+    command = [cpp, "-D__HIPCC_RTC__", *compiler.split(), "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert refused in done.stderr
+    assert done.returncode == (1 if refused else 0), done.stderr
+    assert dojoir.machine_for("hip").warp == 64
+
+
+@pytest.mark.skipif(shutil.which("clang-19") is None, reason="no clang 19 here")
+@pytest.mark.parametrize(("options", "status"), [("gfx90a", 0), ("gfx1030", 1), ("gfx1030 -mwavefrontsize64", 0)])
+def test_clang_says_how_many_lanes_its_wavefronts_have(options: str, status: int) -> None:
+    text = dojoir.emit(dojoir.parse(SOFTMAX), "hip")
+    architecture, *more = options.split()
+    command = ["clang-19", "-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__"]
+    command += [f"--offload-arch={architecture}", *more, "-", "-o", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert ("wavefronts of 64 lanes" in done.stderr) == bool(status)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from able import runs
 
 import dojoir
 
@@ -26,6 +27,7 @@ N @i
 @pytest.mark.parametrize("mark", ["", " : v", " : u"])
 @pytest.mark.parametrize("storage", ["heap", "reg"])
 def test_a_scalar_keeps_its_value(target: str, mark: str, storage: str) -> None:
+    runs(target)
     text = TEXT.replace("MARK", mark).replace(" STORAGE", "" if storage == "heap" else f" {storage}")
     kernel = dojoir.parse(text)
     x = np.arange(3, 10, dtype=np.float32)

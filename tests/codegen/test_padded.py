@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from able import runs
 
 import dojoir
 
@@ -103,6 +104,7 @@ N @b
 
 @pytest.mark.parametrize("target", ["llvm", "c", "avx2"])
 def test_products_are_right_at_every_edge(target: str) -> None:
+    runs(target)
     kernel = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(PRODUCT)).kernel
     assert "c_tile: f32[6, 16] reg" in str(kernel)
     run = dojoir.compile(kernel, target)

@@ -12,13 +12,26 @@ from dojoir.runtime.build.c_toolchain import find
 
 def runs(target: str) -> None:
     """Skips a test of a target that this machine does not run itself."""
+    reason = _lack(target)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def can_run(target: str) -> bool:
+    """Whether this machine runs a target itself: for a test that takes it among others."""
+    return _lack(target) is None
+
+
+def _lack(target: str) -> str | None:
+    """What this machine lacks to run a target itself."""
     if target == "llvm":
-        return
+        return None
     try:
         find()
         if target in ISAS:
             if ISAS[target].architecture != host.architecture():
-                pytest.skip(f"this machine is no {ISAS[target].architecture}")
+                return f"this machine is no {ISAS[target].architecture}"
             host.check_features(ISAS[target])
     except dojoir.ToolchainError as error:
-        pytest.skip(error.diagnostic.message)
+        return error.diagnostic.message
+    return None

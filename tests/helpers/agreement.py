@@ -44,6 +44,14 @@ def random_arguments(
     return arrays
 
 
+def random_factors(dtype: DType, size: int, random: Random) -> npt.NDArray[np.generic]:
+    """Floats whose products overflow in no order, nor are rounded."""
+    numbers = np.array([random.choice((-1.0, 1.0)) for _ in range(size)])
+    for factor in (2, 0.5):
+        numbers[random.randrange(size)] *= factor
+    return from_floats(numbers, dtype)
+
+
 def _random_array(
     dtype: DType, shape: tuple[int, ...], limit: int | None, numbers: np.random.Generator, special: bool
 ) -> npt.NDArray[np.generic]:

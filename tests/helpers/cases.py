@@ -6,6 +6,8 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import blurred
+import claims
 import differential
 import faults
 import walks
@@ -32,6 +34,10 @@ def case(kind: str, random: Random, fast: bool, small: float) -> dict[str, Any]:
             failures = [(failure.what, failure.text(), "") for failure in made.failures]
         case "faults":
             failures = [(found.what, found.text(), "") for found in faults.plant(random, counts)]
+        case "blurred":
+            failures = [(what, text, "") for what, text in blurred.examine(random, counts)]
+        case "claims":
+            failures = [(what, text, "") for what, text in claims.examine(random, counts)]
         case _:
             raise ValueError(kind)
     named = [dict(zip(("what", "text", "minimal"), failure, strict=True)) for failure in failures]

@@ -144,6 +144,7 @@ def mutation(random: Random, on: Sequence[str]) -> tuple[str, str | None]:
         return text, None if error.diagnostic.code in {
             "index-out-of-range",
             "shift-out-of-range",
+            "division-by-zero",
         } else f"run: {error}"
     except dojoir.ArgumentError as error:  # arguments here lie anywhere
         return text, None if error.diagnostic.code == "bad-alignment" else f"run: {error}"

@@ -11,7 +11,7 @@ from leaves import Here, Leaves, Span
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Access, Buffer, Condition, Const, Dim, Expr, Extent, Guard, Node, Scope, Statement
+from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Const, Dim, Expr, Extent, Guard, Node, Scope, Statement
 
 F64, I32 = DTYPES["f64"], DTYPES["i32"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
@@ -110,7 +110,8 @@ class Elements(Leaves):
     def _start(self, dtype: DType) -> Expr:
         if dtype.is_float:
             return Const(self.random.choice((0, 0.0, 1.0, float("-inf") if self.exact else 0.25)))
-        return Const(self.random.choice((0, 1)))
+        start = Const(self.random.choice((0, 1)))
+        return Cast(BOOL, start) if dtype == BOOL else start
 
     def _assign(self, here: Here, target: Access, exact: bool = False) -> Statement:
         while True:
@@ -134,8 +135,6 @@ class Elements(Leaves):
     def _accumulate(self, here: Here, target: Access) -> tuple[Node, ...]:
         """Accumulations into an element that has a value: in a scope, or under a guard."""
         dtype = self.buffers[target.buffer].dtype
-        if dtype == BOOL:
-            return (self._assign(here, target),)
         op = self._operator(self.buffers[target.buffer])
         # While it is accumulated, the element is not for reading: the order of the accumulations is free.
         below = replace(here, own=tuple(own for own in here.own if own != target))
@@ -164,8 +163,10 @@ class Elements(Leaves):
     def _operator(self, buffer: Buffer) -> str:
         """What accumulates into a buffer: one operator for all of it, for of two, the order would count."""
         free = ["max=", "min="]
-        if buffer.dtype.is_integer:
-            free += ["+=", "+=", "*="]
+        if buffer.dtype == BOOL:
+            free = ["^=", "&=", "|="]
+        elif buffer.dtype.is_integer:
+            free += ["+=", "+=", "*=", "^=", "&=", "|="]
         elif buffer.dtype.bits >= 32 and not self.exact:
             free += ["+="] * 4
         return self.operators.setdefault(buffer.name, self.random.choice(free))

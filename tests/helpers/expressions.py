@@ -19,6 +19,12 @@ ODD = (float("inf"), float("-inf"), float("nan"), -0.0, 1e-45, 5e-324, 1.7976931
 RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
+def accumulations(dtype: DType) -> tuple[str, ...]:
+    """The operators that accumulate into elements of a type."""
+    bits = () if dtype.is_float else ("^=", "&=", "|=")
+    return bits if dtype == BOOL else ("+=", "*=", "max=", "min=", *bits)
+
+
 class Expressions(ABC):
     """Draws expressions that type.
 
@@ -107,11 +113,13 @@ class Expressions(ABC):
             return self.value(dtype, fuel - 1, True)
 
         match name:
+            case "cast" if self.chance(0.3):
+                return self._integer_by_name(dtype, fuel)
             case "cast":
                 other = self.random.choice((*INTEGERS, F32, F32, F32, BOOL))
                 return Cast(dtype, self.value(other, fuel - 1, True))
             case "floordiv" | "mod":
-                args: tuple[Expr, ...] = (arg(), Const(self.random.choice((1, 2, 3, 7, 16))))
+                args: tuple[Expr, ...] = (arg(), self._divisor(dtype, fuel))
             case "neg" | "abs" | "bitnot":
                 args = (arg(),)
             case "shl" | "shr":
@@ -126,6 +134,43 @@ class Expressions(ABC):
             case _:
                 args = (arg(), arg())
         return self._fitting(make_op(name, args), dtype)
+
+    def _integer_by_name(self, dtype: DType, fuel: int) -> Expr:
+        """A conversion by name: one that saturates or rounds, or the code of a float."""
+        way = self.random.choice(("sat", "round_away", "bitcast"))
+        others = INTEGERS if way == "sat" and self.chance(0.7) else (F32,)
+        inner = self.value(self.random.choice(others), fuel - 1, True)
+        if way != "bitcast":
+            return Cast(dtype, Cast(F32, inner) if others == (F32,) else inner, way=way)
+        signed = dtype.kind == "i"
+        width = f"{dtype.bits}"
+        if self.chance(0.3):
+            unlike = DTYPES[("u" if signed else "i") + width]
+            return Cast(dtype, Cast(unlike, self.value(unlike, fuel - 1, True)), way=way)
+        codes = [t for t in FLOATS if t.bits == dtype.bits or (t.bits == 4 and dtype.name == "u8")]
+        return Cast(dtype, Cast(self.random.choice(codes), inner), way=way)
+
+    def _float_by_name(self, fuel: int, exact: bool) -> Expr:
+        """A conversion by name: one that saturates or rounds, or a number by its code."""
+        way = self.random.choice(("sat", "round_away", "round_to_zero", "bitcast"))
+        if way == "bitcast":
+            kinds = [t for t in FLOATS if self.wild or t.bits == 4]  # others may be huge, or NaN
+            dtype = self.random.choice(kinds)
+            code = DTYPES[f"u{8 * dtype.itemsize}"]
+            return Cast(dtype, Cast(code, self.value(code, fuel - 1, True)), way=way)
+        if not exact and not self.wild:  # to the nearest, so that what is inexact stays near
+            return Cast(self.random.choice(FLOATS[:2]), self.value(F32, fuel - 1, exact), way="sat")
+        if self.chance(0.3):
+            return Cast(
+                self.random.choice(FLOATS[1:]), self.value(self.random.choice(INTEGERS), fuel - 1, True), way=way
+            )
+        return Cast(self.random.choice(FLOATS), Cast(F32, self.value(F32, fuel - 1, True)), way=way)
+
+    def _divisor(self, dtype: DType, fuel: int) -> Expr:
+        """An integer other than 0."""
+        if self.chance(0.5):
+            return Const(self.random.choice((1, 2, 3, 7, 16) + ((-1, -2, -3) if dtype.kind == "i" else ())))
+        return make_op("bitor", (self._typed(dtype, self.value(dtype, fuel - 1, True)), Const(1)))
 
     def _float(self, fuel: int, exact: bool) -> Expr:
         names = [
@@ -158,6 +203,8 @@ class Expressions(ABC):
 
         name = self.random.choice(names)
         match name:
+            case "cast" if self.chance(0.3):
+                return self._float_by_name(fuel, exact)
             case "cast":
                 other = self.random.choice((F32, self.random.choice(INTEGERS), BOOL))
                 inner = self.value(other, fuel - 1, exact)

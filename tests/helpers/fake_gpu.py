@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,23 @@ from dojoir.runtime.gpu.driver import Gpu
 from dojoir.runtime.simt.harness import Argument, Buffer, Harness
 
 _NUMBERS = {("f", 4): ctypes.c_float, ("f", 8): ctypes.c_double}
+
+ALIGNMENT = 256
+"""What the addresses of arrays are multiples of."""
+
+
+def _given(at: int, kind: str, size: int) -> float:
+    """The argument that the address at `at` is of, as a driver copies it when a launch is asked for."""
+    (address,) = ctypes.cast(at, ctypes.POINTER(ctypes.c_uint64))[:1]
+    if kind == "p":
+        return ctypes.c_uint64.from_address(address).value
+    found = _NUMBERS.get((kind, size)) or getattr(ctypes, f"c_{'u' * (kind == 'u')}int{8 * size}")
+    value: float = found.from_address(address).value
+    return value
+
+
+def _fill(to: int, byte: int, size: int) -> None:
+    ctypes.memset(to, byte, size)
 
 
 class FakeDriver:
@@ -24,7 +42,8 @@ class FakeDriver:
         self.functions: list[tuple[Harness, str]] = []
         self.log: list[str] = []
         self.shared: dict[int, int] = {}
-        self.recording: list[Callable[[], None]] | None = None
+        self.recorded: list[Callable[[], None]] | None = None
+        self.recorded_stream: int | None = None
         self.graphs: list[list[Callable[[], None]]] = []
         self.launches: list[tuple[str, tuple[int, int, int], int, int]] = []
 
@@ -53,37 +72,45 @@ class FakeDriver:
         self.shared[function] = shared_bytes
 
     def launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
-        if self.recording is not None:
-            self.recording.append(lambda: self._launch(function, grid, threads, packed, stream))
-            return
-        self._launch(function, grid, threads, packed, stream)
+        harness, name = self.functions[function]
+        with harness.device() as device:
+            given = [_given(packed + 8 * n, p.kind, p.size) for n, p in enumerate(device.kernels[name])]
+        self._do(partial(self._launch, function, grid, threads, given, stream), stream)
 
-    def _launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
+    def _do(self, work: Callable[[], None], stream: int) -> None:
+        """Records the work of a stream, or does it."""
+        if self.recording(stream):
+            assert self.recorded is not None
+            self.recorded.append(work)
+        else:
+            work()
+
+    def _launch(
+        self, function: int, grid: tuple[int, int, int], threads: int, given: Sequence[float], stream: int
+    ) -> None:
         harness, name = self.functions[function]
         self.launches.append((name, grid, threads, stream))
         if name == "fma_ceiling":  # arithmetic alone, much of it
             return
         with harness.device() as device:
-            given: list[Argument] = []
-            copies: dict[int, tuple[np.ndarray, Buffer]] = {}
-            for number, parameter in enumerate(device.kernels[name]):
-                (at,) = ctypes.cast(packed + 8 * number, ctypes.POINTER(ctypes.c_uint64))[:1]
+            arguments: list[Argument] = []
+            copies: dict[float, tuple[np.ndarray, Buffer]] = {}
+            for number, (parameter, value) in enumerate(zip(device.kernels[name], given, strict=True)):
                 if parameter.kind != "p":
-                    kind = _NUMBERS.get((parameter.kind, parameter.size))
-                    found = kind or getattr(ctypes, f"c_{'u' * (parameter.kind == 'u')}int{8 * parameter.size}")
-                    given.append(found.from_address(at).value)
+                    arguments.append(value)
                     continue
-                address = ctypes.c_uint64.from_address(at).value
-                if address not in copies:
-                    memory = np.frombuffer(self.memory[address], np.uint32)
-                    copies[address] = memory, device.array(memory, f"argument {number}")
-                given.append(copies[address][1])
-            device.launch(name, grid, (threads,), given, shared_bytes=self.shared.get(function, 0))
+                if value not in copies:
+                    memory = np.frombuffer(self.memory[int(value)], np.uint32)
+                    copies[value] = memory, device.array(memory, f"argument {number}")
+                arguments.append(copies[value][1])
+            device.launch(name, grid, (threads,), arguments, shared_bytes=self.shared.get(function, 0))
             for memory, buffer in copies.values():
                 memory[...] = buffer.array
 
     def allocate(self, size: int) -> int:
-        memory = ctypes.create_string_buffer(-(-max(size, 1) // 4) * 4)
+        whole = ctypes.create_string_buffer(-(-max(size, 1) // 4) * 4 + ALIGNMENT)
+        skipped = -ctypes.addressof(whole) % ALIGNMENT
+        memory = (ctypes.c_char * (len(whole) - ALIGNMENT)).from_buffer(whole, skipped)
         address = ctypes.addressof(memory)
         self.memory[address] = memory
         return address
@@ -101,7 +128,7 @@ class FakeDriver:
         ctypes.memmove(to, source, size)
 
     def fill(self, to: int, byte: int, size: int, stream: int) -> None:
-        ctypes.memset(to, byte, size)
+        self._do(lambda: _fill(to, byte, size), stream)
 
     def wait(self, stream: int) -> None:
         self.log.append(f"wait for {stream}")
@@ -109,16 +136,21 @@ class FakeDriver:
     def new_stream(self) -> int:
         return 77
 
-    def is_captured(self, stream: int) -> bool:
-        return self.recording is not None
+    def recording(self, stream: int) -> int:
+        recorded = self.recorded is not None and stream == self.recorded_stream
+        return len(self.graphs) + 1 if recorded else 0
+
+    @property
+    def loads_while_recording(self) -> bool:
+        return self.target == "cuda"
 
     def capture(self, stream: int) -> None:
-        self.recording = []
+        self.recorded, self.recorded_stream = [], stream
 
     def captured(self, stream: int) -> int:
-        assert self.recording is not None
-        self.graphs.append(self.recording)
-        self.recording = None
+        assert self.recorded is not None
+        self.graphs.append(self.recorded)
+        self.recorded = None
         return len(self.graphs) - 1
 
     def replay(self, graph: int, stream: int) -> None:

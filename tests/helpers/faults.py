@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from expressions import accumulations
 from races import race
 from walks import disagreement, draw_moves, runs, start_kernel
 
@@ -160,8 +161,8 @@ def permuted_reads(done: Rewrite, random: Random) -> Rewrite | None:
                     return reads.pop()
                 case Op(name, args):
                     return Op(name, tuple(map(within, args)))
-                case Cast(dtype, arg):
-                    return Cast(dtype, within(arg))
+                case Cast(dtype, arg, way=way):
+                    return Cast(dtype, within(arg), way=way)
             return expr
 
         return replace(old, value=within(old.value))
@@ -187,7 +188,11 @@ def another_value(done: Rewrite, random: Random) -> Rewrite | None:
 
 def another_operator(done: Rewrite, random: Random) -> Rewrite | None:
     return _in_statement(
-        done, random, lambda old: replace(old, op=random.choice(("=", "+=", "*=", "max=", "min=")))
+        done,
+        random,
+        lambda old: replace(
+            old, op=random.choice(("=", *accumulations(done.kernel.buffer(old.target.buffer).dtype)))
+        ),
     )
 
 

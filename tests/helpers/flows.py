@@ -67,7 +67,7 @@ def wrong_flow(kernel: Kernel, sizes: Mapping[str, int], strict: bool) -> str | 
     for buffer in kernel.buffers:
         names = ", ".join(f"n_{name}" for name in kernel.runtime_sizes)
         here = isl.Set.read_from_str(sets.workspace.context, f"[{names}] -> {{ : {fixed} }}")
-        flow = flow_of(sets, buffer.name, strict)
+        flow = flow_of(sets, buffer.name, sets.ordered(strict))
         for found, pairs in zip(
             (flow.sources, flow.initial), flow_at(kernel, buffer.name, strict, sizes), strict=True
         ):

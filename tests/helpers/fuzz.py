@@ -27,7 +27,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("kernels", "mutations", "walks", "faults")
+KINDS = ("kernels", "mutations", "walks", "faults", "claims", "blurred")
 BATCH = 100
 """Cases of one child."""
 

@@ -37,9 +37,10 @@ import dojoir
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, I64
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Op, Path, Statement, holds
+from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.meaning.bits import from_floats
 from dojoir.passes.base.move import Move
-from dojoir.sets.kernel_sets import FREE
+from dojoir.sets.kernel_sets import sets_of
 
 RULES = frozenset(
     {
@@ -94,7 +95,7 @@ def exposed(kernel: Kernel) -> Kernel:
         return Const(2 * random.getrandbits(60) + 1)
 
     values: list[tuple[Path, Statement]] = []
-    for site in kernel.sites:
+    for number_of, site in enumerate(kernel.sites):
         value: Expr = number()
         for access in site.statement.reads:
             if access.buffer not in gathers:
@@ -102,9 +103,13 @@ def exposed(kernel: Kernel) -> Kernel:
         for depth in range(len(site.scopes)):
             term = Op("mul", (Index(Affine.iterator(depth)), Index(Affine.iterator(depth))))
             value = Op("add", (value, Op("mul", (Op("add", (term, number())), number()))))
-        target, op = site.statement.target, "=" if site.statement.op == "=" else "+="
-        if op == "+=" and is_ordered(kernel, site.statement):
-            op, value = "=", Op("add", (value, Op("mul", (target, number()))))
+        target, op = site.statement.target, "="
+        if site.statement.accumulation is not None:
+            op = accumulating(kernel, site.statement)
+            if sets_of(kernel).is_ordered(number_of, kernel.fp == "strict"):
+                op, value = "=", Op("add", (value, Op("mul", (target, number()))))
+            elif op == "*=":
+                value = Op("add", (Op("mul", (value, Const(2))), Const(1)))  # an odd factor loses nothing
         values.append((site.path, Statement(target, op, value)))
     for path, statement in values:
         kernel = kernel.replace_node(path, statement)
@@ -114,13 +119,13 @@ def exposed(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def is_ordered(kernel: Kernel, statement: Statement) -> bool:
-    """Whether the order of the accumulations counts: another operator comes first among those that accumulate into
-    the buffer, or the kernel is strict."""
+def accumulating(kernel: Kernel, statement: Statement) -> str:
+    """The operator that stands for that of an accumulation: of those into the buffer the first adds,
+    and the second multiplies, so that nothing is lost and the two do not commute; others stay as they are."""
     name = statement.target.buffer
     operators = {site.statement.op for site in kernel.sites if site.statement.target.buffer == name} - {"="}
-    inexact = kernel.buffer(name).dtype.is_float and statement.op in {"+=", "*="}
-    return statement.op != min(operators, key=FREE.index) or (kernel.fp == "strict" and inexact)
+    place = sorted(operators, key=tuple(ACCUMULATIONS).index).index(statement.op)
+    return ("+=", "*=")[place] if place < 2 else statement.op
 
 
 def gathered(kernel: Kernel) -> frozenset[str]:

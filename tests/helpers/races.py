@@ -166,7 +166,7 @@ def _shares(kernel: Kernel, statement: Statement, mark: str) -> bool:
     if mark == "p" or not _free(kernel, statement):
         return False
     dtype = kernel.buffer(statement.target.buffer).dtype
-    sums = {"+="} if dtype.is_float else {"+=", "max=", "min="}
+    sums = {"+="} if dtype.is_float else {"+=", "max=", "min=", "^=", "&=", "|="}
     return mark not in GRID or (dtype.bits >= 32 and dtype.kind != "b" and statement.accumulation in sums)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from expressions import BOOL, INTEGERS
+from expressions import INTEGERS
 from leaves import Body, Here, Span
 from partly import Partial
 
@@ -160,7 +160,7 @@ class _Maker(Partial):
         """Accumulates at an index from data into some elements of a buffer; nothing where there is no such
         index."""
         tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
-        if not tables or not buffer.dims or buffer.dtype == BOOL:
+        if not tables or not buffer.dims:
             return ()
         op = self._operator(buffer)
         here = Here(closed=frozenset({buffer.name}))

@@ -97,9 +97,9 @@ def _simpler(value: Expr) -> Iterator[Expr]:
             for n, arg in enumerate(args):
                 for simpler in _simpler(arg):
                     yield Op(name, (*args[:n], simpler, *args[n + 1 :]))
-        case Cast(dtype, arg):
+        case Cast(dtype, arg, way=way):
             yield arg
-            yield from (Cast(dtype, simpler) for simpler in _simpler(arg))
+            yield from (Cast(dtype, simpler, way=way) for simpler in _simpler(arg))
 
 
 def _names(statement: Statement) -> set[str]:

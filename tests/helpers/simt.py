@@ -240,6 +240,31 @@ extern "C" __global__ void atomic_and_plain(float *y) {
   else
     atomicAdd(&y[0], 1.0f);
 }
+extern "C" __global__ void restricted_before(float *__restrict__ y) {
+  if (threadIdx.x == 0) y[0] = 1;
+  __syncthreads();
+  y[threadIdx.x + 1] = y[0];
+}
+extern "C" __global__ void restricted_behind(float *__restrict__ y) {
+  y[threadIdx.x + 1] = y[0];
+  __syncthreads();
+  if (threadIdx.x == 5) y[0] = 1;
+}
+extern "C" __global__ void restricted_read_by_both(float *__restrict__ y) {
+  y[threadIdx.x + 2] = y[0];
+  __syncthreads();
+  if (threadIdx.x == 31) y[1] = y[0] + 1;
+  __syncthreads();
+  if (threadIdx.x == 31) y[0] = 2;
+}
+extern "C" __global__ void restricted_written_twice(float *__restrict__ y) {
+  if (threadIdx.x == 0) y[0] = 1;
+  __syncthreads();
+  if (threadIdx.x == 1) y[0] = 2;
+}
+extern "C" __global__ void restricted_atomic(float *__restrict__ y) {
+  if (threadIdx.x == 0) atomicAdd(y, 1.0f);
+}
 extern "C" __global__ void beyond(float *y, int n) {
   if (threadIdx.x == 0) ((float4 *)(y + n))[0] = make_float4(0, 0, 0, 0);
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from expressions import Expressions
+from expressions import Expressions, accumulations
 from hypothesis import strategies as st
 from runnable import runnable_kernel
 
@@ -118,7 +118,7 @@ class _Syntactic(Expressions):
         self.labels = labels
         buffer = self.random.choice([buffer for buffer in self.buffers if buffer.role != "in"])
         target = Access(buffer.name, tuple(self.affine(2, labels) for _ in buffer.dims))
-        op = "=" if buffer.dtype.kind == "b" else self.random.choice(("=", "=", "+=", "*=", "max=", "min="))
+        op = self.random.choice(("=", "=", *accumulations(buffer.dtype)))
         dtype = DTYPES["f32"] if buffer.dtype.is_float else buffer.dtype
         return Statement(target, op, self.value(dtype, self.random.randrange(5), False))
 
@@ -169,9 +169,9 @@ class _Syntactic(Expressions):
 # -- damage ------------------------------------------------------------------------------------------------
 PIECES = (
     "|", "| ", "\n", "\t", "\r\n", "\x00", "\ufeff", "\u2028", "é", "{", "}", "{0}", "{9}", "[", "]", "(",
-    ")", "@i", "@", "~", ":", ",", "=", "+=", "max=", "==", "<", "//", "%", "-", "*", "/", "and", "or", "not",
-    "if", "in", "tmp", "kernel", "where", "fp", "inf", "nan", "min(", "exp(", "f16(", "N", "x", "0", "1e5", "1.",
-    ".5", "9" * 30, "1e999", "#", " ", "order(1, 0)", "pad", "align 64",
+    ")", "@i", "@", "~", ":", ",", "=", "+=", "max=", "^=", "|=", "==", "<", "//", "%", "-", "*", "/",
+    "and", "or", "not", "if", "in", "tmp", "kernel", "where", "fp", "inf", "nan", "min(", "exp(", "f16(", "N", "x",
+    "0", "1e5", "1.", ".5", "9" * 30, "1e999", "#", " ", "order(1, 0)", "pad", "align 64",
 )  # fmt: skip
 
 

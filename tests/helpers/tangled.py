@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from random import Random
 
+from expressions import accumulations
+
 from dojoir.errors import KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
@@ -163,9 +165,9 @@ class _Tangle:
         guards: list[Condition] = []
         target = self._access(buffer, scopes, guards)
         if self.mixes:
-            op = random.choice(("=", "=", "+=", "*=", "max=", "min="))
+            op = random.choice(("=", "=", *accumulations(buffer.dtype)))
         else:
-            op = self.operators.setdefault(buffer.name, random.choice(("+=", "+=", "max=", "min=", "*=")))
+            op = self.operators.setdefault(buffer.name, random.choice(("+=", *accumulations(buffer.dtype))))
             op = random.choice(("=", "=", op))
         value = self._value(buffer.dtype, scopes, random.choice((0, 0, 1) if self.small else (0, 1, 1, 2)), guards)
         statement = Statement(target, op, value)

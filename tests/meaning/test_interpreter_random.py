@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -17,7 +18,7 @@ from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.interpreter import interpret
 from dojoir.meaning.scalar_ops import FUNCTIONS, fma, fma_f32, power
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, check
-from dojoir.types.rounding import rounder
+from dojoir.types.rounding import FORMATS, round_integer, rounder
 
 Array = npt.NDArray[np.generic]
 COUNT = 40
@@ -70,8 +71,10 @@ def evaluate(typed: Typed, elements: dict[str, Array]) -> Array:
             return np.array([affine.evaluate({}, (i,)) for i in range(COUNT)], np.int64)
         case Load(_, access):
             return elements[access.buffer]
-        case Convert(dtype, arg):
+        case Convert(dtype, arg, "cast"):
             return convert(evaluate(arg, elements), dtype)
+        case Convert(dtype, arg, way):
+            return by_name(evaluate(arg, elements), arg.dtype, dtype, way)
         case Apply(dtype, name, args):
             return apply(name, [evaluate(arg, elements) for arg in args], dtype)
 
@@ -94,6 +97,24 @@ def convert(values: Array, dtype: DType) -> Array:
     return np.where(inside | np.isnan(values), truncated, np.where(values > 0, info.max, info.min)).astype(
         dtype.stored
     )
+
+
+def by_name(values: Array, source: DType, dtype: DType, way: str) -> Array:
+    """A conversion by name; `tests/types/test_conversions.py` holds rounding against what it is."""
+    if way == "bitcast" and source.is_float:
+        bits = from_floats(values.astype(np.float64), source).view(dtype.stored)
+        return np.where(np.isnan(values), np.array(FORMATS[source.name].nan_bits, dtype.stored), bits)
+    if way == "bitcast":
+        code = values & np.array((1 << dtype.bits) - 1, values.dtype)
+        return to_floats(code.view(dtype.stored), dtype).astype(dtype.compute.stored)
+    if dtype.is_float:
+        rounded = rounder(dtype, way) if source.is_float else partial(round_integer, dtype=dtype, way=way)
+        return np.array([rounded(x) for x in values.tolist()]).astype(dtype.compute.stored)
+    if source.is_float:
+        whole = np.floor(np.abs(values))
+        return convert(np.copysign(whole + (np.abs(values) - whole >= 0.5), values), dtype)
+    info = np.iinfo(dtype.stored)
+    return np.array([min(max(x, info.min), info.max) for x in values.tolist()], dtype.stored)
 
 
 def apply(name: str, args: list[Array], dtype: DType) -> Array:

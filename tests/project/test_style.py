@@ -7,10 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from folders import ROOT
+from habits import targets_not_asked_for, times_asserted
 from raised import words
 from rooms import ROOMS
 
@@ -63,6 +66,59 @@ def test_every_code_that_is_raised_has_an_entry() -> None:
     """Here, where every change is held to it: the table is what users are told of an error."""
     missing = {word: where for word, where in words().items() if word not in CODES}
     assert not missing, "write an entry for each in dojoir/codes.toml"
+
+
+def test_temporary_files_are_made_in_one_place() -> None:
+    """Where it is told in plain words that they find no room."""
+    for folder in ("codegen", "passes", "runtime", "dojoir/proof", "dojoir/search"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("tempfile."):
+                    words = {word.arg for word in node.keywords}
+                    where = f"{path.relative_to(ROOT)}:{node.lineno}"
+                    assert "dir" in words or path.name == "pool.py", f"{where}: dojoir.support.temporary has it"
+
+
+def in_tests(found: Callable[[str], list[Any]]) -> list[str]:
+    """What is found in the files of tests and helpers, with their names."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    return [f"{path.relative_to(ROOT)}:{one}" for path in files for one in found(path.read_text(encoding="utf-8"))]
+
+
+def test_no_test_runs_a_target_that_it_has_not_asked_for() -> None:
+    """The tests are to pass on a processor without AVX-512, and on one that is no x86."""
+    assert in_tests(targets_not_asked_for) == [], "ask first: able.runs(target) skips, able.can_run(target) tells"
+
+
+def test_no_test_asserts_a_time() -> None:
+    """What takes a second here takes a minute on a busy machine: count steps or states, or give a clock."""
+    assert in_tests(times_asserted) == []
+
+
+HABITS = {
+    "def test_x():\n    dojoir.compile(k, 'avx2')\n": ["2: avx2"],
+    "T = ('llvm', 'neon@4')\ndef test_x():\n    for t in T:\n        dojoir.verify(k, target=t)\n": ["4: neon"],
+    "@mark.parametrize(('a', 'b'), [(1, 'rvv')])\ndef test_x(a, b):\n    compile(k, b)\n": ["3: rvv"],
+    "def test_x():\n    Walk(r, k, True, 0.3, ('llvm', 'avx512') if n else ())\n": ["2: avx512"],
+    "def test_x():\n    runs('avx2')\n    compile(k, 'avx2')\n": [],
+    "def test_x():\n    with pytest.raises(E):\n        compile(k, 'avx2')\n": [],
+    "def test_x():\n    compile(rules.given('avx2').on(k), 'llvm')\n": [],
+}
+TIMES = {
+    "assert tuned.spent['seconds'] < 2.0": True,
+    "start = time.process_time()\n    assert time.process_time() - start < 20": True,
+    "end = time.monotonic() + 3\n    assert go() and end > now()": True,
+    "assert both.ratio.median > 1.2": True,
+    "assert 0 < found.low <= found.seconds": False,
+    "assert found.seconds == 1e-3": False,
+    "assert count < 20": False,
+}
+
+
+def test_both_habits_are_seen() -> None:
+    assert {text: targets_not_asked_for(text) for text in HABITS} == HABITS
+    seen = {text: bool(times_asserted(f"def test_x():\n    {text}\n")) for text in TIMES}
+    assert seen == TIMES
 
 
 def test_a_number_of_isl_is_read_in_one_place() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -166,17 +165,12 @@ def test_an_endless_guard_is_left_alone() -> None:
         "kernel f(N)\nwhere N >= 4000\ninout x: f32[N]\nN\n| N\n| | N\n| | | if {0} >= N + 5 - {1}\n"
         "| | | | if {1} < 5\n| | | | | x[{2}] = 1\nN\n| x[{0}] = 2\n"
     )
-    start = time.process_time()
-    assert dojoir.check(kernel, "swap_siblings(0)")
-    assert time.process_time() - start < 20
+    assert dojoir.check(kernel, "swap_siblings(0)", 1_000_000).status == "legal"
 
 
-def test_the_budget_of_no_answer_is_exceeded_by_a_long_one() -> None:
-    """Of two long siblings, even by the clock: with room for a machine under load."""
+def test_two_long_siblings_are_refused_within_a_third_of_the_budget() -> None:
     kernel = siblings(12, "N - 1 - {0}, M - 1 - {1}")
-    start = time.process_time()
-    assert not dojoir.check(kernel, "join_scopes(0, 1)")
-    assert time.process_time() - start < 20
+    assert dojoir.check(kernel, "join_scopes(0, 1)", 1_000_000).status == "illegal"
 
 
 # -- lists --------------------------------------------------------------------------------------------------------

@@ -31,12 +31,12 @@ KERNELS = {
 def test_the_flow_is_that_of_all_dimensions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = KERNELS[name]()
     with fresh_tables():
-        short = {b.name: flow_of(sets_of(kernel), b.name, strict=True) for b in kernel.buffers}
+        short = {b.name: flow_of(sets_of(kernel), b.name, sets_of(kernel).ordered(True)) for b in kernel.buffers}
         texts = {name: (str(flow.sources), str(flow.initial)) for name, flow in short.items()}
     with fresh_tables(), monkeypatch.context() as patched:
         patched.setattr(flow_check, "without_equal_dims", lambda schedule: schedule)
         for buffer in kernel.buffers:
-            flow = flow_of(sets_of(kernel), buffer.name, strict=True)
+            flow = flow_of(sets_of(kernel), buffer.name, sets_of(kernel).ordered(True))
             for mine, text in zip((flow.sources, flow.initial), texts[buffer.name], strict=True):
                 assert mine.is_equal(isl.UnionMap.read_from_str(mine.get_ctx(), text))
 
@@ -72,13 +72,17 @@ def by_flow(sets: KernelSets) -> isl.UnionMap:
     kernel, time = sets.kernel, sets.map(*map(sets.schedule_text, sets.numbers))
     found = sets.map()
     for buffer in kernel.buffers:
-        assigned, accumulated, read = [], [], []
+        assigned, read = [], []
+        accumulated: dict[str, list[str]] = {}
         for k, site in enumerate(kernel.sites):
             if site.statement.target.buffer == buffer.name:
-                (accumulated if sets.may_swap(k) else assigned).append(sets.write_text(k))
+                texts = accumulated.setdefault(site.statement.op, []) if sets.is_free(k) else assigned
+                texts.append(sets.write_text(k))
             read += [sets.read_by_statement(r) for r in sets.reads[k] if r.access.buffer == buffer.name]
-        written = assigned + accumulated
-        for first, second in ((written, assigned + read), (assigned + read, accumulated), (read, assigned)):
+        free = [text for texts in accumulated.values() for text in texts]
+        apart = [(texts, [text for text in free if text not in texts]) for texts in accumulated.values()]
+        written = assigned + free
+        for first, second in ((written, assigned + read), (assigned + read, free), (read, assigned), *apart):
             info = isl.UnionAccessInfo.from_sink(sets.map(*second)).set_may_source(sets.map(*first))
             found = found.union(info.set_schedule_map(time).compute_flow().get_may_dependence())
     return found

@@ -49,7 +49,7 @@ def claim_of(kernel: Kernel, place: str) -> Claim:
         ("N\n| a[{0}, 0] = 1\n| 4 - N\n| | a[{0}, 0] = 2", "0.1", True),  # where N >= 4
         ("N\n| a[{0}, 0] = 1\n| 5 - N\n| | a[{0}, 0] = 2", "0.1", False),
         ("N\n| s += x[{0}, 0]\n0\n| s += 1", "1", True),
-        ("N\n| s += x[{0}, 0]\n0\n| s max= 1", "1", False),  # the order of the sum no longer counts
+        ("N\n| s += x[{0}, 0]\n0\n| s max= 1", "1", True),
         ("N\n| s = x[{0}, 0]\n0\n| s = 1", "1", True),
         ("N\n| a[{0}, 0] = 1\n| 1\n| | if {0} < 0\n| | | s = 1\n| | if {0} < 1\n| | | s = 2", "0.1", False),
         ("N\n| a[{0}, 0] = 1\n| 1\n| | if {0} < 0\n| | | s = 1\n| | if {0} < 1\n| | | s = 2", "0.1.0", True),

@@ -28,7 +28,7 @@ from dojoir.runtime.evaluation import evaluator as evaluator_module
 from dojoir.runtime.evaluation import race
 from dojoir.runtime.evaluation.bench import Bench, Job
 from dojoir.runtime.evaluation.build import Built
-from dojoir.runtime.evaluation.pool import Case, Known, Pool, checks, fresh_folder
+from dojoir.runtime.evaluation.pool import CHANGED, Case, Known, Pool, checks, fresh_folder
 from dojoir.runtime.process import memory_kills as memory_kills_module
 
 TEXT = """
@@ -254,15 +254,19 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Pool:
     for size in range(len(made.small)):
         for _, distribution in checks(made, 0):
             made.prepare(Case(size, distribution, 0))
-    for seed in (0, 1):
-        made.prepare(Case(len(made.small), "uniform", seed))
+    for case in timed(made):
+        made.prepare(case)
     return made
+
+
+def timed(pool: Pool) -> tuple[Case, Case, Case]:
+    last = len(pool.small)
+    return Case(last, "integers", 0), Case(last, "uniform", 0), Case(last, CHANGED, 0)
 
 
 def job(pool: Pool) -> Job:
     small = tuple(Case(size, distribution, 0) for size, distribution in checks(pool, 0))
-    last = len(pool.small)
-    return Job(FAST, small, ((Case(last, "uniform", 0), Case(last, "uniform", 1)),))
+    return Job(FAST, small, (timed(pool),))
 
 
 def real() -> Callable[[np.ndarray, np.ndarray], None]:
@@ -308,7 +312,7 @@ def right_once() -> Callable[[np.ndarray, np.ndarray], None]:
 
     def fault(x: np.ndarray, y: np.ndarray) -> None:
         calls.append(len(x))
-        if calls.count(len(x)) <= (1 if len(x) > 1000 else 100):
+        if calls.count(len(x)) <= (1 if len(x) > 2000 else 100):
             y[:] = x * 2 + 1
 
     return fault
@@ -318,9 +322,9 @@ def stale() -> Callable[[np.ndarray, np.ndarray], None]:
     kept: list[np.ndarray] = []
 
     def fault(x: np.ndarray, y: np.ndarray) -> None:
-        if len(x) < 1000 or not kept:
+        if len(x) < 2000 or not kept:
             y[:] = x * 2 + 1
-            if len(x) > 1000:
+            if len(x) > 2000:
                 kept.append(y.copy())
         else:
             y[:] = kept[0]

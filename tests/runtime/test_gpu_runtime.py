@@ -232,8 +232,9 @@ def test_a_grid_that_no_device_takes_is_refused(driver: FakeDriver) -> None:
     compiled = dojoir.compile(dojoir.parse(RELU), "cuda")
     assert isinstance(compiled, DeviceCompiled)
     loaded = compiled._load_on(0, Version(narrow=False, short=False))
-    with pytest.raises(dojoir.ArgumentError, match="at most 65535"):
-        loaded.host.plan({"N": 70000, "M": 256})
+    with pytest.raises(dojoir.ArgumentError, match="at most 2147483647"):
+        loaded.host.plan({"N": 70000, "M": 256 << 31})
+    assert [step.grid[1] for step in loaded.host.plan({"N": 70000, "M": 256}).steps] == [65535, 4465]
 
 
 def test_wide_accesses_need_alignment(driver: FakeDriver) -> None:

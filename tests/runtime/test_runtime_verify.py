@@ -198,7 +198,7 @@ def test_a_size_beyond_the_interpreter_is_compared_with_compiled_code(target: st
 
 def test_the_report_is_told_in_words() -> None:
     text = str(verify(SOFTMAX, sizes={"N": 2, "M": 3}, seeds=7))
-    assert "softmax on llvm: ok, 6 cases" in text
+    assert "softmax on llvm: ok, 7 cases" in text
     assert "against the interpreter in f64" in text
     assert "worst: y[" in text
     report = verify(SOFTMAX, sizes={"N": 2, "M": 3})
@@ -226,7 +226,9 @@ N
 
 
 def test_wide_inputs_leave_results_that_can_be_compared() -> None:
-    report = verify(dojoir.kernels.load("attention"))
+    kernel = dojoir.kernels.load("attention")
+    short = [sizes for sizes in sample_sizes(kernel, 20_000) if max(sizes.values()) < 100]
+    report = verify(kernel, sizes=short, distributions=[name for name in DISTRIBUTIONS if name != NONFINITE])
     assert report.ok, str(report)
     assert max(report.unchecked.values()) == 0
     assert {case.distribution for case in report.cases if case.reach is not None} == {"wide"}
@@ -257,7 +259,7 @@ def test_inputs_that_are_given() -> None:
     assert verify(wrong, kernel, inputs={"a": definite.T}).status == "failed"
     add = dojoir.kernels.load("add")
     some = verify(add, inputs={add.arguments[0].name: np.ones((4, 4), np.float32)[0]})
-    assert some.ok and len(some.cases) == len({*some.unchecked}) == 6, str(some)
+    assert some.ok and len(some.cases) == len({*some.unchecked}) == 7, str(some)
 
     def refused(code: str, **inputs: object) -> None:
         with pytest.raises(ArgumentError) as caught:

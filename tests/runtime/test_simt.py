@@ -11,6 +11,7 @@ import pytest
 from simt import FINE, KERNELS, PLANTED
 
 from dojoir.errors import ArgumentError, RunError, ToolchainError
+from dojoir.runtime.gpu import nvrtc
 from dojoir.runtime.simt import toolchain
 from dojoir.runtime.simt.harness import Device, Harness, Order
 
@@ -84,6 +85,11 @@ PLANTS = [
     ("two_blocks", "y", 2, 32, "race", "blocks of one launch have no order"),
     ("read_other_block", "y", 2, 32, "race", "block 1"),
     ("atomic_and_plain", "y", 1, 32, "race", "y[0]"),
+    ("restricted_before", "y", 1, 64, "broken-restrict", "y[0]"),
+    ("restricted_behind", "y", 1, 64, "broken-restrict", "y[0]"),
+    ("restricted_read_by_both", "y", 1, 32, "broken-restrict", "y[0]"),
+    ("restricted_written_twice", "y", 1, 32, "broken-restrict", "y[0]"),
+    ("restricted_atomic", "y", 2, 32, "broken-restrict", "adds atomically to y[0]"),
     ("beyond", "yn", 1, 32, "out-of-bounds", "byte 512 of y, which has 512"),
     ("across_the_end", "yn", 1, 32, "out-of-bounds", "of y, which has 512"),
     ("before", "xy", 1, 32, "out-of-bounds", "byte -4 of x, which has 512"),
@@ -161,6 +167,84 @@ def test_atomic_sums_of_integers_wrap_as_in_the_hardware(machine: tuple[int, Ord
     harness(WRAPPED, warp).launch("wrapped", (1,), (3,), [up, down], order=order)
     assert up[0] == 3 + 3 * (1 << 30) - (1 << 32)
     assert down[0] == -3 - 3 * (1 << 30) + (1 << 32)
+
+
+WORDS = ("int", "unsigned", "unsigned long long")
+ATOMICS = {
+    "atomicAdd": (*WORDS, "float", "double"),
+    "atomicSub": ("int", "unsigned"),
+    "atomicMax": (*WORDS, "long long"),
+    "atomicMin": (*WORDS, "long long"),
+    "atomicAnd": WORDS,
+    "atomicOr": WORDS,
+    "atomicXor": WORDS,
+    "atomicExch": (*WORDS, "float"),
+}
+"""The overloads that CUDA has without an include."""
+
+
+def nvrtc_takes(text: str) -> bool | None:
+    """Whether NVRTC takes a text; None where it is not here."""
+    try:
+        nvrtc.cubin(text, "sm_90")
+    except ToolchainError as error:
+        return None if error.diagnostic.code != "compiler-failed" else False
+    return True
+
+
+def harness_takes(text: str) -> bool:
+    try:
+        harness(text, 32)
+    except ToolchainError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["atomicAdd", "atomicMax", "atomicExch"])
+@pytest.mark.parametrize("kind", ["i64", "float", "short", "unsigned char", "unsigned long long"])
+def test_the_harness_takes_the_atomics_that_cuda_has(name: str, kind: str) -> None:
+    word = "long long" if kind == "i64" else kind
+    text = f'extern "C" __global__ void k({word} *y, {word} by) {{ {name}(y, by); }}'
+    assert harness_takes(text) == (word in ATOMICS[name])
+
+
+def test_cuda_has_the_atomics_that_the_harness_knows() -> None:
+    for name, kinds in ATOMICS.items():
+        lines = [f'extern "C" __global__ void k{n}({kind} *y, {kind} by) {{ {name}(y, by); }}'
+                 for n, kind in enumerate(kinds)]  # fmt: skip
+        taken = nvrtc_takes("\n".join(lines))
+        if taken is None:
+            pytest.skip("NVRTC is not here")
+        assert taken, name
+    for name, kind in (("atomicAdd", "long long"), ("atomicMax", "float"), ("atomicAdd", "short")):
+        assert not nvrtc_takes(f'extern "C" __global__ void k({kind} *y, {kind} by) {{ {name}(y, by); }}')
+
+
+@pytest.mark.parametrize("kind", ["bool", "short", "long long", "double", "float2"])
+def test_the_harness_takes_the_shuffles_that_cuda_has(kind: str) -> None:
+    text = f'extern "C" __global__ void k({kind} *y) {{ y[0] = __shfl_xor_sync(~0u, y[0], 1); }}'
+    taken = nvrtc_takes(text)
+    assert harness_takes(text) == (kind != "float2")
+    assert taken is None or taken == (kind != "float2")
+
+
+MASKS = """
+extern "C" __global__ void wide(float *y) { y[threadIdx.x] = __shfl_xor_sync(0x1ffffffffull, y[threadIdx.x], 1); }
+extern "C" __global__ void groups(float *y, int n) { y[threadIdx.x] = __shfl_sync(~0u, y[threadIdx.x], 0, n); }
+"""
+
+
+def test_a_mask_is_of_the_lanes_of_a_warp() -> None:
+    with pytest.raises(RunError, match="mask of more lanes than the 32") as error:
+        harness(MASKS, 32).launch("wide", (1,), (32,), [np.zeros(32, np.float32)])
+    assert error.value.diagnostic.code == "bad-shuffle"
+
+
+@pytest.mark.parametrize("width", [0, 12, 64])
+def test_lanes_are_shuffled_in_groups_of_a_power_of_two(width: int) -> None:
+    with pytest.raises(RunError, match=f"groups of {width} lanes") as error:
+        harness(MASKS, 32).launch("groups", (1,), (32,), [np.zeros(32, np.float32), width])
+    assert error.value.diagnostic.code == "bad-shuffle"
 
 
 def test_atomics_raise_nothing(machine: tuple[int, Order]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,7 @@ def test_every_start_is_evaluated_before_anything_is_drawn(name: str, monkeypatc
                 progress=lambda evaluation, trace, best, seen=seen: seen.append(evaluation.hash),
             )  # fmt: skip
         assert [one.hash for one in tuned.states] == wanted
+        assert tuned.stopped == f"the budget is spent: states ({len(wanted)})"
         best = min(dojoir.estimate(t.kernel, SIZES, threads=1) for t in (starts or [default]))
         assert dojoir.estimate(tuned.trace.kernel, SIZES, threads=1) <= best
 
@@ -110,9 +112,17 @@ def test_code_may_be_as_long_as_a_start_needs() -> None:
     assert code_limit([SOFTMAX, trace.kernel], "llvm") == wanted
 
 
-def test_seconds_bind() -> None:
-    tuned = static(budget=dojoir.Budget(seconds=0.5))
-    assert 0.5 <= tuned.spent["seconds"] < 2.0 and "seconds" in tuned.stopped
+def test_seconds_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of our own, on which every state takes a second."""
+    now = [0.0]
+
+    def takes_a_second(*_: object) -> None:
+        now[0] += 1
+
+    monkeypatch.setattr("dojoir.search.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
+    tuned = static(budget=dojoir.Budget(seconds=12, states=25), progress=takes_a_second)
+    assert tuned.stopped == "the budget is spent: seconds (12)"
+    assert len(tuned.states) == 12 == tuned.spent["seconds"]
 
 
 def test_seconds_leave_out_no_start() -> None:
@@ -170,16 +180,24 @@ def test_a_strategy_of_ones_own_is_equal_to_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("code", "says", "wrong"),
     [
-        {"strategy": "nonsense"}, {"strategy": "dojoir.nothing:Class"}, {"options": {"nonsense": 1}},
-        {"timer": "sundial"}, {"cost_model": "oracle"}, {"run": "a"}, {"db": 3},
-        {"start": []}, {"start": dojoir.Trace(dojoir.kernels.load("relu"))}, {"strategy": dict},
+        ("unknown-strategy", "no strategy 'nonsense'", {"strategy": "nonsense"}),
+        ("unknown-strategy", "no strategy dojoir.nothing:Class", {"strategy": "dojoir.nothing:Class"}),
+        ("bad-arguments", "the options nonsense", {"options": {"nonsense": 1}}),
+        ("bad-arguments", "not 'sundial'", {"timer": "sundial"}),
+        ("bad-arguments", "not 'oracle'", {"cost_model": "oracle"}),
+        ("bad-arguments", "give db as well", {"run": "a"}),
+        ("bad-arguments", "not int", {"db": 3}),
+        ("bad-arguments", "start is empty", {"start": []}),
+        ("bad-arguments", "of another kernel: relu", {"start": dojoir.Trace(dojoir.kernels.load("relu"))}),
+        ("bad-arguments", "dict cannot be made with a Play", {"strategy": dict}),
     ],
-)  # fmt: skip
-def test_what_does_not_fit_is_told(wrong: dict[str, Any]) -> None:
-    with pytest.raises(dojoir.ArgumentError):
+)
+def test_what_does_not_fit_is_told(code: str, says: str, wrong: dict[str, Any]) -> None:
+    with pytest.raises(dojoir.ArgumentError) as caught:
         static(**wrong)
+    assert caught.value.diagnostic.code == code and says in caught.value.diagnostic.message
 
 
 def test_a_mutation_changes_one_move_and_a_crossing_adds() -> None:

@@ -2,9 +2,10 @@
 
 Two iterations of the scope (of one run of it) conflict where both touch one element and one of them writes.
 A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that:
-there only a value that crosses iterations is a conflict. Under `v` and the marks of threads, accumulations into an
-element that all iterations share are no conflict, if their order is free (a collective); under those of a grid, if
-there is an atomic that does them as well.
+there only a value that crosses iterations is a conflict; what a read gets are all accumulations since the last
+assignment. Under `v` and the marks of threads, accumulations by one operator into an element that all iterations
+share are no conflict, if their order is free (a collective); under those of a grid, if there is an atomic that does
+them as well.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ THREADS = frozenset({*BLOCK, "lane"})
 COLLECTIVE = frozenset({"v", *THREADS})
 """The marks whose iterations may put together what they accumulate into one element."""
 
-_ATOMIC = frozenset({"+=", "max=", "min="})
+_ATOMIC = frozenset({"+=", "max=", "min=", "^=", "&=", "|="})
 
 
 def private_buffers(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
@@ -73,7 +74,7 @@ def may_share(sets: KernelSets, number: int, depth: int, mark: str) -> bool:
     share under `mark`."""
     kernel = sets.kernel
     statement = kernel.sites[number].statement
-    if not sets.may_swap(number) or not is_uniform(kernel, statement.target, depth):
+    if not sets.is_free(number) or not is_uniform(kernel, statement.target, depth):
         return False
     return mark in COLLECTIVE or (mark in GRID and _is_atomic(kernel, statement.target, statement.accumulation))
 
@@ -128,29 +129,27 @@ def _shared_conflict(
 ) -> Conflict | None:
     kernel = sets.kernel
     numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
-    writes: dict[str, list[str]] = {}
-    lanes: dict[str, list[str]] = {}  # accumulations that lanes may share
+    writes: dict[str, dict[str | None, list[str]]] = {}  # by operator, or None where iterations may not share them
     reads: dict[str, list[str]] = {}
     for k in numbers:
-        name = kernel.sites[k].statement.target.buffer
-        if name not in ignored:
-            together = may_share(sets, k, depth, mark)
-            (lanes if together else writes).setdefault(name, []).append(sets.write_text(k))
+        statement = kernel.sites[k].statement
+        if statement.target.buffer not in ignored:
+            op = statement.accumulation if may_share(sets, k, depth, mark) else None
+            writes.setdefault(statement.target.buffer, {}).setdefault(op, []).append(sets.write_text(k))
         for read in sets.reads[k]:
             if read.access.buffer not in ignored:
                 reads.setdefault(read.access.buffer, []).append(sets.read_by_statement(read))
-    if not writes and not lanes:
+    if not writes:
         return None
     same_run = " and ".join([*(f"a{d} = b{d}" for d in range(depth)), f"a{depth} != b{depth}"])
     prefix = _prefixes(sets, numbers, depth, reads=False)
     apart = prefix.apply_range(sets.map(_pairs(depth, same_run))).apply_range(prefix.reverse())
-    for name in sorted({*writes, *lanes}):
-        for mine, others in (
-            (writes.get(name, []), writes.get(name, []) + lanes.get(name, []) + reads.get(name, [])),
-            (lanes.get(name, []), reads.get(name, [])),
-        ):
-            if mine and others:
-                touching = sets.map(*mine).apply_range(sets.map(*others).reverse())
+    for name in sorted(writes):
+        for op, mine in writes[name].items():
+            others = (texts for other, texts in writes[name].items() if other != op or op is None)
+            both = reduce(list.__add__, others, reads.get(name, []))
+            if both:
+                touching = sets.map(*mine).apply_range(sets.map(*both).reverse())
                 met = touching.intersect(apart)
                 if not met.is_empty():
                     return Conflict(path, met, name)
@@ -163,9 +162,7 @@ def _carried_value(sets: KernelSets, path: Path, depth: int, private: frozenset[
     users = [(k, read) for k in numbers for read in sets.reads[k] if read.access.buffer in private]
     if not users:
         return None
-    sources = reduce(
-        isl.UnionMap.union, (flow_of(sets, name, strict=False).sources for name in sorted(private)), sets.map()
-    )
+    sources = reduce(isl.UnionMap.union, (flow_of(sets, name).sources for name in sorted(private)), sets.map())
     private_reads = sets.map(*(sets.read_text(read) for _, read in users)).domain()
     same = sets.map(_pairs(depth, " and ".join(f"a{d} = b{d}" for d in range(depth + 1))))
     within = (

@@ -120,7 +120,7 @@ class _Sums:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.sets = kernel, sets_of(kernel)
-        self.flow = whole_flow(self.sets, strict=False)
+        self.flow = whole_flow(self.sets)
         self.inputs = {buffer.name for buffer in kernel.buffers if buffer.role == "in"}
         self.known: dict[int, isl.UnionMap | None] = {}
 

@@ -26,14 +26,14 @@ from dataclasses import replace
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
-from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.nodes import Access, Cast, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.ir.text import format_access
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.marks import LEVELS
 from dojoir.support.kept import once_for_each
-from dojoir.types.identities import neutral
+from dojoir.types.identities import neutral_value
 
 
 @once_for_each
@@ -57,7 +57,7 @@ def _node(kernel: Kernel, node: Node, depth: int) -> Node:
 
 def _loop(kernel: Kernel, statement: Statement, depth: int) -> Node:
     buffer, target = kernel.buffer(statement.target.buffer), statement.target
-    begin = neutral(statement.op, buffer.dtype)
+    begin = neutral_value(statement.op, buffer.dtype)
     assert begin is not None, "what accumulates has a neutral value"
     indices, tests, extents = list(target.indices), list[Expr](), list[Affine]()
     for dim in statement.scatters:
@@ -69,7 +69,7 @@ def _loop(kernel: Kernel, statement: Statement, depth: int) -> Node:
     chosen = tests[0]
     for test in tests[1:]:
         chosen = Op("and", (chosen, test))
-    value = Op("select", (chosen, statement.value, Const(begin)))
+    value = Op("select", (chosen, statement.value, begin))
     inner: Node = replace(statement, target=replace(target, indices=tuple(indices)), value=value)
     for extent in reversed(extents):
         inner = Scope(Extent((extent,)), (inner,), loc=statement.loc)
@@ -137,8 +137,6 @@ def misplaced_scatter(kernel: Kernel) -> Diagnostic | None:
         mark = next((mark for scope in site.scopes for mark in scope.marks if mark in LEVELS), None)
         if site.statement.accumulation is None or site.statement.fused:
             message = f"{written} is assigned, so its indices must be affine: only an accumulation may scatter"
-        elif kernel.buffer(site.statement.target.buffer).dtype.kind == "b":
-            message = f"{written} is a bool, into which nothing accumulates"
         elif mark is not None:
             message = (
                 f"{written} accumulates at an index from data, which no thread of a GPU may do beside others: take "

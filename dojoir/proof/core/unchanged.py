@@ -13,9 +13,8 @@ others, that the new kernel has something since the old one, which is well-forme
   same order, the same values flow. What is said of a read is which of these statements write its element before it,
   and that is the same: so what it reads was written, as it was, and to that very element.
 - *marks* (`children`): whether the iterations of a scope are independent follows from the child of the kernel that
-  it is in, and of each buffer used there from how it is declared, whether several operators accumulate into it, and
-  whether anything outside of the child uses it. So they are in a child that is the same tree, if these are the
-  same.
+  it is in, and of each buffer used there from how it is declared and whether anything outside of the child uses it.
+  So they are in a child that is the same tree, if these are the same.
 
 Everything here is a quick yes: of what is not seen to be unchanged everything is asked.
 """
@@ -93,7 +92,7 @@ def _standing(sets: KernelSets, number: int) -> list[tuple[object, ...]]:
     """What counts of each buffer for the iterations of a child of a kernel, besides the child."""
     kernel = sets.kernel
     return [
-        (kernel.buffer(name), sets.mixed.get(name), _is_used_outside(kernel, number, name))
+        (kernel.buffer(name), _is_used_outside(kernel, number, name))
         for name in sorted(kernel.body[number].buffers)
     ]
 

@@ -14,6 +14,7 @@ Both are checked here against the flow itself. What does not fit raises `NotTran
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import combinations
 
 import islpy as isl
 
@@ -77,19 +78,25 @@ class _Slots(dict[int, list[Slot]]):
 
 
 class Graph:
-    """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads. Of the
-    values that flow through the buffers `without`, it says nothing."""
+    """The graph of one kernel. `values` and `slots` hold for each statement its expression and its reads. The
+    accumulations by the statements `ordered` read their own elements. Of the values that flow through the buffers
+    `without`, it says nothing.
 
-    def __init__(self, sets: KernelSets, strict: bool, without: Collection[str] = ()) -> None:
+    What a reader depends on is a multiset of free accumulations. A statement that is taken out passes on what it
+    reads, and no accumulation may come to a reader twice by that (`_check_once`): the relation `sources` could not
+    say so.
+    """
+
+    def __init__(self, sets: KernelSets, ordered: frozenset[int], without: Collection[str] = ()) -> None:
         self.sets = sets
-        self.strict = strict
+        self.ordered = ordered
         self.without = without
         self.values: list[Expr] = [site.statement.term for site in sets.kernel.sites]
         self.slots = _Slots(sets)
 
     @cached_property
     def _flow(self) -> Flow:
-        return whole_flow(self.sets, self.strict, self.without)
+        return whole_flow(self.sets, self.ordered, self.without)
 
     @cached_property
     def sources(self) -> isl.UnionMap:
@@ -164,7 +171,7 @@ class Graph:
             raise NotTransparent("the statement does more than pass a value on", site)
         if self._dtype(value) != self._dtype(statement.target):
             raise NotTransparent("the statement converts the value it passes on", site)
-        if self.sets.is_ordered(site, self.strict):
+        if site in self.ordered:
             raise NotTransparent("the order of the accumulations counts", site)
         node = self.sets.map(f"{self.tuple_text(site)} -> {self.tuple_text(site)}").domain()
         slot = self.tuple_text(site, self.slots[site][0])
@@ -177,7 +184,10 @@ class Graph:
         again = into.intersect_domain(node)
         entering = into.subtract_domain(node)
         if not again.is_empty():
+            first = entering
             entering, begins = self._along(site, again, entering, begins)
+            # An instance of a chain is a reader like another, of the instances before it and of what enters there.
+            self._check_once(site, entering, again, first)
         if statement.accumulation is not None:
             entering = self._without_neutral(site, statement, entering, begins)
         self._check_once(site, entering, out, rest)
@@ -239,7 +249,7 @@ class Graph:
             op, value = other.statement.accumulation, self.values[k]
             if op is None and isinstance(value, Const) and value.value == begin:
                 entering = entering.subtract_domain(mine)
-            elif op != statement.op:
+            elif op != statement.op or k in self.ordered:
                 raise NotTransparent(f"partial results of {op or '='} are accumulated with {statement.op}", site)
         return entering
 
@@ -264,7 +274,7 @@ class Graph:
                 f"{self.tuple_text(k, slot)} -> [] : {' and '.join((where, *slot.bounds))}"
                 for slot in self.slots[k]
             ]
-            if self.sets.is_ordered(k, self.strict):
+            if k in self.ordered:
                 pieces.append(f"{self.tuple_text(k, name='t')} -> [] : {where}")
         pieces += [self.sets.box_text(buffer, f"out_{buffer.name}") for buffer in self.returned]
         return self.sets.map(*pieces).domain()
@@ -275,32 +285,19 @@ class Graph:
         return [buffer for buffer in self.sets.returned if buffer.name not in self.without]
 
     def accumulations(self, among: Iterable[int] | None = None) -> isl.UnionSet:
-        """The instances of the accumulations whose order is free, of some statements if given."""
-        sites = self.sets.kernel.sites
-        free = [
-            k
-            for k in (self.sets.numbers if among is None else among)
-            if sites[k].statement.accumulation is not None and not self.sets.is_ordered(k, self.strict)
-        ]
+        """The instances of the free accumulations, of some statements if given."""
+        sites, numbers = self.sets.kernel.sites, self.sets.numbers if among is None else among
+        free = [k for k in numbers if sites[k].statement.accumulation is not None and k not in self.ordered]
         return self.sets.map(*(f"{self.tuple_text(k)} -> {self.tuple_text(k)}" for k in free)).domain()
 
-    def mixes_operators(self) -> int | None:
-        """A statement, one of whose reads now depends on accumulations with different operators, or None: their
-        set would not say in which order they apply."""
-        operators: dict[str, set[str]] = {}
-        found: list[isl.Map] = []
-        self.sources.foreach_map(found.append)
-        for edge in found:
-            name = edge.get_tuple_name(isl.dim_type.in_) or ""
-            if not name.startswith("s"):
-                continue
-            op = self.sets.kernel.sites[int(name[1:])].statement.accumulation
-            if op is not None and not self.sets.is_ordered(int(name[1:]), self.strict):
-                reader = edge.get_tuple_name(isl.dim_type.out) or ""
-                operators.setdefault(reader, set()).add(op)
-                if len(operators[reader]) > 1:
-                    return int(name[1:])
-        return None
+    def mixes_operators(self, sources: isl.UnionMap) -> bool:
+        """Whether free accumulations by several operators reach one reader: the set of them does not say in which
+        order they apply. `sources` is from statements of this kernel to readers of any."""
+        numbers: dict[str | None, list[int]] = {}
+        for k, site in enumerate(self.sets.kernel.sites):
+            numbers.setdefault(site.statement.accumulation, []).append(k)
+        reached = [sources.intersect_domain(self.accumulations(some)).range() for some in numbers.values()]
+        return any(not some.is_disjoint(others) for some, others in combinations(reached, 2))
 
 
 # -- expressions ---------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from dojoir.ir.nodes import Access, Buffer, Guard, Kernel, Path, Scope, Site
 from dojoir.ir.paths import is_inside
 from dojoir.proof.facts.spanning import Bounds, counts_to, digits_of, unblocked
 from dojoir.sets.flow import Users, flow_of
-from dojoir.sets.flow_check import Accesses, compute_flow
 from dojoir.sets.kernel_sets import KernelSets, Read, sets_of
 from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.frozen import dataclass
@@ -316,22 +315,8 @@ def _mixed_up(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> SharedStor
     """By the flow through storage: every source of a read must be a write to the very element it reads."""
     sets = sets_of(kernel)
     writes = _writes(kernel, buffer)
-    sources = _stored(sets, buffer, writes, uses)
+    sources = flow_of(sets, buffer.name).sources
     written = sets.map(*(sets.write_text(k, storage=False) for k in writes))
     same = written.apply_range(sets.map(*(use.text for use in uses)).reverse())
     wrong = sources.subtract(same)
     return None if wrong.is_empty() else SharedStorage(kernel, buffer, {use.name: use for use in uses}, wrong)
-
-
-def _stored(sets: KernelSets, buffer: Buffer, writes: Sequence[int], uses: Sequence[Use]) -> isl.UnionMap:
-    """The flow through the storage of a buffer to the reads of values, every accumulation being in free order."""
-    if not any(sets.is_ordered(k, strict=False) for k in writes):
-        return flow_of(sets, buffer.name, strict=False).sources
-    kernel = sets.kernel
-    must = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is None]
-    may = [sets.write_text(k) for k in writes if kernel.sites[k].statement.accumulation is not None]
-    names = {use.name for use in uses}
-    reads = [sets.read_text(read) for use in uses for read in sets.reads[use.number] if read.name in names]
-    times = [*map(sets.schedule_text, writes), *(use.time for use in uses)]
-    users = [*(kernel.sites[k] for k in writes), *(use.site for use in uses)]
-    return compute_flow(Accesses(*(sets.map(*part) for part in (must, may, reads, times))), users)[0]

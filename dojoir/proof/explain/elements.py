@@ -16,7 +16,7 @@ from dojoir.proof.explain.cures import divisibility, least, mending_fact, nonneg
 from dojoir.proof.explain.example import Point, accuse, describe, occasion, party, spelling, when, witness
 from dojoir.sets.kernel_sets import sets_of
 
-_NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf"}
+_NEUTRAL = {"+=": "0", "*=": "1", "max=": "-inf", "min=": "inf", "^=": "0", "|=": "0"}
 
 
 def empty_dimension(failure: EmptyDimension) -> Diagnostic:
@@ -65,7 +65,8 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     if use.own:
         op = use.site.statement.accumulation
         assert op is not None
-        first = f"`{text} = {_NEUTRAL[op]}`" if buffer.dtype.is_float or op in {"+=", "*="} else "it"
+        known = buffer.dtype.is_float or (buffer.dtype.is_integer and op in {"+=", "*=", "^=", "|="})
+        first = f"`{text} = {_NEUTRAL[op]}`" if known else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
     elif not writers:
         message = f"{start}{element} is read, and nothing assigns it"

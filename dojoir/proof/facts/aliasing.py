@@ -122,17 +122,16 @@ def _largest(atom: Atom, site: Site) -> int | None:
 def conflicts(
     sets: KernelSets,
     numbers: Iterable[int],
-    may_swap: Callable[[int], bool],
+    commute: Callable[[int, int], bool],
     ignored: frozenset[str] = frozenset(),
 ) -> Iterator[tuple[int, Access, int, Access]]:
     """The pairs of accesses of some statements, by number, that may not change places where they touch one element:
-    one of them writes, and they are not two of the accumulations that `may_swap`. Buffers in `ignored` are left
-    out."""
+    one of them writes, and they are not two accumulations that `commute`. Buffers in `ignored` are left out."""
     kernel = sets.kernel
     for k, other in combinations_with_replacement(numbers, 2):
         charge(STEPS)
         target, its = kernel.sites[k].statement.target, kernel.sites[other].statement.target
-        if target.buffer == its.buffer and target.buffer not in ignored and not (may_swap(k) and may_swap(other)):
+        if target.buffer == its.buffer and target.buffer not in ignored and not commute(k, other):
             yield k, target, other, its
         for read in sets.reads[other]:
             if read.access.buffer == target.buffer and target.buffer not in ignored:

@@ -54,7 +54,7 @@ def _are_apart(kernel: Kernel, change: Change) -> bool:
     """Whether no two iterations of the scope conflict."""
     sets, depth = sets_of(kernel), change.depth
     own: dict[str, bool] = {}
-    for k, a, n, b in conflicts(sets, change.were, sets.may_swap):
+    for k, a, n, b in conflicts(sets, change.were, sets.commute):
         left, right = (kernel.sites[k], a), (kernel.sites[n], b)
         if depth in agreement(kernel, left, right, depth) or never_meet(kernel, left, right, depth):
             continue

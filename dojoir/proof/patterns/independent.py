@@ -17,11 +17,11 @@ def seen_apart(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
     sets, depth, private = sets_of(kernel), kernel.depth_of(path), private_buffers(kernel, path, mark)
     numbers = [k for k in sets.numbers if is_inside(kernel.sites[k].path, path)]
 
-    def shares(number: int) -> bool:
-        return may_share(sets, number, depth, mark)
+    def share(one: int, other: int) -> bool:
+        return sets.commute(one, other) and all(may_share(sets, number, depth, mark) for number in (one, other))
 
     unseen = {name for name in private if not comes_and_goes(kernel, kernel.buffer(name))}
-    for k, a, n, b in conflicts(sets, numbers, shares, private):
+    for k, a, n, b in conflicts(sets, numbers, share, private):
         if a.buffer not in unseen:
             left, right = (kernel.sites[k], a), (kernel.sites[n], b)
             if depth not in agreement(kernel, left, right, depth) and not never_meet(kernel, left, right, depth):

@@ -65,9 +65,9 @@ def _adds_alone(after: Kernel, change: Change, copy: str, target: Access, op: st
     for number in inside:
         statement = after.sites[number].statement
         adds = statement.target.buffer == copy
-        if adds and (statement.accumulation != op or not sets.may_swap(number)):
+        if adds and (statement.accumulation != op or not sets.is_free(number)):
             return False
         read = {r.access.buffer for r in sets.reads[number]}
         if copy in read or any(access.buffer == target.buffer for access in statement.accesses):
             return False
-    return sets.may_swap(end) and prove_bounds(after, [end]) is None
+    return sets.is_free(end) and prove_bounds(after, [end]) is None

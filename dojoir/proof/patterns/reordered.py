@@ -66,7 +66,7 @@ def keeps_conflicts(before: Kernel, after: Kernel, instances: InstanceMap, chang
         return False
     sets = sets_of(before)
     pairs: dict[str, list[_Pair]] = {}
-    for k, a, n, b in conflicts(sets, sorted(moved), sets.may_swap):
+    for k, a, n, b in conflicts(sets, sorted(moved), sets.commute):
         left, right = (moved[k].old, a), (moved[n].old, b)
         if never_meet(before, left, right, change.depth):
             continue

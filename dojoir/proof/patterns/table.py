@@ -80,25 +80,11 @@ def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], boo
         if not declares and before.buffers != after.buffers:
             return False
         change = change_of(before, after, instances)
-        if change is None or (declares and _order_may_tell(claim, change)):
+        if change is None:
             return False
         return holds(before, after, instances, change)
 
     return asked
-
-
-def _order_may_tell(claim: Claim, change: Change) -> bool:
-    """Whether a statement within the change accumulates in an order that counts, as another operator accumulates
-    into the same buffer: `*=` where there is `+=`. Given a new buffer, on which its operator is alone, the same
-    statement may be one whose order is free: a pattern would then compare unlike things, and is not asked. Nor is
-    it where the change takes an operator away from a buffer, for what is left there then counts as it did not."""
-    mixed, origins = claim.old.mixed, (claim.certificate.origins[k] for k in change.are)
-    if mixed != claim.new.mixed:
-        return True
-    statements = (claim.before.sites[origin.site].statement for origin in origins if origin is not None)
-    return bool(mixed) and any(
-        s.accumulation not in {None, mixed.get(s.target.buffer, s.accumulation)} for s in statements
-    )
 
 
 def _is_inlined(claim: Claim) -> bool:
@@ -149,8 +135,9 @@ def _keeps_values(claim: Claim) -> bool:
     before, after, instances = claim.parts
     if before.body != after.body or instances != identity(before) or not same_but_storage(before, after):
         return False
+    ordered = claim.old.ordered(claim.strict)  # the statements are the same in both
     return all(
-        flow_of(claim.old, name, claim.strict).is_same(flow_of(claim.new, name, claim.strict))
+        flow_of(claim.old, name, ordered).is_same(flow_of(claim.new, name, ordered))
         for name in mixed_up(before, after)
     )
 

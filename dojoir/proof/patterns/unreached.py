@@ -3,9 +3,6 @@
 What is left is the same text around them, and each statement there stands for itself. No instance is lost, as there
 was none; all others run in the order in which they ran, on the same elements, and each read gets what it got. The
 kernel after is well-formed where the one before is: every access and every scope of it was there.
-
-An accumulation counts although it never runs: where it was the one that made a buffer take the results of several
-operators, the order of the others counted, and no longer does. That is left to the checker.
 """
 
 from __future__ import annotations
@@ -27,7 +24,4 @@ def never_ran(before: Kernel, after: Kernel, instances: InstanceMap, change: Cha
     if change.new or len(beside) == len(change.old):
         return False
     sets = sets_of(before)
-    gone = [before.sites[k] for k in change.were]
-    if any(s.statement.accumulation is not None and s.statement.target.buffer in sets.mixed for s in gone):
-        return False
-    return all(sets.implies(site.ancestors, NEVER) for site in gone)
+    return all(sets.implies(before.sites[k].ancestors, NEVER) for k in change.were)

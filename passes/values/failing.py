@@ -1,0 +1,43 @@
+"""Parts of expressions that may end a run: a division or a shift by data. They are computed where the text does so,
+and nowhere else."""
+
+from __future__ import annotations
+
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Cast, Const, Expr, Guard, Index, Op, Path, Scope, Site
+from dojoir.proof.explain.divisors import is_never_0
+from dojoir.sets.ranges import is_nonnegative
+
+
+def may_fail(expr: Expr) -> bool:
+    """Whether computing an expression may be an error of the run, but for its accesses."""
+    return any(
+        isinstance(part, Op) and part.name in ("floordiv", "mod", "shl", "shr") and not _is_safe(part.args[1])
+        for part in parts(expr)
+    )
+
+
+def _is_safe(operand: Expr) -> bool:
+    """Whether a divisor, or a count, is a number (which the types look at), or a divisor that is a size."""
+    match operand:
+        case Const() | Cast(_, Const(int()), way="cast"):
+            return True
+        case Index(affine):
+            return is_never_0(affine, ())
+        case _:
+            return False
+
+
+def surely_runs(site: Site, path: Path) -> bool:
+    """Whether a statement runs in each iteration in which the scope at `path` around it is reached: no guard stands
+    between, and no scope may be empty."""
+    inside = site.ancestors[len(path) - 1 :]
+    around = [node for node in site.ancestors[: len(path) - 1] if isinstance(node, Scope)]
+    for node in inside:
+        if isinstance(node, Guard):
+            return False
+        if isinstance(node, Scope):
+            if not all(is_nonnegative(bound - 1, around) for bound in node.extent.bounds):
+                return False
+            around.append(node)
+    return True

@@ -1,0 +1,69 @@
+"""How far a sum may be off whose order is free: by what sums in parts are.
+
+A sum of n terms that is carried by one accumulator may be off by `n u sum |term|`, in parts of `sqrt(n)` terms each
+by `2 sqrt(n) u sum |term|`, and carried in a wider type by less (N. J. Higham, "The accuracy of floating point
+summation", 1993, section 4). The language promises such sums, so no more is allowed. Lanes, which are long parts,
+are as near as that where roundings are as often up as down: about `sqrt(n) u` times the sum (N. J. Higham and
+T. Mary, "A new approach to probabilistic rounding error analysis", 2019).
+
+A term that is too small to be rounded away is no reason for an error: an addition is off by no more than the term.
+So one of `u sum |term|` or more counts as a term, a smaller one by its share of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Statement
+from dojoir.runtime.verification.propagation import ONE, magnitude, op
+
+GROWTH = 3.0
+"""The i-th term of n adds GROWTH / sqrt(i) roundings: of terms of one size, that is 2 sqrt(n) times the sum."""
+
+
+def is_in_parts(kernel: Kernel, buffer: str) -> bool:
+    """Whether sums in a buffer are made in parts: the order is free, and no other operator comes in between. Terms
+    that are all the same are rounded the same way each time, which only short parts would mend."""
+    if kernel.fp == "strict":
+        return False
+    own = [site.statement for site in kernel.sites if site.statement.target.buffer == buffer]
+    added = [statement for statement in own if statement.accumulation is not None]
+    return all(s.accumulation == "+=" for s in added) and all(_varies(kernel, s) for s in added)
+
+
+def weight(value: Expr, lost: Expr) -> Expr:
+    """How much of a term the accumulation of `value` is, where `lost` is what one rounding of the sum is off."""
+    size = magnitude(value)
+    return op("select", op("lt", size, lost), op("div", size, lost), ONE)
+
+
+def share(value: Expr, lost: Expr, count: Access) -> Expr:
+    """How far one accumulation of `value` brings the sum off, as the `count`-th term."""
+    slower = op("min", ONE, op("mul", Const(GROWTH), op("rsqrt", op("max", ONE, count))))
+    return op("mul", op("min", magnitude(value), lost), slower)
+
+
+def _varies(kernel: Kernel, statement: Statement) -> bool:
+    """Whether the terms of a sum may be different."""
+    own = _iterators(statement.target)
+    for part in parts(statement.value):
+        match part:
+            case Index(affine) if not affine.iterators <= own:
+                return True
+            case Access() if kernel.buffer(part.buffer).role != "in" or not _iterators(part) <= own:
+                return True
+    return False
+
+
+def _iterators(access: Access) -> set[int]:
+    return {d for index in _indices(access) for d in index.iterators}
+
+
+def _indices(access: Access) -> Iterator[Affine]:
+    for index in access.indices:
+        if isinstance(index, Access):
+            yield from _indices(index)
+        else:
+            yield index

@@ -1,0 +1,456 @@
+"""Random claims: two small kernels and a certificate, most of them false, with the interpreter as judge.
+
+The new kernel is the old one after some edits that no move makes: statements doubled, dropped, copied through
+temporaries, accumulated in parts, in other orders and by other operators, with certificates to match or not. A
+claim that is called legal must compute what the old kernel computes, in integers, or bit for bit under `fp strict`.
+
+    python tests/helpers/fuzz.py --claims 100000 --jobs 2
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from random import Random
+
+import numpy as np
+from agreement import random_arguments
+from races import TooLong, race
+
+import dojoir
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.nodes import (
+    Access,
+    Condition,
+    Const,
+    Expr,
+    Extent,
+    Guard,
+    Kernel,
+    Node,
+    Op,
+    Scope,
+    Statement,
+    substitute,
+    substitute_iterators,
+)
+from dojoir.proof.certificate import InstanceMap, Origin
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.check import find_failure
+from dojoir.sets.limits import Budget, StepLimitReached
+from dojoir.types.elaborate import check
+from dojoir.types.identities import neutral
+
+OPERATORS = ("+=", "+=", "*=", "max=", "min=")
+SIZES = (1, 2, 3, 4, 7)
+STEPS = 1_000_000
+"""The steps that a claim may take: past that it is undecided."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement of the new kernel and the old instance that it claims to stand for, or None."""
+
+    statement: Statement
+    origin: Origin | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """A scope or guard (with an empty body) around others."""
+
+    node: Scope | Guard
+    body: tuple[Line | Block, ...]
+
+
+Tree = tuple[Line | Block, ...]
+
+
+class Maker:
+    """Draws a kernel, edits it, and says of which statements the new ones are."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.mode, self.dtype = random.choices(
+            (("reassoc", "i64"), ("strict", "f32"), ("strict", "f4e2m1"), ("strict", "i32")), (8, 3, 1, 1)
+        )[0]
+        self.looped = random.random() < 0.6
+        self.ops = random.sample(OPERATORS, random.choice((1, 2, 2, 3)))
+        shape = "[N + 2]" if self.looped else ""
+        self.names = ["x", "v", "y", "t", "c", "z"]
+        header = ["kernel claim(N)"] + (["fp strict"] if self.mode == "strict" else [])
+        roles = {"x": "in", "v": "in", "y": random.choice(("inout", "out")), "t": "tmp", "c": "tmp", "z": "tmp"}
+        dims = {name: shape if name in "xvy" or random.random() < 0.5 else "" for name in self.names}
+        header += [f"{roles[name]} {name}: {self.dtype}{dims[name]}" for name in self.names]
+        self.header = "\n".join(header)
+        self.dims = {name: 1 if dims[name] else 0 for name in self.names}
+        self.fresh = 0
+
+    # -- parts ---------------------------------------------------------------------------------------------
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def index(self, depth: int) -> Affine:
+        kinds = [Affine.constant(self.random.randint(0, 1))]
+        kinds += [Affine.iterator(d) for d in range(depth)] * 2
+        kinds += [Affine.iterator(d) + 1 for d in range(depth)]
+        if depth:
+            last = Affine.iterator(depth - 1)
+            kinds += [last // 2, last % 2, (last + 1) // 2, (last + 2) // 2]
+        return self.random.choice(kinds)
+
+    def access(self, name: str, depth: int) -> Access:
+        return Access(name, tuple(self.index(depth) for _ in range(self.dims[name])))
+
+    def value(self, depth: int) -> Expr:
+        reads = [self.access(self.random.choice(self.names), depth) for _ in range(2)]
+        match self.random.randrange(6):
+            case 0:
+                return Op("add", (reads[0], reads[1]))
+            case 1:
+                return Const(self.random.randint(-2, 3))
+            case 2:
+                return Op("div", (reads[0], reads[1])) if self.dtype == "f4e2m1" else reads[0]
+            case _:
+                return reads[0]
+
+    def statement(self, depth: int) -> Statement:
+        name = self.random.choice(("y", "t", "t", "c", "c", "z"))
+        op = "=" if self.chance(0.35) else self.random.choice(self.ops)
+        return Statement(self.access(name, depth), op, self.value(depth))
+
+    def extent(self, depth: int) -> Extent:
+        kinds = [Affine.size("N")] * 3 + [Affine.constant(2), Affine.constant(3), Affine.size("N") - 1]
+        kinds += [Affine.size("N") - 2, Affine.constant(self.random.randint(0, 1))]
+        if depth:
+            kinds += [Affine.iterator(depth - 1) + 1, Affine.iterator(depth - 1)]
+        return Extent((self.random.choice(kinds),))
+
+    def guard(self, depth: int) -> Guard:
+        left = Affine.iterator(self.random.randrange(depth)) if depth else Affine.size("N")
+        right = self.random.choice((Affine.constant(0), Affine.constant(1), Affine.size("N") - 1))
+        return Guard((Condition(left, self.random.choice(("<=", ">=", "==")), right),), ())
+
+    def body(self, depth: int, count: int) -> Tree:
+        found: list[Line | Block] = []
+        while count > 0:
+            inner = min(count, self.random.randint(1, 3))
+            if self.looped and depth < 2 and self.chance(0.6):
+                found.append(Block(Scope(self.extent(depth), ()), self.body(depth + 1, inner)))
+            elif depth and self.chance(0.15):
+                found.append(Block(self.guard(depth), self.body(depth, inner)))
+            else:
+                inner = 1
+                found.append(Line(self.statement(depth), None))
+            count -= inner
+        return tuple(found)
+
+    def old(self) -> Tree:
+        """The first tree; what it accumulates into it begins with a value, mostly."""
+        begin = []
+        for name in ("t", "c", "z", "y"):
+            for at in range(2 if self.dims[name] else 1):
+                if self.chance(0.98) and not (self.dims[name] and self.looped):
+                    target = Access(name, (Affine.constant(at),) * self.dims[name])
+                    first = self.random.choice(
+                        (Const(self.random.randint(0, 2)), self.access("x", 0), self.access("v", 0))
+                    )
+                    begin.append(Line(Statement(target, "=", first), None))
+            if self.dims[name] and self.looped and self.chance(0.98):
+                whole = Extent((Affine.size("N") + 2,))
+                first = Statement(Access(name, (Affine.iterator(0),)), "=", Const(self.random.randint(0, 2)))
+                begin.append(Block(Scope(whole, ()), (Line(first, None),)))
+        end = Line(Statement(self.access("y", 0), "=", self.access(self.random.choice("tcz"), 0)), None)
+        return (*begin, *self.body(0, self.random.randint(2, 6)), end)
+
+    # -- edits ---------------------------------------------------------------------------------------------
+    def edited(self, tree: Tree) -> Tree:
+        adding = [at for at, node in enumerate(tree) if isinstance(node, Line) and node.statement.op != "="]
+        if adding and self.chance(0.2):
+            at = self.random.choice(adding)
+            return (*tree[: at + 1], *self._doubled(tree[at], tree[at + 1 :], 0))
+        for _ in range(self.random.choice((0, 1, 1, 2, 2, 3, 4))):
+            tree = self._within(tree, 0)
+        return tree
+
+    def _within(self, tree: Tree, depth: int) -> Tree:
+        """An edit somewhere in a tree."""
+        if not tree:
+            return tree
+        at = self.random.randrange(len(tree))
+        node = tree[at]
+        if isinstance(node, Block) and self.chance(0.7):
+            inner = self._within(node.body, depth + isinstance(node.node, Scope))
+            return (*tree[:at], replace(node, body=inner), *tree[at + 1 :])
+        return self._edit(tree, at, depth)
+
+    def _edit(self, tree: Tree, at: int, depth: int) -> Tree:
+        before, node, after = tree[:at], tree[at], tree[at + 1 :]
+        match self.random.randrange(16):
+            case 0 if after:
+                return (*before, after[0], node, *after[1:])
+            case 1:
+                return (*before, node, node, *after)
+            case 2 if len(tree) > 1:
+                return (*before, *after)
+            case 3:
+                return self._through_copy(tree, at, depth)
+            case 4 if isinstance(node, Line):
+                return (*before, node, *self._doubled(node, after, depth))
+            case 5 | 6 if isinstance(node, Line):
+                return (*before, *self._in_parts(node, depth), *after)
+            case 7 if isinstance(node, Line):
+                return (*before, self._changed(node, depth), *after)
+            case 8 | 9 if isinstance(node, Block) and isinstance(node.node, Scope):
+                return (*before, *self._other_order(node, depth), *after)
+            case 10 if isinstance(node, Block) and after and isinstance(after[0], Block):
+                return (*before, Block(node.node, (*node.body, *after[0].body)), *after[1:])
+            case 11:
+                step = self.random.choice(("y", "t", "c", "z"))
+                target, source = (self.access(step, depth) for _ in range(2))
+                op = self.random.choice(("=", *self.ops))
+                return (*before, Line(Statement(target, op, source), None), node, *after)
+            case 12 if isinstance(node, Line) and node.origin is not None:
+                other = None if self.chance(0.5) else Origin(max(0, node.origin.site - 1), node.origin.iterators)
+                return (*before, replace(node, origin=other), *after)
+            case 13 if depth:
+                return (*before, Block(self.guard(depth), (node,)), *after)
+            case 14 if isinstance(node, Block) and isinstance(node.node, Scope):
+                marked = replace(node.node, marks=(self.random.choice("pv"),))
+                return (*before, replace(node, node=marked), *after)
+            case _:
+                places = (*before, *after)
+                to = self.random.randrange(len(places) + 1)
+                return (*places[:to], node, *places[to:])
+
+    def _through_copy(self, tree: Tree, at: int, depth: int) -> Tree:
+        """What follows works on a copy of an element, that is written back or not."""
+        own = self.random.choice(("t", "c", "z"))
+        other = self.random.choice([name for name in ("t", "c", "z") if self.dims[name] == self.dims[own]])
+        end = self.random.randint(at, len(tree))
+        where = self.access(own, depth)
+        copy = replace(where, buffer=other)
+        inside = tuple(_renamed(node, own, other, self.chance(0.9)) for node in tree[at:end])
+        first = (Line(Statement(copy, "=", where), None),)
+        last = (Line(Statement(where, "=", copy), None),) if self.chance(0.6) else ()
+        return (*tree[:at], *first, *inside, *last, *tree[end:])
+
+    def _doubled(self, line: Line | Block, rest: Tree, depth: int) -> Tree:
+        """What comes after a statement: the same again, on a copy of what it wrote, which the rest reads."""
+        assert isinstance(line, Line)
+        own = line.statement.target.buffer
+        other = self.random.choice([name for name in ("t", "c", "z") if name != own])
+        if self.dims[own] != self.dims[other]:
+            return (line, *rest)
+        copy = Line(Statement(replace(line.statement.target, buffer=other), "=", line.statement.target), None)
+        return (copy, *(_renamed(node, own, other, self.chance(0.7)) for node in (line, *rest)))
+
+    def _in_parts(self, line: Line, depth: int) -> Tree:
+        """An accumulation into a partial result, that is accumulated afterwards."""
+        op, target = line.statement.op, line.statement.target
+        if op == "=":
+            return (line,)
+        own = self.random.choice(("t", "c", "z"))
+        part = self.access(own, depth)
+        begin = neutral(op, DTYPES[self.dtype]) if self.chance(0.9) else 0
+        assert begin is not None
+        lines = [
+            Line(Statement(part, "=", Const(begin)), None),
+            replace(line, statement=replace(line.statement, target=part)),
+            Line(Statement(target, op if self.chance(0.9) else "+=", part), None),
+        ]
+        if self.chance(0.2):
+            lines.insert(2, lines[1])
+        if self.chance(0.2):
+            link = self.access(own, depth)
+            lines.insert(2, Line(Statement(link, op, part), None))
+        return tuple(lines)
+
+    def _changed(self, line: Line, depth: int) -> Line:
+        statement = line.statement
+        match self.random.randrange(3):
+            case 0:
+                return replace(
+                    line, statement=replace(statement, target=self.access(statement.target.buffer, depth))
+                )
+            case 1 if statement.op != "=":
+                return replace(line, statement=replace(statement, op=self.random.choice(self.ops)))
+            case _:
+                return replace(line, statement=replace(statement, value=self.value(depth)))
+
+    def _other_order(self, block: Block, depth: int) -> Tree:
+        """A scope that runs backwards, in two parts, or once for each of its children."""
+        assert isinstance(block.node, Scope)
+        (extent,) = block.node.extent.bounds
+        match self.random.randrange(3):
+            case 0:
+                return (_moved(block, depth, extent - 1 - Affine.iterator(depth)),)
+            case 1:
+                first = Block(Scope(Extent((Affine.constant(1),)), ()), block.body)
+                rest = _moved(block, depth, Affine.iterator(depth) + 1)
+                return (first, Block(Scope(Extent((extent - 1,)), ()), rest.body))
+            case _:
+                return tuple(Block(block.node, (child,)) for child in block.body)
+
+    # -- the claim -----------------------------------------------------------------------------------------
+    def claim(self) -> Claim | None:
+        """A claim whose kernels are texts, or None where a kernel cannot be written."""
+        old = self.old()
+        before = self.kernel(old)
+        if before is None:
+            return None
+        numbered, _ = _numbered(old, 0, 0)
+        new = self.edited(numbered)
+        after = self.kernel(new)
+        return None if after is None else Claim(before, after, InstanceMap(tuple(_origins(new))))
+
+    def kernel(self, tree: Tree) -> Kernel | None:
+        """The kernel of a tree, or None where its types do not fit."""
+        kernel = _declared(self.header, self.dims["y"]).evolve(body=tuple(map(_node, tree)))
+        try:
+            check(kernel)
+        except dojoir.DojoError:
+            return None
+        return kernel
+
+
+@lru_cache(maxsize=4096)
+def _declared(header: str, dims: int) -> Kernel:
+    """A kernel with these declarations."""
+    return dojoir.parse(f"{header}\ny{'[0]' * dims} = 0\n")
+
+
+def _node(tree: Line | Block) -> Node:
+    if isinstance(tree, Line):
+        return tree.statement
+    return replace(tree.node, body=tuple(map(_node, tree.body)))
+
+
+def _numbered(tree: Tree, number: int, depth: int) -> tuple[Tree, int]:
+    """The tree in which each statement stands for itself."""
+    found: list[Line | Block] = []
+    for node in tree:
+        if isinstance(node, Line):
+            found.append(replace(node, origin=Origin(number, tuple(map(Affine.iterator, range(depth))))))
+            number += 1
+        else:
+            body, number = _numbered(node.body, number, depth + isinstance(node.node, Scope))
+            found.append(replace(node, body=body))
+    return tuple(found), number
+
+
+def _origins(tree: Tree) -> list[Origin | None]:
+    return [o for node in tree for o in ([node.origin] if isinstance(node, Line) else _origins(node.body))]
+
+
+def _renamed(node: Line | Block, own: str, other: str, targets: bool) -> Line | Block:
+    """A tree that uses another buffer of the same shape."""
+    if isinstance(node, Block):
+        return replace(node, body=tuple(_renamed(child, own, other, targets) for child in node.body))
+
+    def one(expr: Expr) -> Expr:
+        match expr:
+            case Access(name) if name == own:
+                return replace(expr, buffer=other)
+            case Op(_, args):
+                return replace(expr, args=tuple(map(one, args)))
+        return expr
+
+    target = node.statement.target
+    if target.buffer == own and targets:
+        target = replace(target, buffer=other)
+    return replace(node, statement=replace(node.statement, target=target, value=one(node.statement.value)))
+
+
+def _moved(block: Block, depth: int, at: Affine) -> Block:
+    """A scope at whose iterations what ran at `at` runs, by its certificate too."""
+    swap = substitute_iterators({depth: at})
+
+    def one(node: Line | Block) -> Line | Block:
+        if isinstance(node, Block):
+            (outer,) = (substitute(replace(node.node, body=()), swap),)
+            assert isinstance(outer, Scope | Guard)
+            return Block(outer, tuple(map(one, node.body)))
+        statement = substitute(node.statement, swap)
+        assert isinstance(statement, Statement)
+        origin = node.origin
+        if origin is not None:
+            origin = Origin(origin.site, tuple(value.substitute(swap) for value in origin.iterators))
+        return Line(statement, origin)
+
+    return Block(block.node, tuple(map(one, block.body)))
+
+
+# -- the judge -----------------------------------------------------------------------------------------------
+Results = Mapping[str, np.ndarray[tuple[int, ...], np.dtype[np.generic]]]
+
+
+def results(kernel: Kernel, size: int, seed: int) -> Results | None:
+    """What the interpreter gives, or None where it finds an error."""
+    random = Random(seed)
+    inputs = random_arguments(kernel, {"N": size}, random)
+    try:
+        with np.errstate(all="ignore"):
+            return dojoir.interpret(kernel, inputs, N=size)
+    except dojoir.DojoError:
+        return None
+
+
+def same(one: Results, other: Results) -> bool:
+    return all(np.asarray(one[name]).tobytes() == np.asarray(other[name]).tobytes() for name in one)
+
+
+def judged(claim: Claim) -> str | None:
+    """How the new kernel of a claim differs from the old one at some size, or None."""
+    for size in SIZES if any(isinstance(node, Scope) for _, node in claim.before.walk()) else SIZES[:1]:
+        was = results(claim.before, size, size)
+        if was is None:
+            continue
+        now = results(claim.after, size, size)
+        if now is None:
+            return f"at N = {size}: an error"
+        if not same(was, now):
+            return f"at N = {size}: another result"
+        try:
+            found = race(claim.after, {"N": size})
+        except TooLong:
+            continue
+        if found is not None:
+            return f"at N = {size}: {found}"
+    return None
+
+
+def verdict(claim: Claim) -> str:
+    """What the core says of a claim: legal, illegal or undecided."""
+    try:
+        failure = Budget(STEPS).ask(lambda: find_failure(Claim(*claim.parts)))
+    except StepLimitReached:
+        return "undecided"
+    return "legal" if failure is None else "illegal"
+
+
+def examine(random: Random, counts: Counter[str]) -> list[tuple[str, str]]:
+    """One random claim: what is wrong with the verdict on it, and the claim as text."""
+    claim = Maker(random).claim()
+    if claim is None:
+        counts["not written"] += 1
+        return []
+    try:
+        dojoir.prove(claim.before)
+    except dojoir.DojoError:
+        counts["not well-formed before"] += 1
+        return []
+    said = verdict(claim)
+    wrong = judged(claim)
+    counts[f"{said}, {'right' if wrong is None else 'wrong'}"] += 1
+    return [(f"legal, but {wrong}", described(claim))] if said == "legal" and wrong is not None else []
+
+
+def described(claim: Claim) -> str:
+    origins = ", ".join(
+        "-" if o is None else f"{o.site}[{', '.join(map(str, o.iterators))}]" for o in claim.certificate.origins
+    )
+    return f"{dojoir.to_text(claim.before)}\n{dojoir.to_text(claim.after)}\n# stands for {origins}"

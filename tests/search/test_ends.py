@@ -1,0 +1,216 @@
+"""A search ends with its answer, whatever dies on the way or at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dojoir
+from dojoir.search import Play, closing
+from dojoir.verbs import main
+
+SIZES = {"N": 64, "M": 96}
+SOFTMAX = dojoir.kernels.load("softmax")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_lease(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("lease")))
+        yield
+
+
+def static(**more: Any) -> dojoir.Tuned:
+    return dojoir.tune(SOFTMAX, **{"sizes": SIZES, "timer": "static", "budget": dojoir.Budget(states=10)} | more)
+
+
+def strategy(asked: Callable[[Play, int], Any], told: Callable[[], Any] = lambda: None) -> type:
+    """A strategy that hands over its first child, then what `asked` says."""
+
+    class Odd:
+        def __init__(self, play: Play) -> None:
+            self.play, self.turn = play, 0
+
+        def ask(self, n: int) -> Any:
+            self.turn += 1
+            return self.play.children(self.play.best, 1) if self.turn == 1 else asked(self.play, n)
+
+        def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+            if self.turn > 1:
+                told()
+
+    return Odd
+
+
+def fails() -> Any:
+    raise ZeroDivisionError("by zero")
+
+
+def leaves() -> Any:
+    raise SystemExit(3)
+
+
+ODD: dict[str, tuple[type, str]] = {
+    "raises": (strategy(lambda play, n: fails()), "the strategy failed in ask: ZeroDivisionError: by zero"),
+    "leaves": (strategy(lambda play, n: leaves()), "the strategy failed in ask: SystemExit: 3"),
+    "raises in tell": (
+        strategy(lambda play, n: play.children(play.best, 1), fails),
+        "the strategy failed in tell: ZeroDivisionError",
+    ),
+    "a kernel": (strategy(lambda play, n: [SOFTMAX]), "the strategy handed over a Kernel, and not a Trace"),
+    "nothing": (strategy(lambda play, n: None), "the strategy failed in ask: TypeError"),
+    "another kernel": (
+        strategy(lambda play, n: [dojoir.Trace(dojoir.kernels.load("relu"))]),
+        "the strategy handed over a trace of another kernel, relu",
+    ),
+    "unsafe": (
+        strategy(lambda play, n: [dojoir.Trace(SOFTMAX).then("split(0, 4)", unsafe=True)]),
+        "the strategy handed over a trace that is not safe",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_a_strategy_that_fails_ends_the_search_with_its_answer(what: str) -> None:
+    odd, says = ODD[what]
+    tuned = static(strategy=odd)
+    assert tuned.stopped.startswith(says), tuned.stopped
+    assert len(tuned.states) >= 3 and tuned.trace.moves and dojoir.certify(tuned.trace)
+
+
+def test_so_does_one_that_fails_when_it_is_made_and_a_progress_that_does() -> None:
+    def none(play: Play) -> Any:
+        return fails()
+
+    assert static(strategy=none).stopped.startswith("the strategy failed in its beginning: ZeroDivisionError")
+    seen: list[str] = []
+
+    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+        seen.append(evaluation.hash)
+        if len(seen) == 5:
+            raise BrokenPipeError("nobody reads")
+
+    tuned = static(progress=tells)
+    assert tuned.stopped.startswith("the search failed: BrokenPipeError") and tuned.trace.moves
+
+
+def test_the_evaluator_can_be_asked_again_after_a_progress_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever keeps the exception keeps the frames that were at the evaluator."""
+    monkeypatch.setattr(closing, "BUDGET", 0.05)
+    monkeypatch.setattr(closing, "SECONDS", 1.0)
+    kept: list[BaseException] = []
+
+    class Kept(Exception):
+        def __init__(self) -> None:
+            kept.append(self)
+
+    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+        if trace.moves:
+            raise Kept
+
+    tuned = static(timer="measure", progress=tells)
+    assert tuned.stopped.startswith("the search failed: Kept") and len(tuned.states) == 2 and kept
+    assert tuned.ratio is not None
+    assert not any("still at the kernels" in note for note in tuned.notes), tuned.notes
+
+
+def test_what_a_strategy_does_to_a_trace_later_is_its_own() -> None:
+    given: list[dojoir.Trace] = []
+
+    def spoils(play: Play, n: int) -> Any:
+        if given:
+            given[0].undo()
+            return []
+        given.extend(play.children(play.best, 1))
+        return list(given)
+
+    tuned = static(strategy=strategy(spoils))
+    assert tuned.trace.kernel.hash in {one.hash for one in tuned.states}
+
+
+@pytest.mark.parametrize("when", [2, 3, "close"])
+def test_the_fork_server_may_be_killed(when: int | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At some state, or when all are done: `closing._in_full` asked it once more, and the answer was lost."""
+    monkeypatch.setattr(closing, "BUDGET", 0.05)
+    monkeypatch.setattr(closing, "SECONDS", 1.0)
+    made: list[dojoir.Evaluator] = []
+    begin = dojoir.Evaluator.__enter__
+
+    def enter(self: dojoir.Evaluator) -> dojoir.Evaluator:
+        made.append(self)
+        return begin(self)
+
+    def kill() -> None:
+        os.kill(made[0]._nursery.pid, signal.SIGKILL)
+        made[0]._nursery.wait()
+
+    seen: list[str] = []
+
+    def tells(evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
+        seen.append(evaluation.hash)
+        if len(seen) == when:
+            kill()
+
+    monkeypatch.setattr(dojoir.Evaluator, "__enter__", enter)
+    if when == "close":
+        in_full = closing._in_full
+
+        def killed(evaluator: Any, answer: dojoir.Trace) -> list[str]:
+            kill()
+            return in_full(evaluator, answer)
+
+        monkeypatch.setattr(closing, "_in_full", killed)
+    tuned = static(timer="measure", budget=dojoir.Budget(states=4), progress=tells)
+    assert tuned.trace.start == SOFTMAX and tuned.ratio is not None
+    assert any("has ended" in note for note in (*tuned.notes, tuned.stopped)), (tuned.notes, tuned.stopped)
+
+
+# -- files at the end --------------------------------------------------------------------------------------------
+def test_a_store_that_cannot_be_written_is_tried_before_the_search(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    seen: list[str] = []
+    with pytest.raises(dojoir.ArgumentError, match="cannot-write"):
+        static(store=str(tmp_path / "file"), progress=lambda *given: seen.append(""))
+    assert not seen
+
+
+def test_one_that_goes_away_meanwhile_is_a_note(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+
+    def spoils(*given: Any) -> None:
+        if folder.is_dir():
+            folder.rmdir()
+            folder.write_text("")
+
+    tuned = static(store=str(folder), progress=spoils)
+    assert tuned.trace.moves and any(note.startswith("not stored: ") for note in tuned.notes), tuned.notes
+
+
+TUNE = ("tune", "library:softmax", "-s", "N=64", "-s", "M=96", "--timer", "static", "--states", "8")
+
+
+@pytest.mark.parametrize("option", ["-o", "--save-trace", "--store"])
+def test_a_file_is_tried_before_the_search(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([*TUNE, option, str(tmp_path / "file" / "there")]) == 1
+    told = capsys.readouterr()
+    assert "cannot write" in told.err and "states" not in told.err and told.out == ""
+
+
+def test_the_answer_is_printed_before_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails_to_save(self: dojoir.Trace, path: str) -> None:
+        raise dojoir.ArgumentError(f"cannot write {path}: No space left on device", "cannot-write")
+
+    monkeypatch.setattr(dojoir.Trace, "save", fails_to_save)
+    both = ["--save-trace", str(tmp_path / "a.trace"), "-o", str(tmp_path / "a.dojo")]
+    assert main([*TUNE, *both]) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("# softmax: ") and "No space left" in told.err
+    assert dojoir.load(tmp_path / "a.dojo").name == "softmax"
