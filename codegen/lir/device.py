@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 AXES = ("x", "y", "z")
 
 _WORDS = frozenset({"i32", "u32", "i64", "u64"})
-ATOMICS = {"add": _WORDS | {"f32", "f64"}, "max": _WORDS, "min": _WORDS}
+ATOMICS = {
+    "add": _WORDS | {"f32", "f64"},
+    **dict.fromkeys(("max", "min", "bitand", "bitor", "bitxor"), _WORDS),
+}
 """The elements of which GPUs have an atomic, by its operation."""
 
 
