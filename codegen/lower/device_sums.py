@@ -1,7 +1,7 @@
 """A loop on a GPU that carries sums in variables: declared before it, they go into their elements behind it.
 
 An element goes untouched where nothing was added: the loop may not run, and what is inside of it may not. Where
-statements are not sure to run, a flag says whether one did.
+statements are not sure to run, `touched` asks; for an atomic, a flag says whether one did.
 """
 
 from __future__ import annotations
@@ -35,28 +35,36 @@ def carry(scopes: DeviceScopes, path: Path, scope: Scope, state: State, block: B
     inside, made = keep(unit, unit.carried[path], 1, state, block)
     flags: dict[int, Var] = {}
     for number, (accumulator, _) in enumerate(made):
-        if not is_sure(unit.kernel, path, accumulator):
+        if _is_atomic(scopes, accumulator, state) and not is_sure(unit.kernel, path, accumulator):
             flags[number] = Var(lir.FLAG, unit.names.fresh(f"{accumulator.target.buffer}_touched"))
             block.emit(lir.Declare(flags[number], lir.Const(lir.FLAG, False)))
             scopes.touched.update(dict.fromkeys(accumulator.paths, flags[number]))
     run(path, scope, replace(inside, spelled=inside.spelled | spelled), block)
     for number, (accumulator, kept) in enumerate(made):
         stored = Block(pending=block.pending)
-        _store(scopes, accumulator, kept, state, stored)
+        _store(scopes, accumulator, kept, path, state, stored)
         some: Value | None = flags.get(number)
-        if some is None and (scope.extent.constant or 0) < 1:
+        if some is None and _is_atomic(scopes, accumulator, state) and (scope.extent.constant or 0) < 1:
             some = compare("gt", scopes.extent(scope.extent, state.iterators), integer(0))
         once = Block()
         once.statements.extend((lir.If(some, stored.body),) if some is not None else stored.body)
         scopes.by_one(accumulator.target.buffer, state, once, block)
 
 
-def _store(scopes: DeviceScopes, accumulator: Accumulator, kept: Kept, state: State, block: Block) -> None:
-    """What a sum has goes into its element: by an atomic, where other blocks add to it too."""
-    unit, path = scopes.unit, accumulator.paths[0]
+def _is_atomic(scopes: DeviceScopes, accumulator: Accumulator, state: State) -> bool:
+    """Whether other blocks add to the element too."""
     assert state.device is not None
-    if not scopes.is_atomic(path, state.device):
-        finish(unit, [(accumulator, kept)], state, block)
+    return scopes.is_atomic(accumulator.paths[0], state.device)
+
+
+def _store(
+    scopes: DeviceScopes, accumulator: Accumulator, kept: Kept, scope: Path, state: State, block: Block
+) -> None:
+    """What a sum has goes into its element: by an atomic, where other blocks add to it too. Else `finish` asks
+    whether anything was added in the scope at `scope`."""
+    unit, path = scopes.unit, accumulator.paths[0]
+    if not _is_atomic(scopes, accumulator, state):
+        finish(unit, [(accumulator, kept)], scope, state, block)
         return
     (var,) = kept.variables.values()
     where = state.places[accumulator.target.buffer]

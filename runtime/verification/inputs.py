@@ -30,6 +30,9 @@ what loses one of these shows."""
 
 PEAK, PEAKED = -128.0, 1024
 
+ONES = 1.0
+"""The `reach` of `integers` that are 1 and -1, mostly 1: for kernels in which larger ones grow too large."""
+
 LONG = 1 << 12
 """Sums of more terms are of integers that are mostly positive and so small that no order rounds them: f32 holds all
 up to EXACT."""
@@ -59,7 +62,7 @@ def make_inputs(
     negative. `reach` bounds the magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite`
     ones."""
     ranges, divide = index_ranges(kernel, sizes), divisors(kernel)
-    if distribution == "integers":
+    if distribution == "integers" and reach > ONES:
         terms = longest_sum(kernel, sizes)
         reach = 0.0 if terms <= LONG else min(8.0, (EXACT / terms) ** 0.5)
     drawn: dict[str, np.ndarray] = {}
@@ -83,6 +86,8 @@ def milder(distribution: str, reach: float) -> float | None:
     match distribution:
         case "wide":
             return reach / 2 if reach > NARROWEST else None
+        case "integers":
+            return ONES if reach > ONES else None
         case "nonfinite":
             return next((share for share in SHARES if share < min(reach, SHARES[0])), None)
         case _:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from elements import Elements
 from expressions import INTEGERS
 from leaves import Body, Here, Span
+from partly import Partial
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
@@ -30,7 +30,7 @@ def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, sma
     return _Maker(random, exact, marks, small).kernel()
 
 
-class _Maker(Elements):
+class _Maker(Partial):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class _Maker(Elements):
     def _nest(self, number: int) -> list[Node]:
         written = [b for b in self.buffers.values() if b.role in {"out", "inout"} and b.dims]
         kind = self.random.random()
-        if written and kind < 0.25:
+        if written and kind < 0.3:
             return self._update(self.random.choice(written))
         if kind < 0.4:
             return self._recurrence(f"r{number}")
@@ -148,6 +148,8 @@ class _Maker(Elements):
         if was_readable:
             self.readable.remove(buffer.name)
         nodes = self._scatter(buffer) if self.chance(0.4) else ()
+        if not nodes and self.chance(0.5):
+            nodes = self._partly(buffer)
         if not nodes:
             nodes = self._cover(Here(closed=frozenset({buffer.name})), tuple(d.extent for d in buffer.dims), body)
         if was_readable:

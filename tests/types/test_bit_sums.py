@@ -133,7 +133,7 @@ def test_scatters(dtype: str) -> None:
     want = np.zeros(50, DTYPES[dtype].stored)
     for i, at in enumerate(x):
         want[at] |= np.uint32(1 << i) if dtype == "u32" else np.True_
-    for call in (dojoir.interpret, *(dojoir.compile(kernel, target).run for target in ("llvm", "c"))):
+    for call in (dojoir.interpret, *(dojoir.compile(kernel, name).run for name in ("llvm", "c"))):
         got = call(kernel, {"x": x}, B=50) if call is dojoir.interpret else call({"x": x}, B=50)
         assert np.array_equal(got["h"], want)
 

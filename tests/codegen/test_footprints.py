@@ -1,0 +1,49 @@
+"""Random kernels and texts, a sample, held to what they touch: lowered for all targets, and as machine code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from everywhere import runs_here
+from footprints import strays
+
+import dojoir
+from dojoir.codegen.lower import reductions
+
+SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
+
+NATIVE = [target for target in ("llvm", "c", "avx2", "avx512") if runs_here(target)]
+
+
+def ran(*options: str) -> None:
+    command = [sys.executable, str(SCRIPT), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_machine_code_of_random_kernels_keeps_to_its_elements() -> None:
+    ran("--cases", "12", "--seed", "tests", "--targets", ",".join(NATIVE))
+
+
+def test_lowered_random_kernels_keep_to_theirs() -> None:
+    ran("--cases", "12", "--seed", "tests", "--lowered", "--targets", "avx512,neon,rvv,sve,cuda,hip")
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda"])
+@pytest.mark.parametrize("name", ["softmax", "layernorm", "matmul"])
+def test_kernels_of_the_library_keep_to_theirs(name: str, target: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    sizes = dict.fromkeys(kernel.runtime_sizes, 5)
+    scheduled = dojoir.optimize(kernel, target).kernel
+    assert not list(strays(scheduled, sizes, dojoir.random_inputs(kernel, seed=0, **sizes), [target]))
+
+
+def test_a_sum_that_is_written_back_where_nothing_ran_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reductions, "where_touched", lambda *_: None)
+    kernel = dojoir.parse("kernel planted(N)\nin x: f32[N]\ninout y: f32[N]\n\nN // 8\n| y[0] += x[{0}]\n")
+    inputs = dojoir.random_inputs(kernel, seed=0, N=5)
+    found = list(strays(kernel, {"N": 5}, inputs, ["c"]))
+    assert any("is written at" in wrong for wrong in found) and any("is read at" in wrong for wrong in found)
