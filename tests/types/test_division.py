@@ -111,10 +111,10 @@ def test_a_divisor_that_is_0_is_an_error_with_its_place(dtype: str, scope: str) 
         given["b"][77] = 0
 
 
-@pytest.mark.parametrize("target", ["cuda", "hip"])
-def test_a_divisor_that_is_0_is_an_error_of_a_launch(target: str) -> None:
+@pytest.mark.parametrize("gpu", ["cuda", "hip"])
+def test_a_divisor_that_is_0_is_an_error_of_a_launch(gpu: str) -> None:
     given = operands("i32", 40)
-    compiled = dojoir.compile(kernel("i32", "N : gx"), target, emulated=True)
+    compiled = dojoir.compile(kernel("i32", "N : gx"), gpu, emulated=True)
     assert same(compiled.run(given), in_python("i32", given))
     given["b"][33] = 0
     with pytest.raises(dojoir.RunError, match="a divisor is 0") as caught:
