@@ -308,13 +308,15 @@ class Maker:
         return None if after is None else Claim(before, after, InstanceMap(tuple(_origins(new))))
 
     def kernel(self, tree: Tree) -> Kernel | None:
-        """The kernel of a tree, or None where its types do not fit."""
+        """The kernel of a tree, or None where its types do not fit, or where an iterator is of no scope around."""
         kernel = _declared(self.header, self.dims["y"]).evolve(body=tuple(map(_node, tree)))
         try:
             check(kernel)
         except dojoir.DojoError:
             return None
-        return kernel
+        named = [(index, len(s.scopes)) for s in kernel.sites for a in s.statement.accesses for index in a.indices]
+        named += [(b, d) for s in kernel.sites for d, scope in enumerate(s.scopes) for b in scope.extent.bounds]
+        return None if any(depth >= d for affine, d in named for depth in affine.iterators) else kernel
 
 
 @lru_cache(maxsize=4096)
