@@ -11,7 +11,8 @@ that writes y[2*{0} + 4*{1}, {0} + 2*{1}], it says of y[1, 1] neither that it do
 
 Where quotients or remainders of iterators take part, a flow is computed from its definition, by composition and
 difference, and believed only if composition and intersection find no fault in it. Else isl's own flow is held
-against the definition in the same way, and replaced if it is wrong, but where no quotient can arise.
+against the definition in the same way, and replaced if it is wrong, but where no quotient can arise
+(`_is_difference_system`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, 
     try:
         if not any(_divides(affine, of_sizes=False) for site in sites for affine in _affines(site)):
             found = _by_isl(given)
-            if all(map(_needs_no_quotients, sites)) or is_flow(given, *found):
+            if (all(map(_is_difference_system, sites)) and not _has_quotients(given)) or is_flow(given, *found):
                 return found
         found = _from_definition(given)
         if not is_flow(given, *found):
@@ -161,10 +162,28 @@ def _divides(affine: Affine, of_sizes: bool) -> bool:
     return any(of_sizes or Affine.atom(atom).iterators for atom in quotients)
 
 
-def _needs_no_quotients(site: Site) -> bool:
-    """Whether isl computes the flow of a statement without dividing, and so without its fault. That is so if
-    each index is one iterator or a constant, and each condition compares one iterator, or the difference of two,
-    with what does not vary."""
+def _has_quotients(given: Accesses) -> bool:
+    """Whether the sizes are bound by a quotient, as by a fact `M % 16 == 0`."""
+    found: list[isl.BasicSet] = []
+    for part in (given.must, given.may, given.reads):
+        part.params().foreach_basic_set(found.append)
+    return any(one.dim(isl.dim_type.div) for one in found)
+
+
+def _is_difference_system(site: Site) -> bool:
+    """Whether all that is said of the iterators of a statement are differences: each index is one iterator and a
+    constant, or a constant, and each condition compares one iterator, or the difference of two, with what does not
+    vary. Of such statements isl's flow is believed as it is, since it comes without a division.
+
+    Why. The fault is one of divisions, which isl brings in where a rational optimum is not whole (a cut). The last
+    write before a read is the largest of a set whose constraints are x <= y + c or x = y + c in the iterators of
+    both, from bounds, guards, equal indices and the order of the schedule, with c whole and affine in the sizes.
+    What is left when other writes are taken away is a union of such sets again. Their matrix, with one 1 and one -1
+    in a row at most, is that of a network, thus totally unimodular: each pivot is 1 or -1, every corner is whole
+    for whole sizes, and there is nothing to cut.
+
+    Source: A. J. Hoffman and J. B. Kruskal, "Integral boundary points of convex polyhedra" (1956).
+    """
     if any(_divides(affine, of_sizes=True) for affine in _affines(site)):
         return False
     for node in site.ancestors:

@@ -14,7 +14,7 @@ from tangled import tangled_kernel
 import dojoir
 from dojoir.proof.core.scatters import without_scatters
 from dojoir.sets import flow_check
-from dojoir.sets.flow import dependences, flow_of
+from dojoir.sets.flow import _Given, dependences, flow_of, users_of
 from dojoir.sets.kernel_sets import KernelSets, sets_of, workspace
 from dojoir.sets.limits import StepLimitReached, integer, limited
 from dojoir.support.memo import fresh_tables
@@ -126,3 +126,31 @@ def test_a_map_is_what_its_text_says(piece: str) -> None:
         space = workspace()
         expected = isl.UnionMap.read_from_str(space.context, text).intersect_params(space.sizes(sizes))
         assert space.union_map(sizes, (text,)).is_equal(expected)
+
+
+def believed(sets: KernelSets, buffer: str) -> flow_check.Accesses | None:
+    """The accesses from which the flow through a buffer follows, if isl is believed without a check there."""
+    sites = [sets.kernel.sites[k] for k in users_of(sets, buffer)]
+    texts = _Given.of(sets, buffer, sets.ordered(True)).texts
+    given = flow_check.Accesses(*(sets.map(*part) for part in texts))
+    safe = all(map(flow_check._is_difference_system, sites)) and not flow_check._has_quotients(given)
+    return given if safe and (texts[0] or texts[1]) else None
+
+
+def test_isl_is_right_where_it_is_believed() -> None:
+    asked = 0
+    for seed in range(130):
+        with fresh_tables(), limited(50_000_000):
+            sets = sets_of(random_kernel(seed))
+            for buffer in sets.kernel.buffers:
+                given = believed(sets, buffer.name)
+                if given is not None:
+                    assert flow_check.is_flow(given, *flow_check._by_isl(given))
+                    asked += 1
+    assert asked > 40
+
+
+def test_it_is_not_believed_where_a_fact_divides() -> None:
+    text = "kernel k(N)\nwhere N % 4 == 0\nin  x: f32[N]\nout y: f32[N]\n\nN\n| y[{0}] = x[{0}]\n"
+    assert believed(sets_of(dojoir.parse(text)), "y") is None
+    assert believed(sets_of(dojoir.parse(text.replace("where N % 4 == 0\n", ""))), "y") is not None
