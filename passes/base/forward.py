@@ -2,7 +2,8 @@
 
 A statement is where those are that stand for it. A scope is where its iterator is: in each new statement, an old
 iterator is an expression in the new ones; it is the scope of one of them, if it is just that one, else the
-outermost of those that it is made of and no other iterator is (the outer of two that a split gives). A guard is
+one that keeps its label, or else the outermost, of those that it is made of and no other iterator is (the outer of
+two that a split gives, the inner of two that a cyclic split gives to a scope with a label). A guard is
 where the statements inside of it have the same conditions, in new iterators. What has no such place is gone.
 
 None of this is proved or trusted: it says where to look, and a move that is made there is checked as any other.
@@ -91,7 +92,9 @@ def _scope(old: Site, new: Site, origin: Origin, depth: int, backward: bool) -> 
         return _path_of(new, exact[depth])
     taken = set(exact.values())
     own = made_of[depth] - taken or made_of[depth]
-    return _path_of(new, min(own)) if own else None
+    label = old.scopes[depth].label
+    named = {d for d in own if label is not None and new.scopes[d].label == label}
+    return _path_of(new, min(named or own)) if own else None
 
 
 @cache
