@@ -48,12 +48,24 @@ def _is_positive_number(typed: Typed) -> bool:
     return isinstance(typed, Number) and typed.value > 0
 
 
+def _is_never_0(typed: Typed) -> bool:
+    """Whether an integer is another than 0 whatever the data is: a number (one that is 0 the types refuse), or one
+    with a bit that is set for sure. (A C compiler warns of a comparison of such a value with 0.)"""
+    match typed:
+        case Number():
+            return True
+        case Apply(_, "bitor", args):
+            return any(isinstance(arg, Number) and arg.value != 0 for arg in args)
+        case _:
+            return False
+
+
 def _division(name: str, dtype: DType, typed: Typed, by: Typed, accesses: Accesses) -> Value:
     """By a number that may be any, rounded down; where it is 0, the program fails, divides by 1 and goes on."""
     unit = accesses.unit
     value, divisor = evaluate(typed, accesses), evaluate(by, accesses)
     positive = isinstance(by, IndexValue) and accesses.is_at_least(by.affine, 1)
-    if not (positive or isinstance(by, Number)):
+    if not (positive or _is_never_0(by)):
         kind = divisor.type
         failed = accesses.fail_where(
             lir.Compare("eq", divisor, lir.Const(kind, 0)), unit.divisor_status(accesses.path), "divides_by_0"

@@ -226,3 +226,10 @@ def test_a_size_needs_no_check() -> None:
     text = dojoir.emit(made, "c")
     assert "return 2" not in text
     assert "floor_" not in text
+
+
+def test_a_divisor_with_a_bit_that_is_set_needs_no_check() -> None:
+    buffers = "in  a: i32[N]\nin  b: i32[N]\nout q: i32[N]\n"
+    text = f"kernel odd(N)\n{buffers}\nN\n| q[{{0}}] = a[{{0}}] // (b[{{0}}] | 1)\n"
+    assert "divides_by_0" not in dojoir.emit(dojoir.parse(text), "c")
+    assert "divides_by_0" in dojoir.emit(dojoir.parse(text.replace("| 1)", "| 0)")), "c")

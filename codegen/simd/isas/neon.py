@@ -32,7 +32,7 @@ def _words(type: Type) -> Mapping[str, str]:
 
 _NEON = """
 splat     float int                  vdup<q>_n_<t>(a)
-iota      float int                  (<type>){<list>}
+iota      float int                  ((<type>){<list>})
 load      int@=16                    vcreate_<t>(bytes_2(p))
 load      int@=32                    vcreate_<t>(bytes_4(p))
 load      float int                  vld1<q>_<t>(p)
