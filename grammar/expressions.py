@@ -238,25 +238,62 @@ def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
 
 
-def extent(expr: syntax.Expr, names: Names) -> Extent:
-    """How often a scope runs: `E`, or `min(E, E)`."""
+def extent(expr: syntax.Expr, names: Names) -> tuple[Extent, tuple[Expr, ...]]:
+    """How often a scope runs: `E`, or `min(E, E)`. Lengths that are data are apart: they need another beside
+    them."""
     match expr:
         case syntax.Call(syntax.Word("min"), args, span):
             if len(args) < 2:
                 raise names.error("wrong-arity", "min takes two or more extents: write one without min", span)
-            return Extent(tuple(affine(arg, names, "an extent") for arg in args), span)
+            bounds = [arg for arg in args if not _reads(arg, names)] or [args[0]]
+            lengths = tuple(value(arg, names) for arg in args if arg not in bounds)
+            return Extent(tuple(affine(arg, names, "an extent") for arg in bounds), span), lengths
         case _:
-            return Extent((affine(expr, names, "an extent"),), expr.span)
+            return Extent((affine(expr, names, "an extent"),), expr.span), ()
 
 
-def conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
-    """The conditions of a guard: comparisons, joined by `and`."""
-    found: list[Condition] = []
+def conditions(expr: syntax.Expr, names: Names) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
+    """The conditions of a guard, which `and` joins: comparisons of quasi-affine expressions; and apart, those that
+    read data, or are joined by `or` and `not`."""
+    affine_ones: list[Condition] = []
+    others: list[Expr] = []
+    for part in _joined(expr):
+        if _reads(part, names) or (isinstance(part, syntax.Unary | syntax.Binary) and part.sign in ("or", "not")):
+            others.append(value(part, names))
+        else:
+            affine_ones.append(condition(part, names))
+    return tuple(affine_ones), tuple(others)
+
+
+def affine_conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
+    """Comparisons of quasi-affine expressions, joined by `and`."""
+    return tuple(condition(part, names) for part in _joined(expr))
+
+
+def _joined(expr: syntax.Expr) -> list[syntax.Expr]:
+    """What `and` joins, in the order of the text."""
+    parts: list[syntax.Expr] = []
     while isinstance(expr, syntax.Binary) and expr.sign == "and":  # a and b and c is (a and b) and c
-        found.append(condition(expr.right, names))
+        parts.append(expr.right)
         expr = expr.left
-    found.append(condition(expr, names))
-    return tuple(reversed(found))
+    return [expr, *reversed(parts)]
+
+
+def _reads(expr: syntax.Expr, names: Names) -> bool:
+    """Whether there is an element of a buffer in an expression."""
+    match expr:
+        case syntax.Name(text):
+            return text in names.buffers
+        case syntax.Subscript():
+            return True
+        case syntax.Call(_, args):
+            return any(_reads(arg, names) for arg in args)
+        case syntax.Unary(_, arg):
+            return _reads(arg, names)
+        case syntax.Binary(left, _, right):
+            return _reads(left, names) or _reads(right, names)
+        case syntax.Number() | syntax.Iterator():
+            return False
 
 
 def condition(expr: syntax.Expr, names: Names) -> Condition:

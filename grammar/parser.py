@@ -11,7 +11,7 @@ from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
-from dojoir.grammar.expressions import affine, conditions, extent
+from dojoir.grammar.expressions import affine, affine_conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
@@ -41,7 +41,7 @@ def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
     source = Source("<extent>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))[0]
 
 
 def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
@@ -49,7 +49,7 @@ def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, 
     source = Source("<conditions>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+    return affine_conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
 def written_kernel(source: Source) -> Kernel:
@@ -158,8 +158,11 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         return expr
 
     # -- the body ----------------------------------------------------------------------------------------
-    def statement(self, target: syntax.Expr, sign: Token, value: syntax.Expr) -> syntax.Statement:
-        return syntax.Statement(target, str(sign), value, _from(target.span, value.span))
+    def statement(
+        self, target: syntax.Expr, sign: Token, value: syntax.Expr, _: Token | None, condition: syntax.Expr | None
+    ) -> syntax.Statement:
+        last = value if condition is None else condition
+        return syntax.Statement(target, str(sign), value, condition, _from(target.span, last.span))
 
     def scope(
         self,

@@ -177,6 +177,9 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
             return f"{dtype}({inner})" if way == "cast" else f"{way}({dtype}, {inner})"
         case Op(op, args):
             operation = OPERATIONS[op]
+            if op == "when":
+                condition, guarded = args
+                return f"{format_expr(guarded, name, 1)} {operation.symbol} {format_expr(condition, name, 1)}"
             symbol, precedence = operation.symbol, operation.precedence
             if symbol is None:
                 return f"{op}({', '.join(format_expr(arg, name) for arg in args)})"

@@ -178,6 +178,15 @@ class _Line:
     names: int = 0
 
     def write(self, typed: TypedStatement) -> None:
+        if typed.condition is not None:
+            self.lines.append(f"if {self._value(typed.condition)}:")
+            outside, self.lines = self.lines, []
+            self._write(typed)
+            self.lines = [*outside, *(f" {line}" for line in self.lines)]
+        else:
+            self._write(typed)
+
+    def _write(self, typed: TypedStatement) -> None:
         wide = self.writer.sums.get(typed.target.buffer)
         sums = wide is not None and typed.op == "add"
         value = self._total(typed, wide) if wide is not None and sums else self._value(typed.result)

@@ -17,6 +17,7 @@ import islpy as isl
 
 from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import (
+    MAY_ASSIGN,
     Access,
     Buffer,
     Condition,
@@ -399,9 +400,11 @@ class KernelSets:
 
         Accumulation in integers, and with max and min, gives the same bits in any order. In floats, `+=` and `*=`
         do not; nor do max and min in a type without NaN: one of the values may be NaN, and is stored as a number.
-        Where `strict` is true, that counts.
+        Where `strict` is true, that counts. The order of assignments that may leave an element counts always.
         """
         statement = self.kernel.sites[number].statement
+        if statement.accumulation == MAY_ASSIGN:
+            return True
         if statement.accumulation is None or not strict:
             return False
         dtype = self.kernel.buffer(statement.target.buffer).dtype
