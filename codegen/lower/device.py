@@ -47,7 +47,6 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
-        self.touched: dict[Path, Var] = {}
         self.sums: set[str] = set()
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
@@ -293,8 +292,6 @@ class DeviceScopes(Scopes):
         else:
             accesses = Accesses(self.unit, state, inner, path)
             atomically(self.unit, path, accesses)
-        if path in self.touched:
-            inner.emit(lir.Assign(self.touched[path], lir.Const(lir.FLAG, True)))
         self._note_sum(path, state)
         self.by_one(target.buffer, state, inner, block)
 
