@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from everywhere import runs_here
-from footprints import strays
+from footprints import results_of, run_lowered, strays
 
 import dojoir
+from dojoir.codegen.emission import lower
 from dojoir.codegen.lower import reductions
 
 SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
@@ -70,3 +72,19 @@ def test_a_sum_that_is_written_back_where_nothing_ran_is_found(monkeypatch: pyte
     inputs = dojoir.random_inputs(kernel, seed=0, N=5)
     found = list(strays(kernel, {"N": 5}, inputs, ["c"]))
     assert any("is written at" in wrong for wrong in found) and any("is read at" in wrong for wrong in found)
+
+
+def test_a_fused_accumulation_reads_its_target() -> None:
+    kernel = dojoir.parse("kernel f(N)\nin x: f32[N]\ninout y: f32[N]\n\nN\n| y[{0}] = fma(x[{0}], 2.0, y[{0}])\n")
+    inputs = dojoir.random_inputs(kernel, seed=0, N=5)
+    assert not list(strays(kernel, {"N": 5}, inputs, ["llvm", "c", "cuda"]))
+
+
+@pytest.mark.parametrize("divisor", ["3", "-3", "x[{0}] | 1"])
+def test_lowered_programs_divide_integers_of_64_bits(divisor: str) -> None:
+    """By no float: 53 bits of a quotient are not all of it."""
+    kernel = dojoir.parse(f"kernel f(N)\nin x: i64[N]\nout y: i64[N]\n\nN\n| y[{{0}}] = x[{{0}}] // ({divisor})\n")
+    x = np.array([2**62 + 5, -(2**63) + 7, 3 * 2**60 + 1, 7, -7], np.int64)
+    _, memory = run_lowered(lower(kernel, "llvm"), kernel, {"N": 5}, {"x": x}, 10**6)
+    found = results_of(kernel, {"N": 5}, memory)["y"]
+    assert np.array_equal(found, dojoir.interpret(kernel, {"x": x})["y"])

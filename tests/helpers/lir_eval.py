@@ -152,6 +152,21 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "sar": np.right_shift,
 }
 
+_DIVIDED: dict[str, Callable[[Array, Array], Array]] = {
+    "floordiv": np.floor_divide,
+    "div": np.floor_divide,
+    "mod": np.mod,
+    "rem": np.mod,
+}
+"""Division of integers: by no float, which would lose what is beyond 53 bits."""
+
+
+def binary(op: str, a: Array, b: Array) -> Array:
+    """`a op b` of one type, in that type."""
+    divides = op in _DIVIDED and a.dtype.kind in "iu"
+    return np.asarray((_DIVIDED if divides else _BINARY)[op](a, b)).astype(a.dtype)
+
+
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative,
     "not": np.invert,
@@ -189,7 +204,7 @@ class _Evaluation:
                 if op in {"shl", "shr", "sar"}:
                     assert (b < a.dtype.itemsize * 8).all(), value
                     assert op == "shl" or (op == "sar") == (a.dtype.kind == "i"), value
-                return _BINARY[op](a, b).astype(a.dtype)
+                return binary(op, a, b)
             case lir.Compare(op=op, left=left, right=right):
                 a, b = self(left), self(right)
                 assert a.dtype == b.dtype, value
