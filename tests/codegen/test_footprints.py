@@ -34,6 +34,29 @@ def test_lowered_random_kernels_keep_to_theirs() -> None:
     ran("--cases", "12", "--seed", "tests", "--lowered", "--targets", "avx512,neon,rvv,sve,cuda,hip")
 
 
+BACKWARDS = """kernel backwards(N)
+inout a: {t}[2*N]
+out y: {t}[N]
+in z: f64[N]
+out w: f64[N]
+
+N : v
+| w[{{0}}] = z[{{0}}] + 1
+| y[{{0}}] = a[2*N - {{0}} - 1]
+N : v
+| w[{{0}}] += z[{{0}}]
+| a[{{0}}] = a[2*N - {{0}} - 2]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+@pytest.mark.parametrize("target", [target for target in ("avx2", "avx512") if target in NATIVE])
+def test_masked_stores_of_gathers_stay_on_their_pages(target: str, dtype: str, tmp_path: Path) -> None:
+    """GCC makes one instruction of the two, which faults where the lanes that are off do."""
+    (tmp_path / "k.dojo").write_text(BACKWARDS.format(t=dtype), encoding="utf-8")
+    ran("--kernel", str(tmp_path / "k.dojo"), "--targets", target)
+
+
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @pytest.mark.parametrize("name", ["softmax", "layernorm", "matmul"])
 def test_kernels_of_the_library_keep_to_theirs(name: str, target: str) -> None:
