@@ -10,7 +10,7 @@ from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
-from dojoir.grammar.under_conditions import without_idle_conditions
+from dojoir.grammar.under_conditions import UNDER, with_conditions
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (
@@ -30,7 +30,8 @@ from dojoir.ir.nodes import (
     make_op,
     targets_in,
 )
-from dojoir.types.elaborate import check
+from dojoir.ir.text import format_expr
+from dojoir.types.elaborate import check, is_integer
 
 
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
@@ -58,7 +59,7 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
         "reassoc" if fp is None else fp_mode(fp, names),
         source,
     )
-    kernel = without_idle_conditions(kernel)
+    kernel = with_conditions(kernel)
     check(kernel)
     return kernel
 
@@ -70,9 +71,8 @@ def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] 
 
 def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
     match node:
-        case syntax.Statement(condition=condition):
-            own = () if condition is None else (value(condition, names),)
-            return (_statement(node, names, (*when, *own)),)
+        case syntax.Statement():
+            return (_statement(node, names, when),)
         case syntax.Guard(condition, body, span):
             where, data = conditions(condition, names)
             inner = _nodes(body, names, (*when, *data))
@@ -84,6 +84,10 @@ def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node
             words = tuple(mark for mark in marks if isinstance(mark, syntax.Word))
             hints = resolve_hints(tuple(mark for mark in marks if isinstance(mark, syntax.Hint)), names)
             around, lengths = extent(node.extent, names)
+            for length in lengths:
+                if not is_integer(length, names.buffers):
+                    message = f"a length is an integer, and {format_expr(length)} is none"
+                    raise names.error("not-an-integer", message, node.extent.span)
             iterator = Index(Affine.iterator(len(names.scopes or ())))
             data = tuple(make_op("lt", (iterator, Cast(I64, length)), node.extent.span) for length in lengths)
             inner = _nodes(body, inside, (*when, *data))
@@ -123,9 +127,10 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
 
 def _statement(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) -> Statement:
     result = value(node.value, names)
+    if node.condition is not None:
+        result = Op("when", (value(node.condition, names), result), node.span)
     if when:
-        condition = reduce(lambda left, right: Op("and", (left, right)), when)
-        result = Op("when", (condition, result), node.span)
+        result = Op(UNDER, (reduce(lambda left, right: Op("and", (left, right)), when), result), node.span)
     return Statement(_target(node.target, names), node.sign, result, node.span)
 
 

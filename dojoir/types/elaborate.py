@@ -154,6 +154,15 @@ def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
     return None if isinstance(value, _Weak) else value.dtype
 
 
+def is_integer(expr: Expr, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether an expression has an integer type, or can take one."""
+    try:
+        value = _elaborate(expr, buffers)
+    except _Clash:
+        return False
+    return not value.floating if isinstance(value, _Weak) else value.dtype.is_integer
+
+
 _WHOLE = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
 """What has a meaning for integers only."""
 

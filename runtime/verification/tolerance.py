@@ -212,8 +212,7 @@ class _Lines:
             return self._around(typed)
         self.lines = []
         holds, doubt = self.compute(typed.condition)
-        asked = self._named(holds, BOOL)
-        before = self.lines
+        asked, before = self._named(holds, BOOL), self.lines
         bare = self._around(replace(typed, condition=None))
         inner = [replace(line, value=Op("when", (asked, line.value))) for line in bare]
         if doubt is not None:

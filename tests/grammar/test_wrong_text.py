@@ -136,7 +136,7 @@ MEANING = [
     (HEAD + "t[not 2] = 1\n", "not-affine", 6, 3, "a truth value"),
     (HEAD + "t[x[0, 0] + 1] = 1\n", "not-affine", 6, 3, "an element stands alone"),
     (HEAD + "if t[0] > 0\n| t[0] = 1\n| t[1] = 2\n", "condition-written", 6, 4, "copy it into a tmp"),
-    (HEAD + "N\n| min(t[0], 4)\n| | t[0] = 1\n", "type-operand", 7, 3, "float"),
+    (HEAD + "N\n| min(x[0, 0], 4)\n| | t[0] = 1\n", "not-an-integer", 7, 3, "a length is an integer"),
     (HEAD + "if s\n| t[0] = 1\n", "type-operand", 6, 4, "write s != 0"),
     (HEAD + "if N\n| t[0] = 1\n", "not-a-condition", 6, 4, "a condition is a comparison"),
     (HEAD + "t[0] = 1 if s\n", "type-operand", 6, 13, "write s != 0"),
