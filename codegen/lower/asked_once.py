@@ -3,13 +3,15 @@
 Every statement in the loop must have them, but for those that give values to temporaries of an iteration, which the
 others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
 `{1} < i64(rows[{0}])`, is where it ends: it holds in all iterations before that, and in none behind. What is asked
-must neither change while the loop runs nor be able to fail: it is asked although the loop may not run at all. On a
-GPU the loop must be one of a single thread, since others may have another answer.
+must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
+first iteration: where nothing asks, an element need not exist. On a GPU the loop must be one of a single thread,
+since others may have another answer.
 """
 
 from __future__ import annotations
 
 from dojoir.codegen.lower.state import State, Unit
+from dojoir.codegen.lower.touched import is_sure
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Path, Scope
@@ -37,7 +39,8 @@ def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | Non
         return None
     all_inside = [own for own in unit.typed if is_inside(own, path)]
     inside = [own for own in all_inside if unit.typed[own].condition is not None or not _is_idle(unit, own, path)]
-    if not inside or "v" in scope.marks:
+    sure = next((own for own in inside if is_sure(unit.kernel, own, path, state, runs=True)), None)
+    if sure is None or "v" in scope.marks:
         return None
     first, *others = (conjuncts(unit.typed[own].condition) for own in inside)
     shared = [part for part in first if part not in state.settled and all(part in other for other in others)]
@@ -52,7 +55,7 @@ def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | Non
                     lengths[part] = length
     if not around and not lengths:
         return None
-    return Once(around, tuple(lengths.values()), frozenset((*around, *lengths)), inside[0])
+    return Once(around, tuple(lengths.values()), frozenset((*around, *lengths)), sure)
 
 
 def conjuncts(condition: Typed | None) -> tuple[Typed, ...]:

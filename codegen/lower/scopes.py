@@ -377,16 +377,22 @@ class Scopes:
         if once is None:
             self._iterations(path, scope, state, block)
             return
-        accesses = Accesses(self.unit, state, block, once.statement)
+        code = Block(pending=set())
+        accesses = Accesses(self.unit, state, code, once.statement)
         holds: Value | None = None
         for part in once.around:
             holds = both(holds, evaluate(part, accesses))
         inner = replace(state, settled=state.settled | once.settled)
-        code = block if holds is None else Block(pending=set())
+        asked, code = code, code if holds is None else Block(pending=set())
         lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
         self._iterations(path, scope, inner, code, lengths)
         if holds is not None:
-            block.emit(lir.If(holds, code.body))
+            asked.emit(lir.If(holds, code.body))
+        if at_least(scope.extent, 1):
+            block.statements.extend(asked.statements)
+        else:  # what is asked has elements only where the loop runs
+            runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
+            block.emit(lir.If(runs, asked.body))
 
     def _iterations(
         self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value] = ()

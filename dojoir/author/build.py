@@ -110,6 +110,7 @@ from dojoir.ir.nodes import (
     Index,
     Kernel,
     Node,
+    Op,
     Scope,
     Size,
     Statement,
@@ -454,8 +455,9 @@ class Builder:
         self.accumulate(target, "min=", value)
 
     @public_with(value="not-an-expression", op="unknown-operation")
-    def accumulate(self, target: Operand, op: str, value: Number) -> None:
-        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`."""
+    def accumulate(self, target: Operand, op: str, value: Number, *, when: Number | None = None) -> None:
+        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`; with `when`, a bool,
+        `target op value if when`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))
@@ -464,13 +466,12 @@ class Builder:
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
-        if op == "=" and any(isinstance(index, Access) for index in place.expr.indices):
-            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
-            raise ArgumentError(message, "scatter")
         if nesting(what.expr) > DEEPEST_EXPRESSION:
             cure = "compute a part of it into a tmp first"
             raise ArgumentError(f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", "too-deep")
-        self._open[-1].append(Statement(place.expr, op, what.expr))
+        condition = None if when is None else self._usable(value_of(when)).expr
+        result = what.expr if condition is None else Op("when", (condition, what.expr))
+        self._open[-1].append(Statement(place.expr, op, result))
 
     def _usable(self, value: Value) -> Value:
         """The value, if it has a meaning here: inside the scopes of its iterators, from buffers of this kernel."""

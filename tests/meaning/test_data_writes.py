@@ -250,3 +250,40 @@ def test_a_condition_is_no_part_that_a_move_may_drop() -> None:
 
     assert compare(kernel, kernel, identity(kernel)).status == "legal"
     assert compare(kernel, bare.evolve(body=bare.body), identity(kernel)).status == "illegal"
+
+
+# -- the lowering ------------------------------------------------------------------------------------------
+LOOP = """kernel loop(N, M)
+in    ok: bool[N]
+in    rows: i32[N]
+in    x: f32[N, M]
+inout y: f32[N, M]
+
+N
+| M - 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("| | y[{0}, {1}] = x[{0}, {1}] if ok[{0}]\n", "if (ok[i0] != 0) {\n                for"),
+        ("| | if {1} > 0\n| | | y[{0}, {1}] = 1 if ok[{0}]\n", "if (i1 > 0) {"),
+        ("| | if {0} > 0\n| | | y[{0}, {1}] = 1 if ok[{0} - 1]\n", "if (i0 > 0) {"),
+        ("| | y[{0}, {1}] = 1 if {1} < i64(rows[{0}])\n", "min_i64(M - 1, (int64_t)rows[i0])"),
+        ("| | y[{0}, {1}] = 1 if {1} < rows[{0}]\n", "if ((int32_t)i1 < rows[i0])"),
+        ("| | y[{0}, {1}] = 1 if rows[{0}] // 3 == {0}\n", "for (int64_t i1 = 0; i1 < M - 1; i1++)"),
+    ],
+)
+def test_what_a_loop_asks_once(body: str, text: str) -> None:
+    """And only where an iteration would ask: an element need not exist elsewhere."""
+    kernel = dojoir.parse(LOOP + body)
+    dojoir.prove(kernel)
+    assert text in dojoir.emit(kernel, "c")
+    random = np.random.default_rng(3)
+    for n, m in ((1, 1), (1, 2), (5, 9)):
+        given = {"ok": random.random(n) < 0.5, "rows": random.integers(-2, 12, n).astype(np.int32)}
+        given |= {"x": random.random((n, m), np.float32), "y": np.zeros((n, m), np.float32)}
+        expected = dojoir.interpret(kernel, given)
+        for target in filter(can_run, HOST):
+            assert same(dojoir.compile(kernel, target).run(given), expected), target

@@ -49,7 +49,7 @@ def without_data_writes(kernel: Kernel) -> Kernel:
     where it has none. Statements keep their numbers, and scopes their paths."""
     if not any(decided(site.statement) for site in kernel.sites):
         return kernel
-    return kernel.evolve(body=tuple(_node(kernel, node, 0) for node in kernel.body))
+    return replace(kernel, body=tuple(_node(kernel, node, 0) for node in kernel.body))
 
 
 def decided(statement: Statement) -> bool:
