@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from strategies import syntactic_kernels
 
 from dojoir import ArgumentError, KernelError, build, kernels, parse, to_text
 from dojoir.author.build import Array, Builder, Value
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Access, Cast, Condition, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
 
 
@@ -160,6 +161,9 @@ class Rebuild:
                 return self.affine(numerator) // divisor
             case Mod(numerator, divisor):
                 return self.affine(numerator) % divisor
+            case Extremum(word, parts):
+                values = map(self.affine, parts)
+                return reduce(build.min if word == "min" else build.max, values)
 
 
 OPERATORS: dict[str, Callable[..., Value]] = {

@@ -117,12 +117,21 @@ class _Syntactic(Expressions):
     def statement(self, labels: tuple[str | None, ...]) -> Statement:
         self.labels = labels
         buffer = self.random.choice([buffer for buffer in self.buffers if buffer.role != "in"])
-        target = Access(buffer.name, tuple(self.affine(2, labels) for _ in buffer.dims))
+        target = Access(buffer.name, tuple(self.index(labels) for _ in buffer.dims))
         op = self.random.choice(("=", "=", *accumulations(buffer.dtype)))
         dtype = DTYPES["f32"] if buffer.dtype.is_float else buffer.dtype
         return Statement(target, op, self.value(dtype, self.random.randrange(5), False))
 
     # -- expressions -------------------------------------------------------------------------------------
+    def index(self, labels: tuple[str | None, ...]) -> Affine:
+        """An affine expression, or one with a min or a max in it."""
+        index = self.affine(2, labels)
+        for _ in range(self.random.choice((1, 1, 2)) if self.chance(0.15) else 0):
+            others = [self.affine(1, labels) for _ in range(self.random.choice((1, 1, 2)))]
+            index = Affine.smallest(index, *others) if self.chance(0.5) else Affine.largest(index, *others)
+            index = self.random.choice((index, index, index * 2 - others[0], index // 3, -index % 4))
+        return index
+
     def affine(self, fuel: int, labels: tuple[str | None, ...]) -> Affine:
         """A sum, difference, multiple, quotient or remainder of sizes and iterators."""
         random = self.random
@@ -157,7 +166,7 @@ class _Syntactic(Expressions):
             tuple(
                 self.access(self.random.choice(ids), gathers - 1)
                 if ids and gathers and self.chance(0.15)
-                else self.affine(2, self.labels)
+                else self.index(self.labels)
                 for _ in buffer.dims
             ),
         )
