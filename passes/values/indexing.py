@@ -76,17 +76,19 @@ class SetIndex(Move):
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         """Each index with a `min` or a `max` as it is without those that the scopes around are seen to decide."""
         for site in kernel.sites:
-            yield from _settled(site, clamped=True)
+            for number, index in settled(site):
+                yield cls(place_of(site.path), number, Formula(str(index)))
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """The same of divisions and remainders, and each of a `min` or a `max` by itself."""
         for site in kernel.sites:
             if site.path == place:
-                yield from _settled(site, clamped=False)
+                for number, index in settled(site, divided=True):
+                    yield cls(place_of(site.path), number, Formula(str(index)))
                 for number, index in enumerate(indices_of(site.statement)):
                     for one in _choices(index):
-                        yield SetIndex(place_of(site.path), number, Formula(str(one)))
+                        yield cls(place_of(site.path), number, Formula(str(one)))
 
 
 def _choices(index: Affine) -> Iterator[Affine]:
@@ -96,12 +98,14 @@ def _choices(index: Affine) -> Iterator[Affine]:
             yield from (index + (part - Affine.atom(atom)) * coefficient for part in atom.parts)
 
 
-def _settled(site: Site, clamped: bool) -> Iterator[SetIndex]:
+def settled(site: Site, divided: bool = False) -> Iterator[tuple[int, Affine]]:
+    """The indices of a statement, by number, that the scopes around are seen to settle, as they are then: of those
+    with a `min` or a `max`, and those with a division or a remainder if `divided` ones are meant."""
     for number, index in enumerate(indices_of(site.statement)):
-        if index.is_clamped or not clamped:
-            settled = without_divisions(index, site.scopes)
-            if settled != index:
-                yield SetIndex(place_of(site.path), number, Formula(str(settled)))
+        if index.is_clamped or divided:
+            plain = without_divisions(index, site.scopes)
+            if plain != index:
+                yield number, plain
 
 
 def indices_of(statement: Statement) -> list[Affine]:
