@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.ir.affine import Affine, Compound, Extremum
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import (
     DEEPEST,
@@ -58,7 +58,7 @@ def unwritable(kernel: Kernel) -> tuple[str, str] | None:
 
 @once_for_each
 def _attribute_error(buffer: Buffer) -> str | None:
-    return order_error(buffer) or pad_error(buffer) or align_error(buffer) or storage_error(buffer)
+    return declaration_error(buffer)
 
 
 @once_for_each

@@ -91,6 +91,7 @@ class Rebuild:
         declare: dict[str, Callable[..., Array]] = {"in": b.input, "out": b.output, "inout": b.inout, "tmp": b.temp}
         for buffer in kernel.buffers:
             more: dict[str, Any] = {"order": buffer.order, "pad": buffer.pad, "align": buffer.align}
+            more |= {} if buffer.role == "tmp" else {"flat": buffer.flat}
             if buffer.role == "tmp":
                 collapsed = [number for number, dim in enumerate(buffer.dims) if dim.collapsed]
                 more |= {"storage": buffer.storage, "collapsed": collapsed}

@@ -6,6 +6,7 @@ text; `runnable_kernels` gives kernels that pass the proof, which every target m
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from expressions import Expressions, accumulations
@@ -82,16 +83,21 @@ class _Syntactic(Expressions):
         role = random.choice(("in", "out", "inout", "tmp", "tmp"))
         rank = random.choice((0, 1, 1, 2, 2, 3))
         dims = tuple(Dim(self.affine(2, ()), role == "tmp" and self.chance(0.2)) for _ in range(rank))
-        return Buffer(
+        order = tuple(random.sample(range(rank), rank)) if rank and self.chance(0.2) else None
+        pad = tuple(random.randrange(9) for _ in dims) if rank and self.chance(0.2) else None
+        buffer = Buffer(
             role,
             name,
             random.choice(tuple(DTYPES.values())),
             dims,
             random.choice(STORAGES) if role == "tmp" else "heap",
-            tuple(random.sample(range(rank), rank)) if rank and self.chance(0.2) else None,
-            tuple(random.randrange(9) for _ in dims) if rank and self.chance(0.2) else None,
+            order,
+            pad,
             random.choice((0, 0, 0, 1, 64, 4096)),
         )
+        if role != "tmp" and rank > 1 and buffer.order is None and buffer.pad is None and self.chance(0.2):
+            buffer = replace(buffer, flat=random.choice(((2,),) if rank == 2 else ((3,), (1, 2), (2, 1))))
+        return buffer
 
     # -- the body ----------------------------------------------------------------------------------------
     def nodes(self, depth: int, labels: tuple[str | None, ...]) -> tuple[Node, ...]:
