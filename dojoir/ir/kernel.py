@@ -95,7 +95,7 @@ class Buffer:
 class Kernel:
     """A kernel: its sizes, the facts about them, its buffers and its body."""
 
-    held_bytes: ClassVar[int] = 6000
+    held_bytes: ClassVar[int] = 10_000
     """About what one holds, with all that it works out about its statements when it is asked."""
 
     name: str

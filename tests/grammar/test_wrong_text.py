@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import damage, mutated, syntactic_kernels
+from strategies import mutated, syntactic_kernels
+from syntactic import damage
 from text_round_trip import COLUMN, N, assert_round_trip
 
 from dojoir import DojoError, KernelError, ParseError, kernels, load, parse, to_text

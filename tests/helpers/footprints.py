@@ -75,7 +75,7 @@ class Text:
                     self.most -= 1
                     if self.most < 0:
                         raise NotKnown
-                    for access in (*node.term_reads, *((node.target,) if node.op != "=" else ())):
+                    for access in (*node.term_reads, *((node.target,) if node.accumulation else ())):
                         self._touch(access, iterators, key, False)
                     self._touch(node.target, iterators, key, True)
 

@@ -220,6 +220,7 @@ def test_legal_moves_keep_the_meaning(text: str) -> None:
             with suppress(dojoir.IllegalMove, dojoir.QueryError):
                 trace.apply(move)
                 assert np.array_equal(dojoir.interpret(trace.kernel, given, B=3)["h"], want), trace.kernel
+        assert len(trace.moves) > 1
         assert np.array_equal(dojoir.compile(trace.kernel, threads=2).run(given, B=3)["h"], want), trace.kernel
 
 
