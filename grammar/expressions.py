@@ -227,6 +227,9 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
         case _:
             if not b.is_constant:
                 cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
+                if sign == "%" and role.startswith(INDEX) and not b.iterators:
+                    cure += f"; of what wraps once, write a statement for each turn, {a} under `if {a} < {b}` and "
+                    cure += f"{a - b} under `if {a} >= {b}`"
                 message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
