@@ -31,6 +31,12 @@ QUASI_AFFINE = (
     "with // and % by positive integers"
 )
 
+CLAMPS = {"min": None, "max": None, "clamp": 3, "abs": 1}
+"""The functions that an index may have, with the number of their arguments; None for two or more."""
+
+INDEX = "an index"
+"""How the role of an index begins."""
+
 _BINARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 2}
 _UNARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 1}
 
@@ -68,6 +74,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         return Cast(DTYPES[name], value(call.args[0], names, depth + 1), call.span)
     if name in CONVERSIONS:
         return _conversion(call, names, depth)
+    if name == "clamp":  # a spelling
+        _check_arity(call, 3, names)
+        x, low, high = (value(arg, names, depth + 1) for arg in call.args)
+        return make_op("min", (make_op("max", (x, low), call.span), high), call.span)
     if name == "isnan":  # a spelling: what is not equal to itself
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
@@ -76,7 +86,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
             raise names.error("unknown-function", cure, call.name.span, names.note(names.buffers[name]))
-        hint = did_you_mean(name, [*CALLS, *DTYPES, *CONVERSIONS]) or f": write one of {', '.join(sorted(CALLS))}"
+        hint = (
+            did_you_mean(name, [*CALLS, "clamp", *DTYPES, *CONVERSIONS])
+            or f": write one of {', '.join(sorted(CALLS))}"
+        )
         raise names.error("unknown-function", f"there is no function '{short(name)}'{hint}", call.name.span)
     _check_arity(call, OPERATIONS[name].arity, names)
     return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
@@ -123,7 +136,7 @@ def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affin
         case syntax.Name(text) if text in names.buffers:
             return access(expr, names, depth)
         case _:
-            return affine(expr, names, f"an index of {buffer.name}")
+            return affine(expr, names, f"{INDEX} of {buffer.name}")
 
 
 # -- sizes and iterators -----------------------------------------------------------------------------------
@@ -152,10 +165,10 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             return Affine.iterator(names.iterator(expr))
         case syntax.Subscript(name, _, span):
             raise _data(names.buffer(name).name, span, names, role)
+        case syntax.Call() if expr.name.text in CLAMPS:
+            return _clamp(expr, names, role, depth)
         case syntax.Call(name, _, span):
-            what = (
-                "min(…) stands only for a whole extent" if name.text == "min" else f"{short(name.text)}(…) is not"
-            )
+            what = f"{short(name.text)}(…) is not"
             raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", span)
         case syntax.Unary("-", arg):
             return -_affine(arg, names, role, depth + 1)
@@ -174,6 +187,32 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             raise names.error("not-affine", f"{role} is a number, and '{sign}' gives a truth value", span)
 
 
+def _clamp(call: syntax.Call, names: Names, role: str, depth: int) -> Affine:
+    """A min, a max, or what is spelled by them, in an index."""
+    name = call.name.text
+    if not role.startswith(INDEX):
+        what = "min(…) stands only for a whole extent or in an index"
+        if name != "min":
+            what = f"{name}(…) stands only in an index"
+        raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", call.span)
+    arity = CLAMPS[name]
+    if arity is not None:
+        _check_arity(call, arity, names)
+    elif len(call.args) < 2:
+        message = f"{name} takes two or more arguments in an index, not {len(call.args)}"
+        raise names.error("wrong-arity", message, call.span)
+    args = [_affine(arg, names, role, depth + 1) for arg in call.args]
+    match name:
+        case "min":
+            return Affine.smallest(*args)
+        case "max":
+            return Affine.largest(*args)
+        case "abs":
+            return Affine.largest(args[0], -args[0])
+    x, low, high = args
+    return Affine.smallest(Affine.largest(x, low), high)
+
+
 def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: str) -> Affine:
     match sign:
         case "+":
@@ -188,6 +227,9 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
         case _:
             if not b.is_constant:
                 cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
+                if sign == "%" and role.startswith(INDEX) and not b.iterators:
+                    cure += f"; of what wraps once, write a statement for each turn, {a} under `if {a} < {b}` and "
+                    cure += f"{a - b} under `if {a} >= {b}`"
                 message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
@@ -231,7 +273,7 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
-    if role.startswith("an index of"):
+    if role.startswith(INDEX):
         message += ": as an index, an element stands alone; compute it into an integer tmp first"
     elif role == "a condition":
         message += ": choose between values with select(…)"

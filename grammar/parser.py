@@ -11,7 +11,7 @@ from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
-from dojoir.grammar.expressions import affine, affine_conditions, extent
+from dojoir.grammar.expressions import INDEX, affine, affine_conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
@@ -25,15 +25,20 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
 
     Raises ParseError or KernelError, which show their place in `text`.
     """
-    return _affine(text, kernel.sizes, depth)
+    return _affine(text, kernel.sizes, depth, "this")
+
+
+def parse_index(text: str, kernel: Kernel, depth: int) -> Affine:
+    """As `parse_affine`, of an index: there may be a min or a max in it."""
+    return _affine(text, kernel.sizes, depth, INDEX)
 
 
 @lru_cache(maxsize=1024)
-def _affine(text: str, sizes: tuple[Size, ...], depth: int) -> Affine:
+def _affine(text: str, sizes: tuple[Size, ...], depth: int, role: str) -> Affine:
     source = Source("<expression>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), "this")
+    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), role)
 
 
 def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:

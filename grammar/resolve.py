@@ -10,6 +10,7 @@ from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
+from dojoir.grammar.products import apart
 from dojoir.grammar.under_conditions import UNDER, with_conditions
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
@@ -37,6 +38,7 @@ from dojoir.types.elaborate import check, is_integer
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
+    written = apart(written, source)
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:

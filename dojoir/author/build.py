@@ -92,7 +92,7 @@ from dojoir.author.expressions import (
 )
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
 from dojoir.ir.names import is_label, is_name, name_error
@@ -193,13 +193,15 @@ class Array(Operand):
 class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
     bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), and whether a call gives the strides of all dimensions but the innermost."""
+    more), whether a call gives the strides of all dimensions but the innermost, and how many of the dimensions, one
+    after another, are one of the array that it gives."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
     align: int
     stream: bool | int
     strided: bool
+    flat: Sequence[int] | None
 
 
 class Builder:
@@ -321,6 +323,7 @@ class Builder:
         align: int = 0,
         stream: bool | int = False,
         strided: bool = False,
+        flat: Sequence[int] | None = None,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -338,15 +341,9 @@ class Builder:
             align,
             int(stream),
             strided,
+            None if flat is None else tuple(flat),
         )
-        error = (
-            storage_error(buffer)
-            or order_error(buffer)
-            or pad_error(buffer)
-            or align_error(buffer)
-            or stream_error(buffer)
-            or strided_error(buffer)
-        )
+        error = declaration_error(buffer)
         if error is not None:
             raise ArgumentError(error, "bad-attribute")
         self._buffers[name] = buffer

@@ -23,7 +23,7 @@ def solve(
     only unknown. All dimensions (but collapsed ones, whose extent counts for nothing) and all facts of the kernel
     then hold. Raises ArgumentError where one does not, for a size that is unknown, wrong or cannot be found.
     """
-    sizes = {name: _given(kernel, name, value) for name, value in (given or {}).items()}
+    sizes = given_sizes(kernel, given or {})
     origin = {name: f"{name}={value} was given" for name, value in sizes.items()}
     extents = [
         (buffer, d, dim.extent, shapes[buffer.name][d])
@@ -36,7 +36,7 @@ def solve(
     while progress:
         progress = False
         for buffer, d, extent, actual in extents:
-            found = _solve_one(extent, actual, sizes)
+            found = solve_one(extent, actual, sizes)
             if found is not None:
                 name, value = found
                 if value < 1:
@@ -61,6 +61,11 @@ def solve(
     check_facts(kernel, sizes)
     check_bearable(kernel, sizes)
     return sizes
+
+
+def given_sizes(kernel: Kernel, given: Mapping[str, object]) -> dict[str, int]:
+    """The sizes that a call passes by name. Raises ArgumentError for one that is none, or is no size."""
+    return {name: _given(kernel, name, value) for name, value in given.items()}
 
 
 def given_inputs(inputs: object) -> None:
@@ -107,7 +112,7 @@ def _number(value: object) -> int:
         return 0
 
 
-def _solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+def solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
     """The one size that `extent == actual` determines, if there is exactly one and it is not divided. Where the
     division leaves a rest, the comparison of all extents reports it."""
     unknown = extent.sizes - sizes.keys()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import islpy as isl
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import (
     MAY_ASSIGN,
     Access,
@@ -102,7 +102,7 @@ class Workspace:
 _DOMAIN = re.compile(r"((?:\[[^]]*\] -> )?)\{ (\w*)\[([^]]*)\] -> ")
 """How a map begins: the sizes, and the name and the dimensions of its domain."""
 
-_WORDS = {"and", "or", "not", "mod", "floor", "true"}
+_WORDS = {"and", "or", "not", "mod", "floor", "true", "min", "max"}
 """What a condition holds besides names."""
 
 
@@ -143,6 +143,8 @@ def isl_affine(affine: Affine) -> str:
                 text = f"floor(({isl_affine(numerator)})/{divisor})"
             case Mod(numerator, divisor):
                 text = f"(({isl_affine(numerator)}) mod {divisor})"
+            case Extremum(word, some):
+                text = f"{word}({', '.join(map(isl_affine, some))})"
         parts.append(text if coefficient == 1 else f"{coefficient}*{text}")
     return " + ".join(parts)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dojoir.errors import Diagnostic, Note
+from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import place
@@ -45,8 +46,12 @@ def out_of_bounds(failure: OutOfBounds) -> Diagnostic:
     message = f"{start} is outside 0..{declared.extent.evaluate(sizes) - 1}"
     slack = index if value < 0 else declared.extent - 1 - index
     facts = [*divisibility(site, index, declared.extent), *map(nonnegative, least(slack, site.scopes))]
+    if index.is_clamped:
+        facts += [nonnegative(Affine.size(size) - most) for size in sorted(index.sizes) for most in range(2, 9)]
     cures = [mending_fact(sets, wrong, facts)]
-    if index.iterators:
+    if index.is_clamped:
+        cures.append(f"bounds to the index: `clamp(…, 0, {declared.extent - 1})`")
+    elif index.iterators:
         distinct = len(slack.terms) == len(index.terms) + len(declared.extent.terms)
         guard = Condition(index, "<", declared.extent) if value >= 0 and distinct else nonnegative(slack)
         cures.append(f"a guard `if {format_condition(guard, name)}`")
