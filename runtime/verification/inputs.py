@@ -219,6 +219,8 @@ def _array(
         if distribution == PEAKS and not takes_value(buffer):
             return _peaks(random, shape, dtype)
         values = _floats(random, drawn, dtype, distribution, reach)
+        if FORMATS[dtype.name].is_scale:  # negative ones would all be NaN
+            values = np.abs(values)
         if takes_value(buffer):
             # A scalar is a scale or a small number to add, as a rule.
             values = np.abs(values) if distribution in ("uniform", "normal") else values

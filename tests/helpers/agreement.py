@@ -46,7 +46,8 @@ def random_arguments(
 
 def random_factors(dtype: DType, size: int, random: Random) -> npt.NDArray[np.generic]:
     """Floats whose products overflow in no order, nor are rounded."""
-    numbers = np.array([random.choice((-1.0, 1.0)) for _ in range(size)])
+    signs = (1.0,) if FORMATS[dtype.name].is_scale else (-1.0, 1.0)
+    numbers = np.array([random.choice(signs) for _ in range(size)])
     for factor in (2, 0.5):
         numbers[random.randrange(size)] *= factor
     return from_floats(numbers, dtype)
@@ -60,6 +61,8 @@ def _random_array(
         if special:
             odd = numbers.choice([np.inf, -np.inf, np.nan, -0.0, 1e-40, 3e38, 1e-310, 70000.0, 449.0], shape)
             values = np.where(numbers.random(shape) < 0.15, odd, values)
+        if FORMATS[dtype.name].is_scale and not special:  # negative ones would be NaN
+            values = np.abs(values)
         stored = from_floats(np.asarray(values), dtype)
         if shape == () and dtype.bits == 4:  # a number, then, and 6 is the largest
             return np.minimum(stored, 6)

@@ -6,12 +6,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from expressions import BOOL, F32, FLOATS, INTEGERS
+from expressions import BOOL, F32, FLOATS, INTEGERS, SCALE
 from leaves import Here, Leaves, Span
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Const, Dim, Expr, Extent, Guard, Node, Scope, Statement
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Dim,
+    Expr,
+    Extent,
+    Guard,
+    Node,
+    Scope,
+    Statement,
+    make_op,
+)
 
 F64, I32 = DTYPES["f64"], DTYPES["i32"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
@@ -125,8 +139,10 @@ class Elements(Leaves):
         dtype = self.buffers[target.buffer].dtype
         if not (self.exact or exact or not dtype.is_float or self.chance(0.3)):
             self.inexact.add(target.buffer)
-            return self.value(F32, self._fuel(), False)
-        return self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+            value = self.value(F32, self._fuel(), False)
+        else:
+            value = self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+        return make_op("abs", (value,)) if dtype == SCALE and not self.signs else value
 
     def _fuel(self) -> int:
         """How deep an expression is."""

@@ -55,7 +55,7 @@ class Leaves(Expressions):
         super().__init__(random)
         self.small = small
         self.deepest = 3 if small else DEEPEST
-        self.exact = exact
+        self.exact = self.signs = exact
         self.marks = marks
         self.sizes: list[Size] = []
         self.facts: list[Condition] = []
