@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dojoir.errors import Note, Source, Span, did_you_mean
+from dojoir.errors import KernelError, Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
 from dojoir.ir.nodes import MARKS, Access, Condition, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.packing import packing_error
 from dojoir.types.elaborate import check
 
 
@@ -38,6 +39,9 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
         source,
     )
     check(kernel)
+    error = packing_error(kernel)
+    if error is not None:
+        raise KernelError(error)
     return kernel
 
 

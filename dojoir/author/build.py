@@ -90,9 +90,9 @@ from dojoir.author.expressions import (
     tanh,
     value_of,
 )
-from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, KernelError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
+from dojoir.ir.buffer_rules import attribute_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
 from dojoir.ir.names import is_label, is_name, name_error
@@ -118,6 +118,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.ir.packing import packing_error
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -192,13 +193,14 @@ class Array(Operand):
 class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
     bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), and whether a call gives the strides of all dimensions but the innermost."""
+    more), whether a call gives the strides of all dimensions but the innermost, whether elements share bytes."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
     align: int
     stream: bool | int
     strided: bool
+    packed: bool
 
 
 class Builder:
@@ -231,6 +233,9 @@ class Builder:
         """The kernel. Raises KernelError where its types do not fit."""
         made = self._tree()
         check(made)
+        error = packing_error(made)
+        if error is not None:
+            raise KernelError(error)
         return made
 
     def _tree(self) -> Kernel:
@@ -320,6 +325,7 @@ class Builder:
         align: int = 0,
         stream: bool | int = False,
         strided: bool = False,
+        packed: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -337,15 +343,9 @@ class Builder:
             align,
             int(stream),
             strided,
+            packed,
         )
-        error = (
-            storage_error(buffer)
-            or order_error(buffer)
-            or pad_error(buffer)
-            or align_error(buffer)
-            or stream_error(buffer)
-            or strided_error(buffer)
-        )
+        error = attribute_error(buffer)
         if error is not None:
             raise ArgumentError(error, "bad-attribute")
         self._buffers[name] = buffer

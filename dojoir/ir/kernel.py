@@ -52,7 +52,8 @@ class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
     memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
     where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
-    of all dimensions but the innermost are as far apart as the call says.
+    of all dimensions but the innermost are as far apart as the call says; of a `packed` one, two elements share a
+    byte (`dojoir.ir.packing`).
 
     An order that is the natural one, and a padding of nothing, are None."""
 
@@ -66,6 +67,7 @@ class Buffer:
     align: int = 0
     stream: int = 0
     strided: bool = False
+    packed: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,7 +79,7 @@ class Buffer:
     @cached_property
     def form(self) -> tuple[object, ...]:
         """All that is declared of it but its name."""
-        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided
+        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.packed
         return self.role, self.dtype, self.dims, *layout
 
     @property

@@ -136,6 +136,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += " stream" if buffer.stream == 1 else f" stream {buffer.stream}"
     if buffer.strided:
         text += " strided"
+    if buffer.packed:
+        text += " packed"
     return text
 
 

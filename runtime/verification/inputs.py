@@ -12,6 +12,7 @@ from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Statement
 from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.packed import packed, unpacked_shape
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
@@ -69,7 +70,8 @@ def make_inputs(
     for buffer in kernel.arguments:
         if buffer.role != "out":
             limit = ranges.get(buffer.name)
-            array = _array(buffer, array_shape(buffer, sizes), seed, distribution, limit, reach)
+            shape = unpacked_shape(buffer, array_shape(buffer, sizes))
+            array = packed(buffer, _array(buffer, shape, seed, distribution, limit, reach))
             drawn[buffer.name] = (
                 np.where(array == 0, 1, array).astype(array.dtype) if buffer.name in divide else array
             )

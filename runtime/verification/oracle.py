@@ -13,6 +13,7 @@ from dojoir.errors import RunError, ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
 from dojoir.meaning.interpreter import interpret
+from dojoir.meaning.packed import unpacked
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.process.child import raise_reported, run_child
@@ -54,7 +55,7 @@ class Oracle:
             buffer.name: Expected(
                 results[buffer.name],
                 _as_f64(results.get(self._bounded.errors.get(buffer.name, ""))),
-                to_floats(declared[buffer.name], buffer.dtype)
+                to_floats(unpacked(buffer, declared[buffer.name]), buffer.dtype)
                 if buffer.name in declared and buffer.dtype.is_float
                 else None,
             )
@@ -83,6 +84,7 @@ class Oracle:
         for name, array in inputs.items():
             buffer = self.kernel.buffer(name)
             has_bits = buffer.dtype.is_float and not takes_value(buffer)
+            array = unpacked(buffer, array)
             exact[name] = to_floats(array, buffer.dtype) if has_bits else array
             if buffer.role == "inout":
                 if name in self._bounded.errors:

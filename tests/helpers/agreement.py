@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Access, Kernel, holds
 from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.packed import packed, unpacked
 from dojoir.types.rounding import FORMATS
 
 
@@ -40,7 +41,8 @@ def random_arguments(
     for buffer in kernel.arguments:
         if buffer.role != "out":
             shape = tuple(dim.extent.evaluate(sizes) for dim in buffer.dims)
-            arrays[buffer.name] = _random_array(buffer.dtype, shape, limits.get(buffer.name), numbers, special)
+            array = _random_array(buffer.dtype, shape, limits.get(buffer.name), numbers, special)
+            arrays[buffer.name] = packed(buffer, array)
     return arrays
 
 
@@ -104,13 +106,14 @@ def agree(
     for name in expected:
         dtype = kernel.buffer(name).dtype
         if dtype.is_float:
-            finite = np.abs(_numbers(expected[name], dtype))
+            finite = np.abs(_numbers(unpacked(kernel.buffer(name), expected[name]), dtype))
             largest = max(largest, float(np.max(finite, initial=0.0, where=np.isfinite(finite))))
     for name in expected:
         dtype = kernel.buffer(name).dtype
         a, b = expected[name], actual[name]
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{name}: {a.dtype}{a.shape} and {b.dtype}{b.shape}"
+        a, b = (unpacked(kernel.buffer(name), one) for one in (a, b))
         if dtype.is_float:
             a, b = _numbers(a, dtype), _numbers(b, dtype)
         if exact or not dtype.is_float:

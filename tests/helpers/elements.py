@@ -26,10 +26,15 @@ from dojoir.ir.nodes import (
     Statement,
     make_op,
 )
+from dojoir.ir.packing import is_even, packed_dim
 
 F64, I32 = DTYPES["f64"], DTYPES["i32"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
 """Mostly f32 and i32."""
+
+PACKABLE = tuple(t for t in DTYPES.values() if t.bits == 4)
+PACKED = 0.5
+"""How often a buffer whose rows have an even length is packed."""
 
 STACK = 64 * 1024
 """The largest temporary that is put on the stack, in bytes: what the move `place` allows."""
@@ -56,9 +61,21 @@ class Elements(Leaves):
         )
         if role == "tmp":
             buffer = self._placed(buffer)
+        if dtype is None and self.chance(PACKED):
+            buffer = self._packed(buffer)
         self.buffers[name] = buffer
         if readable:
             self.readable.append(name)
+        return buffer
+
+    def _packed(self, buffer: Buffer) -> Buffer:
+        """The buffer with two elements in a byte, where its rows are whole bytes."""
+        packed = replace(buffer, dtype=self.random.choice(PACKABLE), packed=True)
+        if any(not dim.collapsed for dim in packed.dims):
+            dim = packed_dim(packed)
+            even = is_even(packed.dims[dim].extent, tuple(self.facts))
+            if even and not (packed.pad and packed.pad[dim] % 2):
+                return packed
         return buffer
 
     def _placed(self, buffer: Buffer) -> Buffer:
@@ -110,7 +127,7 @@ class Elements(Leaves):
         """Writes a new element."""
         dtype = self.buffers[target.buffer].dtype
         kind = self.random.random()
-        if kind < 0.35 or dtype == BOOL or here.depth >= self.deepest:
+        if kind < 0.35 or self.buffers[target.buffer].packed or dtype == BOOL or here.depth >= self.deepest:
             return (self._assign(here, target),)
         if kind < 0.7:
             init = Statement(target, "=", self._start(dtype))
@@ -130,6 +147,8 @@ class Elements(Leaves):
     def _assign(self, here: Here, target: Access, exact: bool = False) -> Statement:
         while True:
             made = Statement(target, "=", self._expression(here, target, exact))
+            if made.fused and self.buffers[target.buffer].packed:
+                continue
             if not made.fused or self.operators.setdefault(target.buffer, "+=") == "+=":
                 return made
 
