@@ -20,7 +20,7 @@ from dojoir.ir.buffer_rules import (
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat")
+_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed")
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -113,6 +113,8 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             buffer, error = replace(buffer, stream=1), None
         case "strided":
             buffer, error = replace(buffer, strided=True), None
+        case "packed":
+            buffer, error = replace(buffer, packed=True), None
         case _:
             buffer = replace(buffer, storage=word)
             error = storage_error(buffer)

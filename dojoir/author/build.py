@@ -47,8 +47,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, TypedDict, Unpack
+from typing import NoReturn, Unpack
 
+from dojoir.author.attributes import Attributes
 from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
 from dojoir.author.expressions import (
     Accumulation,
@@ -90,7 +91,7 @@ from dojoir.author.expressions import (
     tanh,
     value_of,
 )
-from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, KernelError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
@@ -119,6 +120,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.ir.packing import packing_error
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -190,20 +192,6 @@ class Array(Operand):
     __iand__ = __ior__ = __ixor__
 
 
-class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), whether a call gives the strides of all dimensions but the innermost, and how many of the dimensions, one
-    after another, are one of the array that it gives."""
-
-    order: Sequence[int] | None
-    pad: Sequence[int] | None
-    align: int
-    stream: bool | int
-    strided: bool
-    flat: Sequence[int] | None
-
-
 class Builder:
     """What has been said of a kernel so far. `kernel` gives it, at any time when no scope is open."""
 
@@ -234,6 +222,9 @@ class Builder:
         """The kernel. Raises KernelError where its types do not fit."""
         made = self._tree()
         check(made)
+        error = packing_error(made)
+        if error is not None:
+            raise KernelError(error)
         return made
 
     def _tree(self) -> Kernel:
@@ -324,6 +315,7 @@ class Builder:
         stream: bool | int = False,
         strided: bool = False,
         flat: Sequence[int] | None = None,
+        packed: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -342,6 +334,7 @@ class Builder:
             int(stream),
             strided,
             None if flat is None else tuple(flat),
+            packed,
         )
         error = declaration_error(buffer)
         if error is not None:

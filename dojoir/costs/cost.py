@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -28,6 +29,7 @@ from dojoir.costs.systems import system, systems_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
 from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
 from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import Read, sets_of
@@ -185,7 +187,8 @@ _OF_INTEGERS = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
 @public
 def cost(kernel: Kernel) -> Cost:
     """What a well-formed kernel does and moves."""
-    return _cost(given_kernel(kernel))
+    given = _cost(in_halves(given_kernel(kernel)))
+    return given if given.kernel is kernel else replace(given, kernel=kernel)
 
 
 @lru_cache(maxsize=256)

@@ -53,7 +53,8 @@ class Buffer:
     memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
     where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
     of all dimensions but the innermost are as far apart as the call says; `flat` says how many of the dimensions,
-    one after another, are one dimension of the array that a call gives.
+    one after another, are one dimension of the array that a call gives; of a `packed` one, two elements share a
+    byte (`dojoir.ir.packing`).
 
     An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
 
@@ -68,6 +69,7 @@ class Buffer:
     stream: int = 0
     strided: bool = False
     flat: tuple[int, ...] | None = None
+    packed: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class Buffer:
     @cached_property
     def form(self) -> tuple[object, ...]:
         """All that is declared of it but its name."""
-        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat
+        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
         return self.role, self.dtype, self.dims, *layout
 
     @property

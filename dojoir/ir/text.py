@@ -138,6 +138,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += " strided"
     if buffer.flat is not None:
         text += f" flat({', '.join(map(str, buffer.flat))})"
+    if buffer.packed:
+        text += " packed"
     return text
 
 

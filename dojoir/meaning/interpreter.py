@@ -24,6 +24,7 @@ from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
 from dojoir.meaning.flat import flattened, has_flat, split_shapes
+from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
     FUNCTIONS,
@@ -64,7 +65,8 @@ def interpret(
     `inputs` holds each `in` and `inout`: a NumPy array of the declared shape in any memory layout, whose type is
     one of `DType.accepted` (what the kernel says of order, padding and alignment is for compiled code), or a
     number for one without dimensions. Sizes that follow from the shapes may be left out. What is returned has the
-    declared shape and the type `DType.stored`.
+    declared shape and the type `DType.stored`; an array of a packed buffer has bytes, half as many in the innermost
+    dimension as are declared.
 
     With `precision="f64"` no float is rounded to a narrower type than f64, by a store or by a cast, and the float
     arrays that are returned are f64: the reference that rounding errors are measured against. Numbers in the text
@@ -80,10 +82,12 @@ def interpret(
     given_inputs(inputs)
     typed = check(kernel)
     given = _arguments(kernel, inputs)
-    shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)}
+    arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+    shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
     if has_flat(kernel):
         shapes = split_shapes(kernel, shapes, sizes)
-        given = {n: v.reshape(shapes[n]) if isinstance(v, np.ndarray) else v for n, v in given.items()}
+        flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
+        given = {**given, **flat}
     call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
     try:
         buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
@@ -163,11 +167,13 @@ def _argument(buffer: Buffer, value: object) -> Array | int | float:
             f"pass np.asarray(…, np.{buffer.dtype.stored})",
             "not-an-array",
         )
+    if buffer.packed:
+        accepted = ("uint8",)
     if value.dtype.name not in accepted:
         bits = f", which holds the bits of {buffer.dtype}" if len(accepted) > 1 else ""
         raise ArgumentError(
             f"argument {buffer.name} has element type {value.dtype.name}, and the kernel declares {buffer.dtype}: "
-            f"pass {' or '.join(reversed(accepted))}{bits}",
+            f"pass {' or '.join(reversed(accepted))}{bits}{' (packed: two in a byte)' if buffer.packed else ''}",
             "bad-dtype",
         )
     if value.ndim not in {len(buffer.dims), len(buffer.flat or buffer.dims)}:
@@ -204,6 +210,7 @@ class _Call:
             return [None] * count
         if not isinstance(value, np.ndarray):
             return [bool(value) if buffer.dtype.kind == "b" else value]
+        value = unpacked(buffer, value)
         return list((to_floats(value, buffer.dtype) if buffer.dtype.is_float else value).ravel().tolist())
 
     def run(self, script: Script, buffers: list[Elements]) -> None:
@@ -231,7 +238,7 @@ class _Call:
         if not buffer.dtype.is_float:
             return np.array(elements, buffer.dtype.stored).reshape(shape)
         values = np.array(elements, np.float64).reshape(shape)
-        return values if self.exact_floats else from_floats(values, buffer.dtype)
+        return values if self.exact_floats else packed(buffer, from_floats(values, buffer.dtype))
 
 
 @dataclass(frozen=True)

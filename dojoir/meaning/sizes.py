@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import SupportsIndex
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
-from dojoir.ir.affine import Affine, SizeVar
-from dojoir.ir.nodes import Buffer, Kernel, holds
+from dojoir.ir.affine import Affine, FloorDiv, SizeVar
+from dojoir.ir.nodes import Buffer, Condition, Kernel, holds
+from dojoir.ir.packing import is_even
 from dojoir.ir.text import format_condition
 from dojoir.meaning.bearable import check_bearable
 
@@ -20,8 +21,9 @@ def solve(
 
     `shapes` holds the shape of each array that is passed, by buffer, of the rank of the buffer; `given` the sizes
     that are passed by name. A size that is not given is found from a dimension linear in it in which it is the
-    only unknown. All dimensions (but collapsed ones, whose extent counts for nothing) and all facts of the kernel
-    then hold. Raises ArgumentError where one does not, for a size that is unknown, wrong or cannot be found.
+    only unknown, or that is half of such a one which is even. All dimensions (but collapsed ones, whose extent
+    counts for nothing) and all facts of the kernel then hold. Raises ArgumentError where one does not, for a size
+    that is unknown, wrong or cannot be found.
     """
     sizes = given_sizes(kernel, given or {})
     origin = {name: f"{name}={value} was given" for name, value in sizes.items()}
@@ -36,7 +38,8 @@ def solve(
     while progress:
         progress = False
         for buffer, d, extent, actual in extents:
-            found = solve_one(extent, actual, sizes)
+            whole, times = undivided(extent, kernel.facts)
+            found = solve_one(whole, actual * times, sizes)
             if found is not None:
                 name, value = found
                 if value < 1:
@@ -110,6 +113,14 @@ def _number(value: object) -> int:
         return operator.index(value)
     except Exception:  # the method is the caller's; an array of several elements has it as well
         return 0
+
+
+def undivided(extent: Affine, facts: tuple[Condition, ...]) -> tuple[Affine, int]:
+    """An extent and 1, or what it is half of and 2, where it is half of what the facts say is even."""
+    match extent:
+        case Affine(((FloorDiv(whole, 2), 1),), 0) if is_even(whole, facts):
+            return whole, 2
+    return extent, 1
 
 
 def solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:

@@ -322,11 +322,9 @@ class _Line:
                 return value if wider or self.writer.exact_floats else self._rounded(value, dtype)
             case "f":
                 low, high = self._interval(arg)
-                if (
-                    dtype.bits == 64
-                    or self.writer.exact_floats
-                    or max(-low, high) <= 1 << FORMATS[dtype.name].precision
-                ):
+                form = FORMATS[dtype.name]
+                few = max(-low, high) <= 1 << form.precision and not form.is_scale
+                if few or dtype.bits == 64 or self.writer.exact_floats:
                     return self._name(f"float({value})")
                 exact = max(-low, high) <= 1 << FORMATS["f64"].precision
                 return self._rounded(value, dtype) if exact else self._name(f"integer_to_{dtype}({value})")

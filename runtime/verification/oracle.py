@@ -13,6 +13,7 @@ from dojoir.errors import RunError, ToolchainError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bits import to_floats
 from dojoir.meaning.interpreter import interpret
+from dojoir.meaning.packed import unpacked
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
@@ -55,7 +56,7 @@ class Oracle:
             buffer.name: Expected(
                 _whole(buffer, results[buffer.name], sizes),
                 _as_f64(results.get(self._bounded.errors.get(buffer.name, ""))),
-                to_floats(_whole(buffer, declared[buffer.name], sizes), buffer.dtype)
+                to_floats(_whole(buffer, unpacked(buffer, declared[buffer.name]), sizes), buffer.dtype)
                 if buffer.name in declared and buffer.dtype.is_float
                 else None,
             )
@@ -84,6 +85,7 @@ class Oracle:
         for name, array in inputs.items():
             buffer = self.kernel.buffer(name)
             has_bits = buffer.dtype.is_float and not takes_value(buffer)
+            array = unpacked(buffer, array)
             exact[name] = to_floats(array, buffer.dtype) if has_bits else array
             if buffer.role == "inout":
                 if name in self._bounded.errors:

@@ -6,6 +6,7 @@ import math
 
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Cast, Const, Expr, make_op
+from dojoir.types.rounding import FORMATS
 
 ZERO, ONE, INFINITE = Const(0.0), Const(1.0), Const(math.inf)
 
@@ -125,3 +126,10 @@ def is_whole(value: Expr) -> Expr:
 def is_exact(value: Expr, dtype: DType) -> Expr:
     """Whether a type has a number."""
     return op("eq", Cast(dtype, value), value)
+
+
+def coarser(a: DType, b: DType) -> DType:
+    """The one of two types that rounds more, if both are floats; else the first."""
+    if not (a.is_float and b.is_float):
+        return a
+    return a if FORMATS[a.name].precision <= FORMATS[b.name].precision else b

@@ -42,6 +42,7 @@ from dojoir.runtime.verification.propagation import (
     ZERO,
     Bound,
     anything_if,
+    coarser,
     error_sum,
     is_exact,
     is_whole,
@@ -117,7 +118,7 @@ def bounded(kernel: Kernel) -> Bounded:
 def roundoff(dtype: DType) -> tuple[float, float]:
     """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
     format_ = FORMATS[dtype.name]
-    return 2.0**-format_.precision, math.ldexp(0.5, format_.quantum)
+    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
@@ -230,7 +231,7 @@ class _Lines:
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
         count = Access(self.names.counts[name], indices) if name in self.names.counts else None
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
-        coarse = _coarser(typed.value.dtype, typed.dtype)
+        coarse = coarser(typed.value.dtype, typed.dtype)
         match typed.op:
             case None:
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
@@ -365,29 +366,32 @@ def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Boun
         return bound and anything_if(bound)
     if dtype.is_integer:
         return _conversion(dtype, source, value, bound, way)
-    lost = _unless_exact(_lost(value, dtype, 2), value, dtype, bound)
-    if way != "sat":
-        lost = _unless_exact(_within_range(_lost(value, dtype, 2), value, dtype), value, dtype, bound)
-    return error_sum(bound, lost)
+    lost = _lost(value, dtype, 2)
+    if way != "sat" or FORMATS[dtype.name].is_scale:
+        lost = _within_range(lost, value, dtype, bound)
+    return error_sum(bound, _unless_exact(lost, value, dtype, bound))
 
 
 # -- rules -------------------------------------------------------------------------------------------------
 def _rounding(value: Expr, dtype: DType, bound: Bound) -> Expr:
     """The most that rounding `value`, itself off by `bound`, to `dtype` changes it: nothing, where it is exact."""
-    lost = _within_range(_lost(value, dtype), value, dtype)
+    lost = _within_range(_lost(value, dtype), value, dtype, bound)
     return _unless_exact(lost, value, dtype, bound)
 
 
-def _within_range(lost: Expr, value: Expr, dtype: DType) -> Expr:
-    """`lost`, where `dtype` can hold `value`: beyond its largest number the result may be anything. Infinity and
-    NaN are held exactly by the types that have them."""
+def _within_range(lost: Expr, value: Expr, dtype: DType, bound: Bound = None) -> Expr:
+    """`lost`, where `dtype` can hold `value`: beyond its largest number the result may be anything, and below 0
+    where it has no sign (`value` is up to `bound` off). Infinity and NaN are exact in types that have them."""
     if dtype == F64:
         return lost
     format_ = FORMATS[dtype.name]
     has_infinity = format_.overflow == "inf"
     is_lost = op("lt", magnitude(value), INFINITE) if has_infinity else op("eq", value, value)
     beyond = op("select", is_lost, INFINITE, ZERO)
-    return op("select", op("le", magnitude(value), Const(format_.largest)), lost, beyond)
+    within = op("le", magnitude(value), Const(format_.largest))
+    if format_.is_scale:
+        within = op("and", within, op("le", bound or ZERO, value))
+    return op("select", within, lost, beyond)
 
 
 def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
@@ -399,6 +403,8 @@ def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound
     lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost
+    if FORMATS[dtype.name].is_scale:
+        return op("select", op("ge", value, ZERO), lost, INFINITE)
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
     whole = op("and", is_whole(value), is_whole(total))  # a small term may be lost in the total
     exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
@@ -423,7 +429,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
 
 def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str = "cast") -> Bound:
     if dtype.is_float:
-        widens = source.is_float and _coarser(dtype, source) == source
+        widens = source.is_float and coarser(dtype, source) == source
         return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
     if bound is None:
         return None
@@ -491,10 +497,3 @@ def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -
 
 
 # -- expressions -------------------------------------------------------------------------------------------
-
-
-def _coarser(a: DType, b: DType) -> DType:
-    """The one of two types that rounds more, if both are floats; else the first."""
-    if not (a.is_float and b.is_float):
-        return a
-    return a if FORMATS[a.name].precision <= FORMATS[b.name].precision else b

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dojoir.codegen.emission import lower
 from dojoir.codegen.lir.program import Program
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, holds
+from dojoir.ir.packing import packed_dim
 from dojoir.runtime.call.layout import dense_steps, place, storage_bytes
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 
@@ -77,7 +78,8 @@ class Text:
                     self.most -= 1
                     if self.most < 0:
                         raise NotKnown
-                    for access in (*node.term_reads, *((node.target,) if node.accumulation else ())):
+                    own = node.accumulation is not None or self.kernel.buffer(node.target.buffer).packed
+                    for access in (*node.term_reads, *((node.target,) if own else ())):
                         self._touch(access, iterators, key, False)
                     self._touch(node.target, iterators, key, True, node.condition is not None)
 
@@ -102,6 +104,9 @@ class Text:
                 index.append(self._data(at, iterators))
             else:
                 index.append(0 if dim.collapsed else at.evaluate(self.sizes, iterators))
+        buffer = self.kernel.buffer(access.buffer)
+        if buffer.packed:
+            index[packed_dim(buffer)] //= 2
         if access.buffer in self.places:
             where = self.found.writes if writes else self.found.reads
             try:

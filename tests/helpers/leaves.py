@@ -11,6 +11,7 @@ from expressions import BOOL, Expressions
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Const, Expr, Index, Node, Size
+from dojoir.ir.packing import packed_dim
 
 DEEPEST = 6
 """How many scopes are put inside one another."""
@@ -55,7 +56,7 @@ class Leaves(Expressions):
         super().__init__(random)
         self.small = small
         self.deepest = 3 if small else DEEPEST
-        self.exact = exact
+        self.exact = self.signs = exact
         self.marks = marks
         self.sizes: list[Size] = []
         self.facts: list[Condition] = []
@@ -93,7 +94,10 @@ class Leaves(Expressions):
             yield self._element_of(self.buffers[name])
 
     def _element_of(self, buffer: Buffer) -> Access:
-        return Access(buffer.name, tuple(self._index_in(dim.extent) for dim in buffer.dims))
+        halves = packed_dim(buffer) if buffer.packed else None  # which half it is must be known
+        return Access(
+            buffer.name, tuple(self._index_in(dim.extent, d != halves) for d, dim in enumerate(buffer.dims))
+        )
 
     def _index_in(self, bound: Affine, gather: bool = True) -> Affine | Access:
         """An index in [0, bound), where the bound is at least 1."""

@@ -31,6 +31,7 @@ from dataclasses import replace
 
 from dojoir.errors import Diagnostic
 from dojoir.ir.nodes import Kernel, Path, Scope
+from dojoir.ir.packing import packing_error
 from dojoir.proof.certificate import same_elements
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import prove_bounds
@@ -99,7 +100,7 @@ def declarations(before: Kernel, after: Kernel) -> Diagnostic | None:
     if after.undeclared:
         return Diagnostic("unknown-buffer", f"`{after.undeclared[0]}` would be used, and not declared")
     if before.buffers == after.buffers:
-        return None
+        return packing_error(after)
     for old in before.arguments:
         new = next((b for b in after.arguments if b.name == old.name), None)
         if new is not old and (new is None or replace(new, stream=old.stream) != old):

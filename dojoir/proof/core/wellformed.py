@@ -15,6 +15,7 @@ import islpy as isl
 from dojoir.errors import Diagnostic
 from dojoir.ir.buffer_rules import stream_error
 from dojoir.ir.nodes import Access, Buffer, Kernel, Scope, Site
+from dojoir.ir.packing import packing_error
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
@@ -95,6 +96,9 @@ def prove_dimensions(kernel: Kernel) -> EmptyDimension | None:
 
 def prove_storage(kernel: Kernel) -> Diagnostic | None:
     """Storage and accesses that a buffer does not permit, whatever the sizes."""
+    wrong = packing_error(kernel)
+    if wrong is not None:
+        return wrong
     for buffer in kernel.buffers:
         found = _misplaced_buffer(buffer)
         if found is not None:
