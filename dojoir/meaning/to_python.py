@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from types import CodeType
 
 from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
@@ -77,6 +78,13 @@ class Script:
     sums: tuple[int, ...] = ()
     """The buffers, by number, whose sums are kept: the list `w3` begins as `b3`."""
 
+    name: str = "kernel"
+
+    @cached_property
+    def code(self) -> CodeType:
+        """The text, compiled."""
+        return compile(self.text, f"<{self.name}>", "exec")
+
 
 def transcribe(
     kernel: Kernel, typed: tuple[TypedStatement, ...], sizes: Mapping[str, int], exact_floats: bool
@@ -88,7 +96,7 @@ def transcribe(
     writer = _Writer(kernel, typed, sizes, exact_floats)
     writer.function("kernel", kernel.body, ())
     sums = tuple(int(name[1:]) for name in writer.sums.values())
-    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums)
+    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums, kernel.name)
 
 
 def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, str]:

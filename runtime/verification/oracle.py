@@ -12,7 +12,7 @@ import numpy as np
 from dojoir.errors import RunError, ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
-from dojoir.meaning.interpreter import interpret
+from dojoir.meaning.interpreter import Interpreter
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.process.child import raise_reported, run_child
@@ -45,8 +45,8 @@ class Oracle:
         if count_instances(self.kernel, sizes, INTERPRETED_INSTANCES) <= INTERPRETED_INSTANCES:
             self.used.add("the interpreter in f64")
             # first that whose errors name lines of the reference
-            declared = interpret(self.kernel, inputs, precision="declared", **sizes)
-            results = interpret(self._bounded.kernel, exact, precision="declared", **sizes)
+            declared = self._declared.run(inputs, sizes)
+            results = self._interpreted.run(exact, sizes)
         else:
             self.used.add(f"the same meaning compiled in f64 for {self._other_target}")
             results = self._run_compiled(exact, sizes)
@@ -65,6 +65,14 @@ class Oracle:
     @cached_property
     def _bounded(self) -> Bounded:
         return bounded(self.kernel)
+
+    @cached_property
+    def _declared(self) -> Interpreter:
+        return Interpreter(self.kernel)
+
+    @cached_property
+    def _interpreted(self) -> Interpreter:
+        return Interpreter(self._bounded.kernel)
 
     @cached_property
     def _other_target(self) -> str:
