@@ -15,7 +15,7 @@ from dojoir.meaning.bits import to_floats
 from dojoir.meaning.interpreter import Interpreter
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.process.child import raise_reported, run_child
+from dojoir.runtime.process.child import Run, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Expected
 from dojoir.runtime.verification.sample_sizes import count_instances
@@ -30,12 +30,13 @@ INTERPRETED_INSTANCES = 300_000
 
 @dataclass(frozen=True)
 class Oracle:
-    """The reference for runs of `kernel` on `target`. `time_limit` is for one compiled run. `used` collects, for
-    the report, what the answers came from."""
+    """The reference for runs of `kernel` on `target`. `time_limit` is for one compiled run, which is a job for
+    `run`. `used` collects, for the report, what the answers came from."""
 
     kernel: Kernel
     target: str
     time_limit: float
+    run: Run = run_child
     used: set[str] = field(default_factory=set)
 
     def expected(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> dict[str, Expected]:
@@ -108,7 +109,7 @@ class Oracle:
             run = {"inputs": source, "outputs": out, "sizes": dict(sizes), "at_end": True, "poison": 0}
             subject = KernelSubject(self._bounded.kernel, self._other_target, 1)
             job = {"kind": "trial", "subject": subject.to_json(), "runs": [run]}
-            outcome = run_child(job, self.time_limit)
+            outcome = self.run(job, self.time_limit)
             raise_reported(outcome)
             error = next((m["error"] for m in outcome.messages if "error" in m), None)
             if outcome.ended is not None or error is not None:
