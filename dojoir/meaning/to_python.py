@@ -9,7 +9,7 @@ would (S. A. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 3
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field
 from functools import cached_property
 from types import CodeType
@@ -18,6 +18,7 @@ from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.text import format_statement
+from dojoir.meaning.inlining import inlined
 from dojoir.meaning.scalar_ops import FUNCTIONS
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
@@ -126,19 +127,34 @@ class _Writer:
         """The lists of what was accumulated into buffers before it was rounded to their elements."""
         return {} if self.exact_floats else carried_sums(self.kernel, self.typed)
 
-    def function(self, name: str, nodes: Sequence[Node], ranges: tuple[Interval, ...]) -> None:
+    def function(
+        self,
+        name: str,
+        nodes: Sequence[Node],
+        ranges: tuple[Interval, ...],
+        written: frozenset[Access] = frozenset(),
+    ) -> None:
         """A function of the iterators around `nodes`, which take the values in `ranges`."""
         lines = [f"def {name}({', '.join(f'i{depth}' for depth in range(len(ranges)))}):"]
-        self._block(nodes, lines, 1, ranges)
+        self._block(nodes, lines, 1, ranges, written)
         self.done += lines
 
-    def _block(self, nodes: Sequence[Node], lines: list[str], level: int, ranges: tuple[Interval, ...]) -> None:
+    def _block(
+        self,
+        nodes: Sequence[Node],
+        lines: list[str],
+        level: int,
+        ranges: tuple[Interval, ...],
+        before: frozenset[Access],
+    ) -> None:
+        """Lines for `nodes`; the elements `before` are written when these begin."""
         indent = " " * level
+        written = set(before)
         if level > DEEPEST:
             self.functions += 1
             name = f"part{self.functions}"
             lines.append(f"{indent}{name}({', '.join(f'i{depth}' for depth in range(len(ranges)))})")
-            self.function(name, nodes, ranges)
+            self.function(name, nodes, ranges, before)
             return
         if not nodes:
             lines.append(f"{indent}pass")
@@ -150,15 +166,17 @@ class _Writer:
                     stop = f"min({stop})" if len(bounds) > 1 else stop
                     lines.append(f"{indent}for i{len(ranges)} in range({stop}):")
                     last = min(interval(bound, ranges)[1] for bound in bounds) - 1
-                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))))
+                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))), frozenset(written))
                 case Guard(conditions, body):
                     lines.append(f"{indent}if {' and '.join(self._condition(c) for c in conditions)}:")
-                    self._block(body, lines, level + 1, ranges)
+                    self._block(body, lines, level + 1, ranges, frozenset(written))
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
-                    line = _Line(self, self.statements, node.target, ranges)
+                    line = _Line(self, self.statements, node.target, ranges, written)
                     line.write(self.typed[self.statements])
-                    lines += [indent + text for text in line.lines]
+                    if not any(isinstance(index, Access) for index in node.target.indices):
+                        written.add(node.target)
+                    lines += [indent + text for text in inlined(line.lines)]
                     self.statements += 1
 
     def fix(self, affine: Affine) -> Affine:
@@ -174,16 +192,18 @@ class _Writer:
 
 @dataclass
 class _Line:
-    """Writes one statement. An element that it reads twice is looked up once."""
+    """Writes one statement. What it computes twice is computed once, an element that it reads twice looked up once;
+    whether one was written is asked where that is not plain from the statements `written` before it."""
 
     writer: _Writer
     statement: int
     target: Access
     ranges: tuple[Interval, ...]
+    written: Set[Access] = frozenset()
     lines: list[str] = field(default_factory=list)
     places: dict[Access, str] = field(default_factory=dict)
     loaded: dict[Access, str] = field(default_factory=dict)
-    names: int = 0
+    named: dict[str, str] = field(default_factory=dict)
 
     def write(self, typed: TypedStatement) -> None:
         wide = self.writer.sums.get(typed.target.buffer)
@@ -258,7 +278,7 @@ class _Line:
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
-            if self._buffer(access).role in ("out", "tmp"):
+            if self._buffer(access).role in ("out", "tmp") and access not in self.written:
                 self.lines.append(f"if {name} is None:")
                 self.lines.append(f" raise unwritten({self._number(access)}, {self._iterators()})")
         return self.loaded[access]
@@ -272,12 +292,13 @@ class _Line:
 
     # -- values ------------------------------------------------------------------------------------------
     def _name(self, text: str) -> str:
-        """A name for the value of `text`."""
+        """A name for the value of `text`: the same text is the same value, as names are given once."""
         if text.isidentifier():
             return text
-        self.names += 1
-        self.lines.append(f"t{self.names} = {text}")
-        return f"t{self.names}"
+        if text not in self.named:
+            self.named[text] = f"t{len(self.named) + 1}"
+            self.lines.append(f"{self.named[text]} = {text}")
+        return self.named[text]
 
     def _value(self, typed: Typed) -> str:
         """The name, or the digits, of a value."""
@@ -342,8 +363,11 @@ class _Line:
             return self._name(text)
         if dtype.bits < 32:
             return self._name(f"to_{dtype}({text})")
-        self.lines.append(f"f32[0] = {text}")
-        return self._name("f32[0]")
+        rounded = f"f32({text})"
+        if rounded not in self.named:
+            self.named[rounded] = f"t{len(self.named) + 1}"
+            self.lines += [f"f32[0] = {text}", f"{self.named[rounded]} = f32[0]"]
+        return self.named[rounded]
 
     def _interval(self, typed: Typed) -> Interval:
         """Bounds of an integer or bool."""
