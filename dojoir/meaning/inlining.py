@@ -37,7 +37,7 @@ def inlined(lines: Sequence[str]) -> list[str]:
             if uses[name] == 2 and value != ROUNDED and value.count("(") <= MOST:  # here, and once more
                 waiting[name] = value
                 continue
-        elif is_given and not name.startswith(ROUNDED):
+        elif is_given and name.endswith("]") and name != ROUNDED:
             done += [f"{name} = {value}" for name, value in waiting.items()]
             waiting.clear()
         done.append(text)

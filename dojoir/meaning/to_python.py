@@ -110,6 +110,19 @@ def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, s
 
 
 @dataclass
+class _Known:
+    """What is known where a statement begins: elements that are `written`, and the names of places in lists, by
+    their text."""
+
+    written: set[Access] = field(default_factory=set)
+    places: dict[str, str] = field(default_factory=dict)
+
+    def inside(self) -> _Known:
+        """The same, for a block that is there."""
+        return _Known(set(self.written), dict(self.places))
+
+
+@dataclass
 class _Writer:
     """Writes functions. `done` holds the lines of the finished ones."""
 
@@ -121,6 +134,7 @@ class _Writer:
     accesses: list[tuple[int, Access]] = field(default_factory=list)
     statements: int = 0
     functions: int = 0
+    places: int = 0
 
     @cached_property
     def sums(self) -> dict[str, str]:
@@ -132,29 +146,25 @@ class _Writer:
         name: str,
         nodes: Sequence[Node],
         ranges: tuple[Interval, ...],
-        written: frozenset[Access] = frozenset(),
+        written: Set[Access] = frozenset(),
     ) -> None:
-        """A function of the iterators around `nodes`, which take the values in `ranges`."""
-        lines = [f"def {name}({', '.join(f'i{depth}' for depth in range(len(ranges)))}):"]
-        self._block(nodes, lines, 1, ranges, written)
+        """A function of the iterators around `nodes`, which take the values in `ranges`. Some elements are
+        `written` before it is called."""
+        taken = [f"i{depth}" for depth in range(len(ranges))]
+        near = ["f32", *(f"b{position}" for position in range(len(self.kernel.buffers)))]  # quicker than globals
+        lines = [f"def {name}({', '.join([*taken, *(f'{one}={one}' for one in near)])}):"]
+        self._block(nodes, lines, 1, ranges, _Known(set(written)))
         self.done += lines
 
     def _block(
-        self,
-        nodes: Sequence[Node],
-        lines: list[str],
-        level: int,
-        ranges: tuple[Interval, ...],
-        before: frozenset[Access],
+        self, nodes: Sequence[Node], lines: list[str], level: int, ranges: tuple[Interval, ...], known: _Known
     ) -> None:
-        """Lines for `nodes`; the elements `before` are written when these begin."""
         indent = " " * level
-        written = set(before)
         if level > DEEPEST:
             self.functions += 1
             name = f"part{self.functions}"
             lines.append(f"{indent}{name}({', '.join(f'i{depth}' for depth in range(len(ranges)))})")
-            self.function(name, nodes, ranges, before)
+            self.function(name, nodes, ranges, known.written)
             return
         if not nodes:
             lines.append(f"{indent}pass")
@@ -166,16 +176,16 @@ class _Writer:
                     stop = f"min({stop})" if len(bounds) > 1 else stop
                     lines.append(f"{indent}for i{len(ranges)} in range({stop}):")
                     last = min(interval(bound, ranges)[1] for bound in bounds) - 1
-                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))), frozenset(written))
+                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))), known.inside())
                 case Guard(conditions, body):
                     lines.append(f"{indent}if {' and '.join(self._condition(c) for c in conditions)}:")
-                    self._block(body, lines, level + 1, ranges, frozenset(written))
+                    self._block(body, lines, level + 1, ranges, known.inside())
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
-                    line = _Line(self, self.statements, node.target, ranges, written)
+                    line = _Line(self, self.statements, node.target, ranges, known)
                     line.write(self.typed[self.statements])
                     if not any(isinstance(index, Access) for index in node.target.indices):
-                        written.add(node.target)
+                        known.written.add(node.target)
                     lines += [indent + text for text in inlined(line.lines)]
                     self.statements += 1
 
@@ -192,14 +202,14 @@ class _Writer:
 
 @dataclass
 class _Line:
-    """Writes one statement. What it computes twice is computed once, an element that it reads twice looked up once;
-    whether one was written is asked where that is not plain from the statements `written` before it."""
+    """Writes one statement. What it computes twice is computed once, and an element that it reads twice looked up
+    once. Whether one was written is asked where that is not `known`."""
 
     writer: _Writer
     statement: int
     target: Access
     ranges: tuple[Interval, ...]
-    written: Set[Access] = frozenset()
+    known: _Known
     lines: list[str] = field(default_factory=list)
     places: dict[Access, str] = field(default_factory=dict)
     loaded: dict[Access, str] = field(default_factory=dict)
@@ -253,8 +263,22 @@ class _Line:
                     total += affine * step
                 stride *= 1 if dim.collapsed else extent
             text = format_affine(total) + gathered
-            self.places[access] = text if total.is_constant and not gathered else self._name(text)
+            if total.is_constant and not gathered:
+                self.places[access] = text
+            else:
+                self.places[access] = self._name(text) if gathered else self._named_place(text)
         return self.places[access]
+
+    def _named_place(self, text: str) -> str:
+        """A name for a place that other statements of the block have as well."""
+        if text.isidentifier():
+            return text
+        places = self.known.places
+        if text not in places:
+            places[text] = f"p{self.writer.places}"
+            self.writer.places += 1
+            self.lines.append(f"{places[text]} = {text}")
+        return places[text]
 
     def _check(self, access: Access, position: int, extent: int, index: str) -> None:
         self.lines.append(f"if not 0 <= {index} < {extent}:")
@@ -278,7 +302,7 @@ class _Line:
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
-            if self._buffer(access).role in ("out", "tmp") and access not in self.written:
+            if self._buffer(access).role in ("out", "tmp") and access not in self.known.written:
                 self.lines.append(f"if {name} is None:")
                 self.lines.append(f" raise unwritten({self._number(access)}, {self._iterators()})")
         return self.loaded[access]
