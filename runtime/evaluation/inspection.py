@@ -145,8 +145,9 @@ class Watch:
         """Chooses: where a sample is one call, one call in each of the first rounds, and in one of these an odd
         number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more;
         else some in a row, between the samples of one of these rounds."""
-        self.round = self.random.randrange(1, ROUNDS)
         self.in_a_row = calls > 1
+        between = raced and not self.in_a_row  # the first of those that are looked at and the last
+        self.round = self.random.randrange(1, ROUNDS) + between
         self.left = 0 if self.in_a_row else runner.looks
         self.more = self.random.randrange(IN_A_ROW) if self.in_a_row else 1 if raced else self.random.randrange(2)
 
