@@ -42,7 +42,7 @@ import numpy as np  # noqa: E402
 import dojoir  # noqa: E402
 
 RANDOM, CASE_SECONDS = 300, 150.0
-FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1")
+FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0")
 TYPES = (*FLOATS, "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 OF_TYPES = {
     "sum": "in x: {t}[N]\nout y: {t}\n\ny = 0\nN\n| y += x[{{0}}]\n",

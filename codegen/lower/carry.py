@@ -21,6 +21,7 @@ from dojoir.codegen.lower.plan import Accumulator, Analysis, Plan
 from dojoir.ir.dtypes import F32, F64, DType
 from dojoir.ir.hints import Use
 from dojoir.ir.nodes import Access, Buffer, Const, Kernel, Path, Scope, Site
+from dojoir.types.rounding import FORMATS
 
 FEWEST = 32
 """Of fewer numbers in f32, a constant number of them, no wider sum is made."""
@@ -55,6 +56,7 @@ def with_room(kernel: Kernel) -> Kernel:
     if kernel.fp == "strict":
         return kernel
     narrow = [b for b in kernel.buffers if b.role == "tmp" and b.dtype.is_float and b.dtype.bits < 32]
+    narrow = [b for b in narrow if not FORMATS[b.dtype.name].is_scale]  # 0 is none of its numbers
     widened = kernel
     for buffer in narrow:
         if _holds_sums(kernel, buffer):
@@ -75,6 +77,8 @@ def _holds_sums(kernel: Kernel, buffer: Buffer) -> bool:
             isinstance(statement.value, Access) and types[statement.value.buffer] == types[statement.target.buffer]
         )
         if any(isinstance(h, Use) for scope in site.scopes for h in scope.hints):
+            return False
+        if statement.condition is not None:
             return False
         if written and not (summed or (statement.op == "=" and (copied or isinstance(statement.value, Const)))):
             return False

@@ -18,7 +18,10 @@ def code_of(dtype: DType, lanes: int) -> lir.Function:
     else:
         x = body.param("stored", bits_of(dtype))
         largest = form.largest_bits + (form.overflow == "inf")
-        code = x & 0xF if dtype.bits == 4 else select((x & (form.sign_bit - 1)) > largest, form.nan_bits, x)
+        if form.is_scale:
+            code = x | 0
+        else:
+            code = x & 0xF if dtype.bits == 4 else select((x & (form.sign_bit - 1)) > largest, form.nan_bits, x)
     return body.function(f"code_of_{kind}", code, f"the bits of a {dtype}, those of the quiet NaN for every NaN")
 
 

@@ -7,10 +7,11 @@ and the way back is to round the low bits off.
 
 from __future__ import annotations
 
+import struct
 from math import ldexp, nan
 
 from dojoir.codegen.lir import program as lir
-from dojoir.codegen.lir.notation import F32, F64, U8, U16, U32, U64, Body, select
+from dojoir.codegen.lir.notation import F32, F64, U8, U16, U32, U64, Body, Expr, select
 from dojoir.ir.dtypes import DType
 from dojoir.types.rounding import FORMATS, Format
 
@@ -31,7 +32,10 @@ def decode(dtype: DType, lanes: int) -> lir.Function:
     up = wide.precision - narrow.precision
     body = Body(lanes)
     bits = body.let("bits", body.param("stored", bits_of(dtype)).convert(U32))
-    if narrow.lowest == wide.lowest:
+    if narrow.is_scale:  # the bits of f32 but for the first, a subnormal number, and the last
+        value = select(bits < 1, bits.constant(1 << (up - 1)), bits << up)
+        value = select(bits < narrow.nan_bits, value, wide.nan_bits).bits(F32)
+    elif narrow.lowest == wide.lowest:
         value = (bits << up).bits(F32)
     else:
         size = body.let("size", bits & (narrow.sign_bit - 1))
@@ -53,7 +57,8 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
     also from f64 to those of f32, as `dojoir.types.elaborate.Convert` says.
 
     Beyond the largest finite number: inf, in f8e4m3 (which has none) NaN, in f4e2m1 the largest number. Every NaN
-    becomes the positive quiet one; in f4e2m1, which has none, -0.
+    becomes the positive quiet one; in f4e2m1, which has none, -0. In f8e8m0 zero is the smallest one, and what is
+    negative NaN.
     """
     if source not in (F32, F64):
         raise ValueError(f"{dtype} is encoded from f32 or f64, not from {source}")
@@ -63,6 +68,13 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
     x = body.param("x", source)
     bits = body.let("bits", x.bits(bits_of(source)))
     size = body.let("size", bits & (wide.sign_bit - 1))
+    name = (
+        f"{source}_to_{lir.Type(dtype, lanes)}" if way == "cast" else f"{way}_{source}_to_{lir.Type(dtype, lanes)}"
+    )
+    comment = f"the {dtype} bits of x" if way == "cast" else f"the {dtype} bits of x by {way}"
+    if narrow.is_scale:
+        code = _scale(body, x, bits, size, narrow, wide, way)
+        return body.function(name, code.convert(bits_of(dtype)), comment)
     match way:
         case "round_away":
             rounded = (size + (1 << (down - 1))) >> down
@@ -93,8 +105,28 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
     sign = (bits >> (wide.bits - narrow.bits)) & narrow.sign_bit
     nan = narrow.largest_bits if way == "sat" and narrow.overflow == "max" else narrow.nan_bits
     code = select(x.ne(x), nan, code | sign)
-    name = (
-        f"{source}_to_{lir.Type(dtype, lanes)}" if way == "cast" else f"{way}_{source}_to_{lir.Type(dtype, lanes)}"
-    )
-    by = "" if way == "cast" else f" by {way}"
-    return body.function(name, code.convert(bits_of(dtype)), f"the {dtype} bits of x{by}")
+    return body.function(name, code.convert(bits_of(dtype)), comment)
+
+
+def _scale(body: Body, x: Expr, bits: Expr, size: Expr, narrow: Format, wide: Format, way: str) -> Expr:
+    """The exponent of what is not negative, counted from that of the smallest number, in integers: the half between
+    two carries into the exponent of a normal number; what is below the first such is told by its bits."""
+    fraction, apart = wide.precision - 1, narrow.lowest - wide.lowest + 1
+    half = 0 if way == "round_to_zero" else 1 << (fraction - 1)
+    first = ldexp(1.0 if way == "round_to_zero" else 0.75, narrow.lowest + 1)
+    counted = ((size + half) >> fraction) - apart
+    code = body.let("code", select(size < _bits(first, x.dtype), 0, counted))
+    limit = narrow.largest_bits if way == "sat" else narrow.overflow_bits
+    if way == "round_to_zero":
+        limit = narrow.largest_bits
+        code = body.let("finite", select(size < wide.overflow_bits, select(code < limit, code, limit), limit + 1))
+    else:
+        code = body.let("within", select(code < limit, code, limit))
+    code = select(bits > wide.sign_bit, narrow.nan_bits, code)
+    return select(size > wide.overflow_bits, narrow.nan_bits, code)
+
+
+def _bits(value: float, dtype: DType) -> int:
+    """The bits of a number of f32 or f64."""
+    kind = "fI" if dtype == F32 else "dQ"
+    return int(struct.unpack(kind[1], struct.pack(kind[0], value))[0])

@@ -47,8 +47,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, TypedDict, Unpack
+from typing import NoReturn, Unpack
 
+from dojoir.author.attributes import Attributes
 from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
 from dojoir.author.expressions import (
     Accumulation,
@@ -90,9 +91,9 @@ from dojoir.author.expressions import (
     tanh,
     value_of,
 )
-from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, KernelError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
 from dojoir.ir.names import is_label, is_name, name_error
@@ -110,6 +111,7 @@ from dojoir.ir.nodes import (
     Index,
     Kernel,
     Node,
+    Op,
     Scope,
     Size,
     Statement,
@@ -118,6 +120,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.ir.packing import packing_error
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -189,18 +192,6 @@ class Array(Operand):
     __iand__ = __ior__ = __ixor__
 
 
-class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), and whether a call gives the strides of all dimensions but the innermost."""
-
-    order: Sequence[int] | None
-    pad: Sequence[int] | None
-    align: int
-    stream: bool | int
-    strided: bool
-
-
 class Builder:
     """What has been said of a kernel so far. `kernel` gives it, at any time when no scope is open."""
 
@@ -231,6 +222,9 @@ class Builder:
         """The kernel. Raises KernelError where its types do not fit."""
         made = self._tree()
         check(made)
+        error = packing_error(made)
+        if error is not None:
+            raise KernelError(error)
         return made
 
     def _tree(self) -> Kernel:
@@ -320,6 +314,8 @@ class Builder:
         align: int = 0,
         stream: bool | int = False,
         strided: bool = False,
+        flat: Sequence[int] | None = None,
+        packed: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -337,15 +333,10 @@ class Builder:
             align,
             int(stream),
             strided,
+            None if flat is None else tuple(flat),
+            packed,
         )
-        error = (
-            storage_error(buffer)
-            or order_error(buffer)
-            or pad_error(buffer)
-            or align_error(buffer)
-            or stream_error(buffer)
-            or strided_error(buffer)
-        )
+        error = declaration_error(buffer)
         if error is not None:
             raise ArgumentError(error, "bad-attribute")
         self._buffers[name] = buffer
@@ -454,8 +445,9 @@ class Builder:
         self.accumulate(target, "min=", value)
 
     @public_with(value="not-an-expression", op="unknown-operation")
-    def accumulate(self, target: Operand, op: str, value: Number) -> None:
-        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`."""
+    def accumulate(self, target: Operand, op: str, value: Number, *, when: Number | None = None) -> None:
+        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`; with `when`, a bool,
+        `target op value if when`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))
@@ -464,13 +456,12 @@ class Builder:
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
-        if op == "=" and any(isinstance(index, Access) for index in place.expr.indices):
-            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
-            raise ArgumentError(message, "scatter")
         if nesting(what.expr) > DEEPEST_EXPRESSION:
             cure = "compute a part of it into a tmp first"
             raise ArgumentError(f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", "too-deep")
-        self._open[-1].append(Statement(place.expr, op, what.expr))
+        condition = None if when is None else self._usable(value_of(when)).expr
+        result = what.expr if condition is None else Op("when", (condition, what.expr))
+        self._open[-1].append(Statement(place.expr, op, result))
 
     def _usable(self, value: Value) -> Value:
         """The value, if it has a meaning here: inside the scopes of its iterators, from buffers of this kernel."""

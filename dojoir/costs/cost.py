@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -28,8 +29,9 @@ from dojoir.costs.systems import system, systems_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
 from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
-from dojoir.proof.core.scatters import without_scatters
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -185,7 +187,8 @@ _OF_INTEGERS = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
 @public
 def cost(kernel: Kernel) -> Cost:
     """What a well-formed kernel does and moves."""
-    return _cost(given_kernel(kernel))
+    given = _cost(in_halves(given_kernel(kernel)))
+    return given if given.kernel is kernel else replace(given, kernel=kernel)
 
 
 @lru_cache(maxsize=256)
@@ -245,7 +248,7 @@ class _Runs:
 
     def __init__(self, kernel: Kernel) -> None:
         self._sites = kernel.sites
-        self._kernel = without_scatters(kernel)
+        self._kernel = without_data_writes(kernel)
         self._sets = sets_of(self._kernel)
         self._counter = Counter(kernel)
         self._known: dict[tuple[Condition, ...], Amount] = {}

@@ -13,9 +13,10 @@ from math import log2, prod
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
+from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -247,6 +248,8 @@ def _reach(index: Affine, trips: tuple[int, ...], inside: int) -> int:
             reach += abs(coefficient) * -(-inner // atom.divisor)
         elif isinstance(atom, Mod):
             reach += abs(coefficient) * min(atom.divisor - 1, _reach(atom.numerator, trips, inside))
+        elif isinstance(atom, Extremum):
+            reach += abs(coefficient) * max(_reach(part, trips, inside) for part in atom.parts)
     return reach
 
 
@@ -265,7 +268,8 @@ def _line_bytes(buffer: Buffer, box: tuple[int, ...], line: int) -> int:
 
 def _counted(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> tuple[dict[str, float], float]:
     """The features of a kernel, and about the seconds that it takes."""
-    counted = _Counted(kernel, solve(given_kernel(kernel), {}, sizes), machine)
+    kernel = in_halves(given_kernel(kernel))
+    counted = _Counted(kernel, solve(kernel, {}, sizes), machine)
     names = ["flops", "functions", "instances", "vector instances", "iterations", "statements", "scopes", "leaves",
              "leaf extent", "guards", "hints", "depth", "chains", "accessed", "register accesses"]  # fmt: skip
     names += [f"accesses {kind}" for kind in ("still", "next", "strided", "gathered")]

@@ -58,6 +58,7 @@ _ML_DTYPES = {
     "f8e4m3": "float8_e4m3fn",
     "f8e5m2": "float8_e5m2",
     "f4e2m1": "float4_e2m1fn",
+    "f8e8m0": "float8_e8m0fnu",
 }
 
 DTYPES: dict[str, DType] = {
@@ -70,6 +71,7 @@ DTYPES: dict[str, DType] = {
         DType("f8e4m3", "f", 8),
         DType("f8e5m2", "f", 8),
         DType("f4e2m1", "f", 4),
+        DType("f8e8m0", "f", 8),
         DType("i64", "i", 64),
         DType("i32", "i", 32),
         DType("i16", "i", 16),

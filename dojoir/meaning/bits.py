@@ -37,6 +37,8 @@ def from_floats(values: npt.NDArray[np.floating], dtype: DType) -> npt.NDArray[n
 
 def _decode(bits: Integers, format_: Format) -> Floats:
     """The fields of an encoding: sign, biased exponent (0 for subnormals), fraction."""
+    if format_.is_scale:
+        return np.where(bits > format_.largest_bits, np.nan, np.ldexp(1.0, bits + format_.lowest))
     fraction_bits = format_.precision - 1
     magnitude = bits & (format_.sign_bit - 1)
     exponent = magnitude >> fraction_bits
@@ -53,6 +55,8 @@ def _encode(values: Floats, format_: Format) -> Integers:
     """`|value| = r * 2**q`. With `e` the distance of `q` from the smallest, the bits of the magnitude are
     `e * 2**(precision - 1) + r`: a normal `r` has its highest bit set, which adds the 1 that the biased exponent
     is greater, and an `r` that was rounded up to the next power of two carries into it."""
+    if format_.is_scale:
+        return _encode_scale(values, format_)
     absolute = np.where(np.isfinite(values), np.abs(values), 0.0)
     exponent = np.where(absolute > 0, np.frexp(absolute)[1], format_.quantum).astype(np.int64)
     quantum = np.maximum(exponent - format_.precision, format_.quantum)
@@ -61,6 +65,15 @@ def _encode(values: Floats, format_: Format) -> Integers:
     magnitude = np.where((magnitude > format_.largest_bits) | np.isinf(values), format_.overflow_bits, magnitude)
     sign = np.where(np.signbit(values), format_.sign_bit, 0)
     return np.where(np.isnan(values), format_.nan_bits, magnitude | sign)
+
+
+def _encode_scale(values: Floats, format_: Format) -> Integers:
+    """The exponent, from that of the smallest number on: of a half and more the next one."""
+    known = np.isfinite(values) & (values > 0)
+    half, exponent = np.frexp(np.where(known, values, 0.0))
+    code = np.where(known, exponent.astype(np.int64) - 1 - format_.lowest + (half >= 0.75), 0)
+    code = np.clip(code, 0, format_.overflow_bits)
+    return np.where(np.isnan(values) | (values < 0) | np.isposinf(values), format_.nan_bits, code)
 
 
 def code_of(dtype: DType, value: float) -> int:

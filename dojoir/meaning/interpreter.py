@@ -24,6 +24,8 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_acc
 from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
+from dojoir.meaning.flat import flattened, has_flat, split_shapes
+from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
     FUNCTIONS,
@@ -64,7 +66,8 @@ def interpret(
     `inputs` holds each `in` and `inout`: a NumPy array of the declared shape in any memory layout, whose type is
     one of `DType.accepted` (what the kernel says of order, padding and alignment is for compiled code), or a
     number for one without dimensions. Sizes that follow from the shapes may be left out. What is returned has the
-    declared shape and the type `DType.stored`.
+    declared shape and the type `DType.stored`; an array of a packed buffer has bytes, half as many in the innermost
+    dimension as are declared.
 
     With `precision="f64"` no float is rounded to a narrower type than f64, by a store or by a cast, and the float
     arrays that are returned are f64: the reference that rounding errors are measured against. Numbers in the text
@@ -98,7 +101,12 @@ class Interpreter:
         """As `interpret` does, for a kernel and a mapping that are such."""
         kernel, typed = self.kernel, self._typed
         given = _arguments(kernel, inputs)
-        shapes = {name: value.shape for name, value in given.items() if isinstance(value, np.ndarray)}
+        arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+        shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
+        if has_flat(kernel):
+            shapes = split_shapes(kernel, shapes, given_sizes)
+            flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
+            given = {**given, **flat}
         sizes = _all_sizes(kernel, solve(kernel, shapes, given_sizes))
         call = _Call(kernel, sizes, self.exact_floats)
         try:
@@ -111,7 +119,7 @@ class Interpreter:
         except MemoryError:
             raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
         return {
-            buffer.name: call.result(buffer, elements)
+            buffer.name: flattened(buffer, call.result(buffer, elements))
             for buffer, elements in zip(kernel.buffers, buffers, strict=True)
             if buffer.role in ("out", "inout")
         }
@@ -183,14 +191,16 @@ def _argument(buffer: Buffer, value: object) -> Array | int | float:
             f"pass np.asarray(…, np.{buffer.dtype.stored})",
             "not-an-array",
         )
+    if buffer.packed:
+        accepted = ("uint8",)
     if value.dtype.name not in accepted:
         bits = f", which holds the bits of {buffer.dtype}" if len(accepted) > 1 else ""
         raise ArgumentError(
             f"argument {buffer.name} has element type {value.dtype.name}, and the kernel declares {buffer.dtype}: "
-            f"pass {' or '.join(reversed(accepted))}{bits}",
+            f"pass {' or '.join(reversed(accepted))}{bits}{' (packed: two in a byte)' if buffer.packed else ''}",
             "bad-dtype",
         )
-    if value.ndim != len(buffer.dims):
+    if value.ndim not in {len(buffer.dims), len(buffer.flat or buffer.dims)}:
         raise ArgumentError(
             f"argument {buffer.name} has {value.ndim} dimensions (shape {list(value.shape)}), and the kernel "
             f"declares {len(buffer.dims)}: '{format_buffer(buffer)}'",
@@ -224,6 +234,7 @@ class _Call:
             return [None] * count
         if not isinstance(value, np.ndarray):
             return [bool(value) if buffer.dtype.kind == "b" else value]
+        value = unpacked(buffer, value)
         return list((to_floats(value, buffer.dtype) if buffer.dtype.is_float else value).ravel().tolist())
 
     def run(self, script: Script, buffers: list[Elements]) -> None:
@@ -251,7 +262,7 @@ class _Call:
         if not buffer.dtype.is_float:
             return np.array(elements, buffer.dtype.stored).reshape(shape)
         values = np.array(elements, np.float64).reshape(shape)
-        return values if self.exact_floats else from_floats(values, buffer.dtype)
+        return values if self.exact_floats else packed(buffer, from_floats(values, buffer.dtype))
 
 
 @dataclass(frozen=True)

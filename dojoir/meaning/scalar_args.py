@@ -12,7 +12,7 @@ from dojoir.errors import ArgumentError, repr_of
 from dojoir.ir.nodes import Buffer
 from dojoir.types.rounding import FORMATS, nearest
 
-_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"})
+_NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float8_e8m0fnu"})
 """The scalars of ml_dtypes, which are no subclasses of NumPy's floats."""
 
 
@@ -57,12 +57,13 @@ def _integer(buffer: Buffer, value: int) -> int:
 
 def _rounded(buffer: Buffer, value: int | float) -> float:
     """A finite number must stay finite: what rounds to the largest finite one or below is in range."""
-    largest = FORMATS[buffer.dtype.name].largest
+    format_ = FORMATS[buffer.dtype.name]
+    largest = format_.largest
     rounded = nearest(value, buffer.dtype)
     finite = isinstance(value, int) or math.isfinite(value)
-    saturated = FORMATS[buffer.dtype.name].overflow == "max" and abs(value) > largest
+    saturated = format_.overflow == "max" and abs(value) > largest
     if finite and (saturated or not math.isfinite(rounded)):
-        raise _out_of_range(buffer, value, f"±{largest:g}")
+        raise _out_of_range(buffer, value, f"0 to {largest:g}" if format_.is_scale else f"±{largest:g}")
     return rounded
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import SupportsIndex
 
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
-from dojoir.ir.affine import Affine, SizeVar
-from dojoir.ir.nodes import Buffer, Kernel, holds
+from dojoir.ir.affine import Affine, FloorDiv, SizeVar
+from dojoir.ir.nodes import Buffer, Condition, Kernel, holds
+from dojoir.ir.packing import is_even
 from dojoir.ir.text import format_condition
 from dojoir.meaning.bearable import check_bearable
 
@@ -20,10 +21,11 @@ def solve(
 
     `shapes` holds the shape of each array that is passed, by buffer, of the rank of the buffer; `given` the sizes
     that are passed by name. A size that is not given is found from a dimension linear in it in which it is the
-    only unknown. All dimensions (but collapsed ones, whose extent counts for nothing) and all facts of the kernel
-    then hold. Raises ArgumentError where one does not, for a size that is unknown, wrong or cannot be found.
+    only unknown, or that is half of such a one which is even. All dimensions (but collapsed ones, whose extent
+    counts for nothing) and all facts of the kernel then hold. Raises ArgumentError where one does not, for a size
+    that is unknown, wrong or cannot be found.
     """
-    sizes = {name: _given(kernel, name, value) for name, value in (given or {}).items()}
+    sizes = given_sizes(kernel, given or {})
     origin = {name: f"{name}={value} was given" for name, value in sizes.items()}
     extents = [
         (buffer, d, dim.extent, shapes[buffer.name][d])
@@ -36,7 +38,8 @@ def solve(
     while progress:
         progress = False
         for buffer, d, extent, actual in extents:
-            found = _solve_one(extent, actual, sizes)
+            whole, times = undivided(extent, kernel.facts)
+            found = solve_one(whole, actual * times, sizes)
             if found is not None:
                 name, value = found
                 if value < 1:
@@ -61,6 +64,11 @@ def solve(
     check_facts(kernel, sizes)
     check_bearable(kernel, sizes)
     return sizes
+
+
+def given_sizes(kernel: Kernel, given: Mapping[str, object]) -> dict[str, int]:
+    """The sizes that a call passes by name. Raises ArgumentError for one that is none, or is no size."""
+    return {name: _given(kernel, name, value) for name, value in given.items()}
 
 
 def given_inputs(inputs: object) -> None:
@@ -107,7 +115,15 @@ def _number(value: object) -> int:
         return 0
 
 
-def _solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+def undivided(extent: Affine, facts: tuple[Condition, ...]) -> tuple[Affine, int]:
+    """An extent and 1, or what it is half of and 2, where it is half of what the facts say is even."""
+    match extent:
+        case Affine(((FloorDiv(whole, 2), 1),), 0) if is_even(whole, facts):
+            return whole, 2
+    return extent, 1
+
+
+def solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
     """The one size that `extent == actual` determines, if there is exactly one and it is not divided. Where the
     division leaves a rest, the comparison of all extents reports it."""
     unknown = extent.sizes - sizes.keys()

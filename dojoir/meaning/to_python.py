@@ -14,7 +14,7 @@ from dataclasses import field
 from functools import cached_property
 from types import CodeType
 
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.text import format_statement
@@ -183,10 +183,12 @@ class _Writer:
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
                     line = _Line(self, self.statements, node.target, ranges, known)
-                    line.write(self.typed[self.statements])
-                    if not any(isinstance(index, Access) for index in node.target.indices):
+                    typed = self.typed[self.statements]
+                    line.write(typed)
+                    always = typed.condition is None
+                    if always and not any(isinstance(index, Access) for index in node.target.indices):
                         known.written.add(node.target)
-                    lines += [indent + text for text in inlined(line.lines)]
+                    lines += [indent + text for text in (inlined(line.lines) if always else line.lines)]
                     self.statements += 1
 
     def fix(self, affine: Affine) -> Affine:
@@ -216,6 +218,15 @@ class _Line:
     named: dict[str, str] = field(default_factory=dict)
 
     def write(self, typed: TypedStatement) -> None:
+        if typed.condition is not None:
+            self.lines.append(f"if {self._value(typed.condition)}:")
+            outside, self.lines, self.known = self.lines, [], self.known.inside()
+            self._write(typed)
+            self.lines = [*outside, *(f" {line}" for line in self.lines)]
+        else:
+            self._write(typed)
+
+    def _write(self, typed: TypedStatement) -> None:
         wide = self.writer.sums.get(typed.target.buffer)
         sums = wide is not None and typed.op == "add"
         value = self._total(typed, wide) if wide is not None and sums else self._value(typed.result)
@@ -366,11 +377,9 @@ class _Line:
                 return value if wider or self.writer.exact_floats else self._rounded(value, dtype)
             case "f":
                 low, high = self._interval(arg)
-                if (
-                    dtype.bits == 64
-                    or self.writer.exact_floats
-                    or max(-low, high) <= 1 << FORMATS[dtype.name].precision
-                ):
+                form = FORMATS[dtype.name]
+                few = max(-low, high) <= 1 << form.precision and not form.is_scale
+                if few or dtype.bits == 64 or self.writer.exact_floats:
                     return self._name(f"float({value})")
                 exact = max(-low, high) <= 1 << FORMATS["f64"].precision
                 return self._rounded(value, dtype) if exact else self._name(f"integer_to_{dtype}({value})")
@@ -457,6 +466,9 @@ def _atom_interval(atom: Atom, ranges: Sequence[Interval]) -> Interval:
         case Mod(numerator, divisor):
             low, high = interval(numerator, ranges)
             return (low % divisor, high % divisor) if low // divisor == high // divisor else (0, divisor - 1)
+        case Extremum():
+            lows, highs = zip(*(interval(part, ranges) for part in atom.parts), strict=True)
+            return atom.of(lows), atom.of(highs)
         case SizeVar(name):
             raise AssertionError(f"size {name} has no value")
 
@@ -478,5 +490,7 @@ def _format_atom(atom: Atom) -> str:
             return f"(({format_affine(numerator)}) // {divisor})"
         case Mod(numerator, divisor):
             return f"(({format_affine(numerator)}) % {divisor})"
+        case Extremum(word, parts):
+            return f"{word}({', '.join(map(format_affine, parts))})"
         case SizeVar(name):
             raise AssertionError(f"size {name} has no value")

@@ -13,8 +13,8 @@ def neutral(op: str, dtype: DType) -> int | float | None:
     """The value of an element of type `dtype` that the accumulation `op` leaves alone, or None if there is none.
 
     `max=` and `min=` begin with an infinity where the type has one (or rounds it to its largest number), and with
-    the largest finite number where an infinity is stored as NaN. An integer type has its least and its largest
-    number. `&=` begins with all bits set. A bool has none: no number is one.
+    the largest finite number where an infinity is stored as NaN (f8e8m0 has no sign: with the smallest). An integer
+    type has its least and its largest number. `&=` begins with all bits set. A bool has none: no number is one.
     """
     match op:
         case "+=":
@@ -35,8 +35,16 @@ def neutral(op: str, dtype: DType) -> int | float | None:
         case "b":
             return None
     format_ = FORMATS[dtype.name]
+    if format_.is_scale and op == "max=":
+        return 2.0**format_.lowest
     largest = format_.largest if format_.overflow == "nan" else math.inf
     return -largest if op == "max=" else largest
+
+
+def beginning(op: str, dtype: DType) -> int | float | None:
+    """The same, once it is stored as such an element: f8e8m0 has no 0 for a sum to begin with."""
+    is_scale = dtype.is_float and FORMATS[dtype.name].is_scale
+    return None if op == "+=" and is_scale else neutral(op, dtype)
 
 
 def neutral_value(op: str, dtype: DType) -> Expr | None:

@@ -19,13 +19,15 @@ from dojoir.support.frozen import dataclass
 class Format:
     """A binary float format of `bits` bits: `precision` significant bits (the hidden one counts), `lowest` the
     exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
-    inf, nan (there is no infinity) or max (neither is there a NaN)."""
+    inf, nan (there is no infinity) or max (neither is there a NaN). One that `is_scale` has powers of two alone, by
+    their exponents: no sign, no zero and no subnormal numbers."""
 
     bits: int
     precision: int
     lowest: int
     largest: float
     overflow: str
+    is_scale: bool = False
 
     @property
     def quantum(self) -> int:
@@ -34,11 +36,13 @@ class Format:
 
     @property
     def sign_bit(self) -> int:
-        return 1 << (self.bits - 1)
+        return 0 if self.is_scale else 1 << (self.bits - 1)
 
     @property
     def largest_bits(self) -> int:
         """The encoding of the largest finite number."""
+        if self.is_scale:
+            return (1 << self.bits) - 2
         exponent = math.frexp(self.largest)[1] - self.precision
         return ((exponent - self.quantum) << (self.precision - 1)) + int(math.ldexp(self.largest, -exponent))
 
@@ -50,7 +54,9 @@ class Format:
     @property
     def nan_bits(self) -> int:
         """The encoding that NaN gets: the positive quiet one, or -0 (as in ml_dtypes) where there is none."""
-        return self.sign_bit if self.overflow == "max" else self.overflow_bits | 1 << (self.precision - 2)
+        if self.overflow == "max":
+            return self.sign_bit
+        return self.overflow_bits if self.is_scale else self.overflow_bits | 1 << (self.precision - 2)
 
 
 def _ieee(bits: int, precision: int) -> Format:
@@ -66,16 +72,22 @@ FORMATS: dict[str, Format] = {
     "f8e5m2": _ieee(8, 3),
     "f8e4m3": Format(8, 4, -6, 448.0, "nan"),  # OCP e4m3fn
     "f4e2m1": Format(4, 2, 0, 6.0, "max"),  # OCP e2m1
+    "f8e8m0": Format(8, 1, -127, 2.0**127, "nan", is_scale=True),  # OCP e8m0
 }
 
 
 def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     """The function that rounds an f64 to the nearest value of the float type `dtype`, ties to even; beyond the
     largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
-    is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.elaborate.Convert` says."""
-    if way != "cast":
-        return partial(_rounded_by, way, FORMATS[dtype.name])
+    is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.elaborate.Convert` says.
+
+    In f8e8m0 the tie between two powers of two goes to the larger one (neither has an even significand: so says
+    IEEE 754), zero and what is below the smallest number become that, and negative numbers NaN."""
     format_ = FORMATS[dtype.name]
+    if format_.is_scale:
+        return partial(_power_of_two, way, format_)
+    if way != "cast":
+        return partial(_rounded_by, way, format_)
     precision, lowest, largest, limit = format_.precision, format_.quantum, format_.largest, 2 * format_.largest
     frexp, ldexp, copysign = math.frexp, math.ldexp, math.copysign
 
@@ -115,9 +127,27 @@ def _rounded_by(way: str, format_: Format, value: float) -> float:
     return math.copysign(size, value)
 
 
+def _power_of_two(way: str, format_: Format, value: int | float) -> float:
+    """What is not negative as a power of two: an f64, or an integer of any length."""
+    if value != value or value < 0:
+        return math.nan
+    if value == math.inf:
+        return format_.largest if way == "sat" else math.nan
+    if value <= 2.0**format_.lowest:
+        return 2.0**format_.lowest
+    exponent = value.bit_length() - 1 if isinstance(value, int) else math.frexp(value)[1] - 1
+    low = 1 << exponent if isinstance(value, int) else 2.0**exponent
+    exponent += way != "round_to_zero" and 2 * (value - low) >= low
+    if exponent <= -format_.lowest:
+        return 2.0**exponent
+    return format_.largest if way in ("sat", "round_to_zero") else math.nan
+
+
 def in_range(dtype: DType, value: float) -> float:
     """`value` within the finite numbers of a float type, not rounded; NaN as in `sat`."""
     format_ = FORMATS[dtype.name]
+    if format_.is_scale:
+        return math.nan if value != value or value < 0 else min(max(value, 2.0**format_.lowest), format_.largest)
     if value != value:
         return format_.largest if format_.overflow == "max" else value
     return min(max(float(value), -format_.largest), format_.largest)
@@ -134,7 +164,7 @@ def round_integer(value: int, dtype: DType, way: str) -> float:
     """An integer of at most 64 bits rounded to a float type once, by one of the ways that have a name."""
     low = value & 0xFFF
     folded = value if abs(value) < 1 << 53 else value - low + 0x800 * (low != 0)  # it is exact in f64 then
-    return _rounded_by(way, FORMATS[dtype.name], float(folded))
+    return rounder(dtype, way)(float(folded))
 
 
 def nearest(value: int | float, dtype: DType) -> float:
@@ -143,6 +173,8 @@ def nearest(value: int | float, dtype: DType) -> float:
     if isinstance(value, float):
         return rounder(dtype)(value)
     format_ = FORMATS[dtype.name]
+    if format_.is_scale:
+        return _power_of_two("cast", format_, value)
     quantum = max(value.bit_length() - format_.precision, 0)
     try:
         result = math.ldexp(_shift(value, quantum), quantum)

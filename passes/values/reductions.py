@@ -48,7 +48,7 @@ from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.verdict import Verdict
 from dojoir.support.frozen import dataclass
-from dojoir.types.identities import neutral
+from dojoir.types.identities import beginning
 
 FACTORS = (4, 8, 16)
 """The numbers of partial results that are listed."""
@@ -116,7 +116,7 @@ class SplitReduction(Move):
         check_new_name(kernel, self.copy)
         inside = [(k, site) for k, site in enumerate(kernel.sites) if is_inside(site.path, path)]
         target, op = _reduction(buffer.name, [site for _, site in inside], depth)
-        begin = neutral(op, buffer.dtype)
+        begin = beginning(op, buffer.dtype)
         if begin is None:
             raise Refusal("no-neutral", f"{buffer.dtype} has no value that {op} leaves alone", path)
         scattered = _several(target, depth)

@@ -29,7 +29,7 @@ _NAMES = {
     (_FLOAT, 16): "float16", (_FLOAT, 32): "float32", (_FLOAT, 64): "float64", (_BFLOAT, 16): "bfloat16",
     (_COMPLEX, 64): "complex64", (_COMPLEX, 128): "complex128", (_BOOL, 8): "bool",
     (8, 8): "float8_e4m3", (10, 8): "float8_e4m3fn", (11, 8): "float8_e4m3fnuz", (12, 8): "float8_e5m2",
-    (13, 8): "float8_e5m2fnuz", (17, 4): "float4_e2m1fn",
+    (13, 8): "float8_e5m2fnuz", (14, 8): "float8_e8m0fnu", (17, 4): "float4_e2m1fn",
 }  # fmt: skip
 
 

@@ -14,9 +14,10 @@ from typing import cast
 
 import numpy as np
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bearable import bears
+from dojoir.meaning.sizes import undivided
 from dojoir.runtime.call.bound import Bound, Fit
 from dojoir.runtime.call.overlap import are_beside, rows_of
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
@@ -56,6 +57,8 @@ def python_of(value: Affine, number: Mapping[str, int]) -> str:
                 text = f"(({python_of(numerator, number)}) // {divisor})"
             case Mod(numerator, divisor):
                 text = f"(({python_of(numerator, number)}) % {divisor})"
+            case Extremum(word, some):
+                text = f"{word}({', '.join(python_of(part, number) for part in some)})"
             case Iter():
                 raise AssertionError("a size has no iterators")
         parts.append(text if factor == 1 else f"{factor} * {text}")
@@ -159,14 +162,16 @@ class _Writer:
         while progress:
             progress = False
             for extent, actual in extents:
-                unknown = extent.sizes - known
+                whole, times = undivided(extent, self.kernel.facts)
+                unknown = whole.sizes - known
                 if len(unknown) != 1:
                     continue
                 (name,) = unknown
-                factor = extent.coefficient(SizeVar(name))
-                rest = extent - Affine.size(name) * factor
+                factor = whole.coefficient(SizeVar(name))
+                rest = whole - Affine.size(name) * factor
                 if factor and name not in rest.sizes:
-                    self.size(name, f"({actual} - ({self.affine(rest)})) // {factor}")
+                    given = actual if times == 1 else f"{times} * {actual}"
+                    self.size(name, f"({given} - ({self.affine(rest)})) // {factor}")
                     known.add(name)
                     progress = True
         if known != self.number.keys():

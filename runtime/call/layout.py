@@ -12,19 +12,27 @@ import numpy as np
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Buffer
+from dojoir.ir.packing import of_bytes
 from dojoir.runtime.call.dlpack import contiguous
 
 ALIGNMENT = 64
 """Bytes: what new arrays are aligned to at least. A cache line, and the widest vector register."""
 
 
+def in_memory(buffer: Buffer) -> Buffer:
+    """What lies in memory for a buffer: one element a byte for one that is packed."""
+    return of_bytes(buffer) if buffer.packed else buffer
+
+
 def array_shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """The shape of the array that stands for a buffer."""
+    """The shape of the array that stands for a buffer: of bytes, for one that is packed."""
+    buffer = in_memory(buffer)
     return tuple(1 if dim.collapsed else max(0, dim.extent.evaluate(sizes)) for dim in buffer.dims)
 
 
 def storage_shape(buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> tuple[int, ...]:
     """The same with the padding that its memory has."""
+    buffer = in_memory(buffer)
     shape = array_shape(buffer, sizes)
     pad = buffer.pad or (0,) * len(shape)
     if buffer.steps:

@@ -8,6 +8,7 @@ from typing import cast
 
 from dojoir.ir.affine import Affine, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.meaning.sizes import undivided
 from dojoir.runtime.call.arguments import wrong_rank
 from dojoir.runtime.call.fitting import python_of
 from dojoir.runtime.call.scalars import takes_value
@@ -30,7 +31,7 @@ def results_of(kernel: Kernel) -> tuple[Results, tuple[str, ...]]:
     lines: list[str] = []
     known: set[str] = set()
     extents = [
-        (dim.extent, f"shapes[{v}][{d}]")
+        (*undivided(dim.extent, kernel.facts), f"shapes[{v}][{d}]")
         for v, buffer in enumerate(given)
         for d, dim in enumerate(buffer.dims)
         if not dim.collapsed
@@ -53,13 +54,14 @@ def results_of(kernel: Kernel) -> tuple[Results, tuple[str, ...]]:
 
 
 def _solved(
-    extents: Sequence[tuple[Affine, str]], number: dict[str, int], known: set[str], lines: list[str]
+    extents: Sequence[tuple[Affine, int, str]], number: dict[str, int], known: set[str], lines: list[str]
 ) -> set[str]:
     """Adds to `known` the sizes that the extents give, as `dojoir.meaning.sizes.solve` finds them."""
     progress = True
     while progress:
         progress = False
-        for extent, actual in extents:
+        for extent, times, found in extents:
+            actual = found if times == 1 else f"{times} * {found}"
             unknown = extent.sizes - known
             if len(unknown) != 1:
                 continue

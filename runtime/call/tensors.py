@@ -70,7 +70,7 @@ def of_torch(owner: object) -> bool:
 def as_tensor(array: np.ndarray, names: Collection[str]) -> Any:
     """The memory of an array as a tensor. `names` are those of the types that its elements may have."""
     torch: Any = sys.modules["torch"]
-    own = [getattr(torch, name) for name in reversed([*names]) if name in TORCH]
+    own = [getattr(torch, name) for name in reversed([*names]) if name in TORCH and hasattr(torch, name)]
     if not own or own[0] == torch.bool:
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(f"i{array.itemsize}")).view(own[0])  # both have these in every width
@@ -78,8 +78,8 @@ def as_tensor(array: np.ndarray, names: Collection[str]) -> Any:
 
 TORCH = frozenset(
     {
-        "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64", "int32", "int16",
-        "int8", "uint64", "uint32", "uint16", "uint8", "bool",
+        "float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int64",
+        "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
     }
 )  # fmt: skip
 """The element types that PyTorch has, as it calls them."""

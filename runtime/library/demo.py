@@ -223,6 +223,13 @@ def _braces(words: list[str]) -> str:
 def _decoder(dtype: DType) -> str:
     """The number that the bits of a narrow float stand for."""
     form = FORMATS[dtype.name]
+    if form.is_scale:
+        return f"""\
+static double number_{dtype}({_c_type(dtype)} bits)
+{{
+    return bits > {form.largest_bits} ? NAN : ldexp(1, bits - {-form.lowest});
+}}
+"""
     bits = form.precision - 1
     return f"""\
 static double number_{dtype}({_c_type(dtype)} bits)

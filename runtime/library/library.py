@@ -22,6 +22,7 @@ from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.packing import has_packed
 from dojoir.ir.text import to_text
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build import c_toolchain, host
@@ -118,6 +119,9 @@ def write_library(
         kernel = trace.kernel
         for made in _kernels(trace):
             prove(made)
+            if has_packed(made):
+                message = f"the demo of a library prints elements, and {made.name} has some that share a byte"
+                raise ArgumentError(f"{message}: take dojoir.emit, or leave out 'packed'", "bad-packing")
             checked = verify(made, against=trace.start, target=target, emulated=emulated) if check else None
             reports[kernel.name] = checked
             if checked is not None:

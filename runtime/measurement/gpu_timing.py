@@ -19,6 +19,7 @@ import numpy as np
 from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
+from dojoir.meaning.packed import unpacked
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.gpu.array import DeviceArray, array_for
@@ -223,10 +224,8 @@ def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
-        a, b = (contestant.arrays[buffer.name].numpy() for contestant in (first, other))
-        if buffer.dtype.is_float:
-            a, b = to_floats(a, buffer.dtype), to_floats(b, buffer.dtype)
-        a, b = a.astype(np.float64), b.astype(np.float64)
+        pair = [unpacked(buffer, one.arrays[buffer.name].numpy()) for one in (first, other)]
+        a, b = (to_floats(x, buffer.dtype) if buffer.dtype.is_float else x.astype(np.float64) for x in pair)
         with np.errstate(all="ignore"):
             same = (a == b) | (np.isnan(a) & np.isnan(b))
             scale = float(np.max(np.abs(a), initial=0, where=np.isfinite(a))) or 1.0

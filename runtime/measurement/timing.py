@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from dojoir.backends.registry import is_device
 from dojoir.errors import RunError
-from dojoir.ir.dtypes import DType
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bits import to_floats
+from dojoir.meaning.packed import unpacked
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
@@ -221,10 +221,10 @@ def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
-        a, b = (_numbers(contestant.sets[0][buffer.name], buffer.dtype) for contestant in (first, other))
+        a, b = (_numbers(contestant.sets[0][buffer.name], buffer) for contestant in (first, other))
         if a.shape != b.shape:
             raise RunError(f"a contestant changed the shape of {buffer.name}", "other-arguments")
-        if buffer.name in other.inouts and np.array_equal(b, _numbers(other.inouts[buffer.name], buffer.dtype)):
+        if buffer.name in other.inouts and np.array_equal(b, _numbers(other.inouts[buffer.name], buffer)):
             continue
         with np.errstate(all="ignore"):
             same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -234,6 +234,7 @@ def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
     return worst
 
 
-def _numbers(array: np.ndarray | int | float, dtype: DType) -> npt.NDArray[np.float64]:
+def _numbers(array: np.ndarray | int | float, buffer: Buffer) -> npt.NDArray[np.float64]:
     assert isinstance(array, np.ndarray)
+    array, dtype = unpacked(buffer, array), buffer.dtype
     return to_floats(array, dtype) if dtype.is_float else array.astype(np.float64)

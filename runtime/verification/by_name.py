@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dojoir.ir.dtypes import F64, DType
 from dojoir.ir.nodes import Cast, Const, Expr
 from dojoir.runtime.verification.propagation import op
@@ -20,6 +22,9 @@ def by_name(dtype: DType, source: DType, way: str, value: Expr) -> Expr:
     if way != "sat":
         return value
     format_ = FORMATS[dtype.name]
+    if format_.is_scale:
+        within = op("min", op("max", value, Const(2.0**format_.lowest)), Const(format_.largest))
+        return op("select", op("ge", value, Const(0.0)), within, Const(math.nan))
     within = op("min", op("max", value, Const(-format_.largest)), Const(format_.largest))
     return (
         within

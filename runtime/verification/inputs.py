@@ -12,6 +12,7 @@ from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Cast, Kernel, Op, Statement
 from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.packed import packed, unpacked_shape
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
@@ -69,7 +70,8 @@ def make_inputs(
     for buffer in kernel.arguments:
         if buffer.role != "out":
             limit = ranges.get(buffer.name)
-            array = _array(buffer, array_shape(buffer, sizes), seed, distribution, limit, reach)
+            shape = unpacked_shape(buffer, array_shape(buffer, sizes))
+            array = packed(buffer, _array(buffer, shape, seed, distribution, limit, reach))
             drawn[buffer.name] = (
                 np.where(array == 0, 1, array).astype(array.dtype) if buffer.name in divide else array
             )
@@ -219,6 +221,8 @@ def _array(
         if distribution == PEAKS and not takes_value(buffer):
             return _peaks(random, shape, dtype)
         values = _floats(random, drawn, dtype, distribution, reach)
+        if FORMATS[dtype.name].is_scale:  # negative ones would all be NaN
+            values = np.abs(values)
         if takes_value(buffer):
             # A scalar is a scale or a small number to add, as a rule.
             values = np.abs(values) if distribution in ("uniform", "normal") else values

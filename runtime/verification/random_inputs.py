@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dojoir.ir.nodes import Kernel
+from dojoir.meaning.packed import unpacked_shape
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.verification.inputs import make_inputs
@@ -26,7 +27,7 @@ def random_inputs(
     given = dict(given or {})
     for name in given:
         kernel.buffer(name)
-    shapes = {name: array.shape for name, array in given.items()}
+    shapes = {name: unpacked_shape(kernel.buffer(name), array.shape) for name, array in given.items()}
     known = solve(kernel, shapes, sizes)
     check_memory(kernel, known)
     return {**make_inputs(kernel, known, seed, "uniform"), **given}

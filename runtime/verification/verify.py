@@ -12,6 +12,7 @@ import numpy as np
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
+from dojoir.meaning.packed import unpacked, unpacked_shape
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build.compiler import check_kernel, check_target
@@ -283,7 +284,7 @@ def _judge(plan: _Plan, problem: str | None, oracle: Oracle) -> Case:
     for poison in POISONS:
         outputs = load_arrays(plan.outputs(poison))
         found += [
-            compare(buffer.name, buffer.dtype, outputs[buffer.name], expected[buffer.name], slack)
+            compare(buffer.name, buffer.dtype, unpacked(buffer, outputs[buffer.name]), expected[buffer.name], slack)
             for buffer in oracle.kernel.arguments
             if buffer.role != "in"
         ]
@@ -302,7 +303,7 @@ def _chosen_sizes(
 ) -> list[dict[str, int]]:
     if sizes is None and not given:
         return sample_sizes(kernel, SAMPLE_INSTANCES)
-    shapes = {name: array.shape for name, array in given.items()}
+    shapes = {name: unpacked_shape(kernel.buffer(name), array.shape) for name, array in given.items()}
     wanted = [sizes or {}] if sizes is None or isinstance(sizes, Mapping) else sizes
     chosen = [solve(kernel, shapes, one) for one in wanted]
     for one in chosen:

@@ -72,7 +72,7 @@ def test_blocks_accumulate_by_atomics_of_each_type(target: str, dtype: str, op: 
     np.testing.assert_array_equal(found, expected)
 
 
-FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1")
+FLOATS = ("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0")
 INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8")
 OPERATORS = ("+=", "*=", "max=", "min=")
 

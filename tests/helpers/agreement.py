@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Access, Kernel, holds
 from dojoir.meaning.bits import from_floats, to_floats
+from dojoir.meaning.packed import packed, unpacked
 from dojoir.types.rounding import FORMATS
 
 
@@ -40,13 +41,15 @@ def random_arguments(
     for buffer in kernel.arguments:
         if buffer.role != "out":
             shape = tuple(dim.extent.evaluate(sizes) for dim in buffer.dims)
-            arrays[buffer.name] = _random_array(buffer.dtype, shape, limits.get(buffer.name), numbers, special)
+            array = _random_array(buffer.dtype, shape, limits.get(buffer.name), numbers, special)
+            arrays[buffer.name] = packed(buffer, array)
     return arrays
 
 
 def random_factors(dtype: DType, size: int, random: Random) -> npt.NDArray[np.generic]:
     """Floats whose products overflow in no order, nor are rounded."""
-    numbers = np.array([random.choice((-1.0, 1.0)) for _ in range(size)])
+    signs = (1.0,) if FORMATS[dtype.name].is_scale else (-1.0, 1.0)
+    numbers = np.array([random.choice(signs) for _ in range(size)])
     for factor in (2, 0.5):
         numbers[random.randrange(size)] *= factor
     return from_floats(numbers, dtype)
@@ -60,6 +63,8 @@ def _random_array(
         if special:
             odd = numbers.choice([np.inf, -np.inf, np.nan, -0.0, 1e-40, 3e38, 1e-310, 70000.0, 449.0], shape)
             values = np.where(numbers.random(shape) < 0.15, odd, values)
+        if FORMATS[dtype.name].is_scale and not special:  # negative ones would be NaN
+            values = np.abs(values)
         stored = from_floats(np.asarray(values), dtype)
         if shape == () and dtype.bits == 4:  # a number, then, and 6 is the largest
             return np.minimum(stored, 6)
@@ -101,13 +106,14 @@ def agree(
     for name in expected:
         dtype = kernel.buffer(name).dtype
         if dtype.is_float:
-            finite = np.abs(_numbers(expected[name], dtype))
+            finite = np.abs(_numbers(unpacked(kernel.buffer(name), expected[name]), dtype))
             largest = max(largest, float(np.max(finite, initial=0.0, where=np.isfinite(finite))))
     for name in expected:
         dtype = kernel.buffer(name).dtype
         a, b = expected[name], actual[name]
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"{name}: {a.dtype}{a.shape} and {b.dtype}{b.shape}"
+        a, b = (unpacked(kernel.buffer(name), one) for one in (a, b))
         if dtype.is_float:
             a, b = _numbers(a, dtype), _numbers(b, dtype)
         if exact or not dtype.is_float:

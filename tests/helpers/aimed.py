@@ -126,6 +126,10 @@ def _text(chosen: Features, random: Random) -> str:
         case "iterators":
             lines.append(f"{pad}if {random.choice(('{1} >= 1', '{0} + {1} < 5', '{0} % 2 == 0', '{1} == 0'))}")
             pad += "| "
+    if chosen["guard"] == "data":
+        value += " if " + random.choice(
+            ("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2", "ids[{0} % 8] < 5 and ids[{1}] > 0")
+        )
     lines.append(f"{pad}{target} {op} {value}")
     if mid == "target":
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]

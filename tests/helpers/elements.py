@@ -6,16 +6,36 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from expressions import BOOL, F32, FLOATS, INTEGERS
+from expressions import BOOL, F32, FLOATS, INTEGERS, SCALE
 from leaves import Here, Leaves, Span
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Access, Buffer, Cast, Condition, Const, Dim, Expr, Extent, Guard, Node, Scope, Statement
+from dojoir.ir.nodes import (
+    Access,
+    Buffer,
+    Cast,
+    Condition,
+    Const,
+    Dim,
+    Expr,
+    Extent,
+    Guard,
+    Node,
+    Op,
+    Scope,
+    Statement,
+    make_op,
+)
+from dojoir.ir.packing import is_even, packed_dim
 
 F64, I32 = DTYPES["f64"], DTYPES["i32"]
 TYPES = (*[F32] * 9, *[I32] * 3, F64, F64, BOOL, *FLOATS[2:], *INTEGERS)
 """Mostly f32 and i32."""
+
+PACKABLE = tuple(t for t in DTYPES.values() if t.bits == 4)
+PACKED = 0.5
+"""How often a buffer whose rows have an even length is packed."""
 
 STACK = 64 * 1024
 """The largest temporary that is put on the stack, in bytes: what the move `place` allows."""
@@ -42,9 +62,21 @@ class Elements(Leaves):
         )
         if role == "tmp":
             buffer = self._placed(buffer)
+        if dtype is None and self.chance(PACKED):
+            buffer = self._packed(buffer)
         self.buffers[name] = buffer
         if readable:
             self.readable.append(name)
+        return buffer
+
+    def _packed(self, buffer: Buffer) -> Buffer:
+        """The buffer with two elements in a byte, where its rows are whole bytes."""
+        packed = replace(buffer, dtype=self.random.choice(PACKABLE), packed=True)
+        if any(not dim.collapsed for dim in packed.dims):
+            dim = packed_dim(packed)
+            even = is_even(packed.dims[dim].extent, tuple(self.facts))
+            if even and not (packed.pad and packed.pad[dim] % 2):
+                return packed
         return buffer
 
     def _placed(self, buffer: Buffer) -> Buffer:
@@ -96,13 +128,13 @@ class Elements(Leaves):
         """Writes a new element."""
         dtype = self.buffers[target.buffer].dtype
         kind = self.random.random()
-        if kind < 0.35 or dtype == BOOL or here.depth >= self.deepest:
+        if kind < 0.35 or self.buffers[target.buffer].packed or dtype == BOOL or here.depth >= self.deepest:
             return (self._assign(here, target),)
         if kind < 0.7:
             init = Statement(target, "=", self._start(dtype))
             after = replace(here, own=(*here.own, target))
             nodes = (init, *self._accumulate(after, target))
-            return (*nodes, self._assign(after, target)) if self.chance(0.3) else nodes
+            return (*nodes, self._perhaps(after, self._assign(after, target))) if self.chance(0.3) else nodes
         if kind < 0.85:
             return self._through_scalar(here, target)
         return self._through_row(here, target)
@@ -116,8 +148,17 @@ class Elements(Leaves):
     def _assign(self, here: Here, target: Access, exact: bool = False) -> Statement:
         while True:
             made = Statement(target, "=", self._expression(here, target, exact))
+            if made.fused and self.buffers[target.buffer].packed:
+                continue
             if not made.fused or self.operators.setdefault(target.buffer, "+=") == "+=":
                 return made
+
+    def _perhaps(self, here: Here, made: Statement, likely: float = 0.15) -> Statement:
+        """The statement, of an element that has a value; at times only where a condition on data holds."""
+        if made.fused or not self.chance(likely):
+            return made
+        self.here = here
+        return replace(made, value=Op("when", (self._bool(self._fuel() - 1), made.value)))
 
     def _expression(self, here: Here, target: Access, exact: bool = False) -> Expr:
         """A value for an element, which is inexact from then on if the value may be."""
@@ -125,8 +166,10 @@ class Elements(Leaves):
         dtype = self.buffers[target.buffer].dtype
         if not (self.exact or exact or not dtype.is_float or self.chance(0.3)):
             self.inexact.add(target.buffer)
-            return self.value(F32, self._fuel(), False)
-        return self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+            value = self.value(F32, self._fuel(), False)
+        else:
+            value = self.value(F32 if dtype.is_float else dtype, self._fuel(), True)
+        return make_op("abs", (value,)) if dtype == SCALE and not self.signs else value
 
     def _fuel(self) -> int:
         """How deep an expression is."""
@@ -142,7 +185,7 @@ class Elements(Leaves):
         def statement(inner: Here) -> Statement:
             if op == "+=" and dtype.is_float:
                 self.inexact.add(target.buffer)
-            return Statement(target, op, self._expression(inner, target))
+            return self._perhaps(inner, Statement(target, op, self._expression(inner, target)))
 
         row = Affine.iterator(here.depth)
         if here.depth >= self.deepest or self.chance(0.1):

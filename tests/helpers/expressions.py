@@ -11,7 +11,7 @@ from dojoir.ir.nodes import Access, Cast, Const, Expr, make_op
 FLOATS = tuple(t for t in DTYPES.values() if t.is_float)
 INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
 BOOL = DTYPES["bool"]
-F32 = DTYPES["f32"]
+F32, SCALE = DTYPES["f32"], DTYPES["f8e8m0"]
 
 SMOOTH = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "pow")
 ROUNDING = ("floor", "ceil", "round")
@@ -34,6 +34,8 @@ class Expressions(ABC):
     """
 
     wild = False
+    signs = True
+    """Whether a negative number, which is NaN as an f8e8m0, may become one. What `fp fast` makes of NaN is free."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -161,10 +163,15 @@ class Expressions(ABC):
         if not exact and not self.wild:  # to the nearest, so that what is inexact stays near
             return Cast(self.random.choice(FLOATS[:2]), self.value(F32, fuel - 1, exact), way="sat")
         if self.chance(0.3):
-            return Cast(
-                self.random.choice(FLOATS[1:]), self.value(self.random.choice(INTEGERS), fuel - 1, True), way=way
-            )
-        return Cast(self.random.choice(FLOATS), Cast(F32, self.value(F32, fuel - 1, True)), way=way)
+            number = self.value(self.random.choice(INTEGERS), fuel - 1, True)
+            return self.rounded(self.random.choice(FLOATS[1:]), number, way)
+        return self.rounded(self.random.choice(FLOATS), Cast(F32, self.value(F32, fuel - 1, True)), way)
+
+    def rounded(self, dtype: DType, value: Expr, way: str = "cast") -> Expr:
+        """A number converted to a float type, of its size where it may have no sign."""
+        if dtype == SCALE and not self.signs:
+            value = make_op("abs", (Cast(F32, value),))
+        return Cast(dtype, value, way=way)
 
     def _divisor(self, dtype: DType, fuel: int) -> Expr:
         """An integer other than 0."""
@@ -210,7 +217,7 @@ class Expressions(ABC):
                 inner = self.value(other, fuel - 1, exact)
                 if other.is_integer and not exact and not self.wild:  # large numbers drown the inexact ones
                     inner = make_op("mod", (inner, Const(7)))
-                return Cast(self.random.choice(FLOATS if exact else FLOATS[:2]), inner)
+                return self.rounded(self.random.choice(FLOATS if exact else FLOATS[:2]), inner)
             case "select":
                 args: tuple[Expr, ...] = (self._bool(fuel - 1), arg(), arg())
             case "fma":

@@ -24,7 +24,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "operator": ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=", "fused"),
     "word": ("none", "//", "%", *CONVERSIONS),
     "type": tuple(DTYPES),
-    "guard": ("none", "sizes", "iterators"),
+    "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
     "stride": ("0", "1", "constant", "reversed", "other", "gather", "scatter"),
     "threads": ("1", "2", "more"),
@@ -38,14 +38,15 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
     statement = site.statement
     marks = [mark for scope in site.scopes for mark in scope.marks] or ["none"]
     conditions = [c for node in site.ancestors if isinstance(node, Guard) for c in node.conditions]
-    guards = {"iterators" if c.left.iterators | c.right.iterators else "sizes" for c in conditions} or {"none"}
+    guards = {"iterators" if c.left.iterators | c.right.iterators else "sizes" for c in conditions}
+    guards |= {"data"} if statement.condition is not None else set()
     found = {
         "mark": marks,
         "storage": {kernel.buffer(name).storage for name in statement.buffers},
         "operator": {"fused" if statement.fused else statement.op},
         "word": set(_words(statement.value)) or {"none"},
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
-        "guard": guards,
+        "guard": guards or {"none"},
         "empty": {"maybe" if _may_be_empty(kernel, site) else "never"},
         "stride": set(_strides(site)),
         "threads": set() if target in GPUS else {{1: "1", 2: "2"}.get(threads, "more")},

@@ -12,6 +12,7 @@ from dojoir.codegen.emission import gpu_program
 from dojoir.codegen.gpu.program import STATUS, GpuProgram
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Kernel
+from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.simt.harness import Harness
 
 
@@ -60,10 +61,7 @@ def run(
         assert not status.array[0]
         outputs = [buffer for buffer in kernel.arguments if buffer.role != "in"]
         return {
-            b.name: buffers[b.name]
-            .array.copy()
-            .view(b.dtype.stored)
-            .reshape([dim.extent.evaluate(sizes) for dim in b.dims])
+            b.name: buffers[b.name].array.copy().view(b.dtype.stored).reshape(array_shape(b, sizes))
             for b in outputs
         }
 

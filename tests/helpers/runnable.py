@@ -17,6 +17,9 @@ from partly import Partial
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
+from dojoir.ir.packing import has_packed
+from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.proof.core.independence import find_conflict
 
 F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 
@@ -28,6 +31,20 @@ def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, sma
     function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`.
     """
     return _Maker(random, exact, marks, small).kernel()
+
+
+def without_shared_bytes(kernel: Kernel) -> Kernel:
+    """The kernel without the marks under which iterations would share a byte of a packed buffer."""
+    found = kernel
+    for path, node in kernel.walk():
+        if isinstance(node, Scope):
+            marks = tuple(
+                m for m in node.marks if m == "u" or not find_conflict(without_data_writes(kernel), path, m)
+            )
+            now = found.at(path)
+            assert isinstance(now, Scope)
+            found = found.replace_node(path, replace(now, marks=marks)) if marks != node.marks else found
+    return found
 
 
 class _Maker(Partial):
@@ -54,7 +71,7 @@ class _Maker(Partial):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")
-        return Kernel(
+        made = Kernel(
             "made",
             tuple(self.sizes),
             tuple(self.buffers.values()),
@@ -62,6 +79,7 @@ class _Maker(Partial):
             tuple(self.facts),
             self.fp,
         )
+        return without_shared_bytes(made) if has_packed(made) else made
 
     def _bounds(self) -> list[Affine]:
         """The extents that dimensions may have: at least 1, by themselves or by a fact."""
@@ -140,15 +158,15 @@ class _Maker(Partial):
         def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
             target = Access(buffer.name, indices)
             here = replace(here, own=(*here.own, target))
-            if self.chance(0.3):
+            if self.chance(0.3) and not buffer.packed:
                 return self._accumulate(here, target)
-            return (self._assign(here, target),)
+            return (self._perhaps(here, self._assign(here, target), 0.3),)
 
         was_readable = buffer.name in self.readable
         if was_readable:
             self.readable.remove(buffer.name)
-        nodes = self._scatter(buffer) if self.chance(0.4) else ()
-        if not nodes and self.chance(0.5):
+        nodes = self._scatter(buffer) if self.chance(0.4) and not buffer.packed else ()
+        if not nodes and not buffer.packed and self.chance(0.5):
             nodes = self._partly(buffer)
         if not nodes:
             nodes = self._cover(Here(closed=frozenset({buffer.name})), tuple(d.extent for d in buffer.dims), body)
@@ -157,12 +175,12 @@ class _Maker(Partial):
         return list(nodes)
 
     def _scatter(self, buffer: Buffer) -> tuple[Node, ...]:
-        """Accumulates at an index from data into some elements of a buffer; nothing where there is no such
-        index."""
+        """Assigns or accumulates at an index from data into some elements of a buffer; nothing where there is no
+        such index."""
         tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
         if not tables or not buffer.dims:
             return ()
-        op = self._operator(buffer)
+        op = "=" if self.chance(0.3) else self._operator(buffer)
         here = Here(closed=frozenset({buffer.name}))
         bounds, spans = self._range(here, Affine.iterator(0))
         self.here = inner = here.inside(*spans)
@@ -173,7 +191,9 @@ class _Maker(Partial):
         )
         if op == "+=" and buffer.dtype.is_float:
             self.inexact.add(buffer.name)
-        statement = Statement(target, op, self._expression(inner, target))
+        statement = self._perhaps(inner, Statement(target, op, self._expression(inner, target)), 0.3)
+        if op == "=":  # the last one stays
+            return (Scope(Extent(bounds), (statement,)),)
         return (self._scope(bounds, (statement,), 0, independent=False),)
 
     def _recurrence(self, name: str) -> list[Node]:

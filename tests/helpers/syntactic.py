@@ -6,6 +6,7 @@ text.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from expressions import Expressions, accumulations
@@ -70,16 +71,21 @@ class _Syntactic(Expressions):
         role = random.choice(("in", "out", "inout", "tmp", "tmp"))
         rank = random.choice((0, 1, 1, 2, 2, 3))
         dims = tuple(Dim(self.affine(2, ()), role == "tmp" and self.chance(0.2)) for _ in range(rank))
-        return Buffer(
+        order = tuple(random.sample(range(rank), rank)) if rank and self.chance(0.2) else None
+        pad = tuple(random.randrange(9) for _ in dims) if rank and self.chance(0.2) else None
+        buffer = Buffer(
             role,
             name,
             random.choice(tuple(DTYPES.values())),
             dims,
             random.choice(STORAGES) if role == "tmp" else "heap",
-            tuple(random.sample(range(rank), rank)) if rank and self.chance(0.2) else None,
-            tuple(random.randrange(9) for _ in dims) if rank and self.chance(0.2) else None,
+            order,
+            pad,
             random.choice((0, 0, 0, 1, 64, 4096)),
         )
+        if role != "tmp" and rank > 1 and buffer.order is None and buffer.pad is None and self.chance(0.2):
+            buffer = replace(buffer, flat=random.choice(((2,),) if rank == 2 else ((3,), (1, 2), (2, 1))))
+        return buffer
 
     # -- the body ----------------------------------------------------------------------------------------
     def nodes(self, depth: int, labels: tuple[str | None, ...]) -> tuple[Node, ...]:
@@ -105,12 +111,21 @@ class _Syntactic(Expressions):
     def statement(self, labels: tuple[str | None, ...]) -> Statement:
         self.labels = labels
         buffer = self.random.choice([buffer for buffer in self.buffers if buffer.role != "in"])
-        target = Access(buffer.name, tuple(self.affine(2, labels) for _ in buffer.dims))
+        target = Access(buffer.name, tuple(self.index(labels) for _ in buffer.dims))
         op = self.random.choice(("=", "=", *accumulations(buffer.dtype)))
         dtype = DTYPES["f32"] if buffer.dtype.is_float else buffer.dtype
         return Statement(target, op, self.value(dtype, self.random.randrange(5), False))
 
     # -- expressions -------------------------------------------------------------------------------------
+    def index(self, labels: tuple[str | None, ...]) -> Affine:
+        """An affine expression, or one with a min or a max in it."""
+        index = self.affine(2, labels)
+        for _ in range(self.random.choice((1, 1, 2)) if self.chance(0.15) else 0):
+            others = [self.affine(1, labels) for _ in range(self.random.choice((1, 1, 2)))]
+            index = Affine.smallest(index, *others) if self.chance(0.5) else Affine.largest(index, *others)
+            index = self.random.choice((index, index, index * 2 - others[0], index // 3, -index % 4))
+        return index
+
     def affine(self, fuel: int, labels: tuple[str | None, ...]) -> Affine:
         """A sum, difference, multiple, quotient or remainder of sizes and iterators."""
         random = self.random
@@ -145,7 +160,7 @@ class _Syntactic(Expressions):
             tuple(
                 self.access(self.random.choice(ids), gathers - 1)
                 if ids and gathers and self.chance(0.15)
-                else self.affine(2, self.labels)
+                else self.index(self.labels)
                 for _ in buffer.dims
             ),
         )

@@ -68,6 +68,18 @@ def test_what_was_not_written_shows(body: str) -> None:
     assert caught.value.diagnostic.code == "read-before-write"
 
 
+def test_a_condition_on_data_holds_for_one_statement() -> None:
+    """What is written and worked out under it is neither for the next statement."""
+    text = "kernel f(N, M)\nin x: f32[N, M]\n{0}y: f32[N, M]\n"
+    text += "N\n| M\n| | y[{{0}}, {{1}}] {1} 1 if x[{{0}}, 0] > 1\n{2}"
+    x = np.array([[0, 1], [2, 3]], np.float32)
+    after = "| | y[{0}, {1}] += x[{0}, {1}]\n"
+    with pytest.raises(KernelError, match="is read before it is written"):
+        interpret(dojoir.parse(text.format("out ", "=", after)), {"x": x})
+    found = interpret(dojoir.parse(text.format("inout ", "+=", after)), {"x": x, "y": np.zeros((2, 2), np.float32)})
+    assert found["y"].tolist() == [[0, 1], [3, 4]]
+
+
 def test_what_is_run_again_gives_the_same() -> None:
     kernel = dojoir.kernels.load("softmax")
     again = Interpreter(kernel)

@@ -95,7 +95,7 @@ def test_every_scalar_type(target: str) -> None:
         assert y.tobytes() == expected.tobytes(), dtype
 
 
-_BITS_OF_THREE = {"bf16": 0x4040, "f8e4m3": 0x44, "f8e5m2": 0x42, "f4e2m1": 0x5}
+_BITS_OF_THREE = {"bf16": 0x4040, "f8e4m3": 0x44, "f8e5m2": 0x42, "f4e2m1": 0x5, "f8e8m0": 0x81}
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -33,12 +33,13 @@ def expected(values: np.ndarray, dtype: DType, way: str) -> np.ndarray:
     every = numbers(dtype)
     steps = np.unique(np.abs(every[np.isfinite(every)]))
     largest, sizes = steps[-1], np.abs(values)
-    steps = np.append(steps, largest + (largest - steps[-2]))
-    inner = np.minimum(np.where(np.isfinite(sizes), sizes, 0), steps[-1])
+    is_scale = dtype.name == "f8e8m0"  # powers of two: no zero, no sign, and the larger of two that are as near
+    steps = np.append(steps, 2 * largest if is_scale else largest + (largest - steps[-2]))
+    inner = np.clip(np.where(np.isfinite(sizes), sizes, 0), steps[0], steps[-1])
     below = np.searchsorted(steps, inner, "right") - 1
     low, high = steps[below], steps[np.minimum(below + 1, len(steps) - 1)]
     match way:
-        case "round_away":
+        case _ if way == "round_away" or (is_scale and way != "round_to_zero"):
             up = (inner - low >= high - inner) & (inner > low)
         case "round_to_zero":
             up = np.zeros_like(inner, bool)
@@ -55,6 +56,8 @@ def expected(values: np.ndarray, dtype: DType, way: str) -> np.ndarray:
     else:
         size = np.where(over, beyond, size)
     of_nan = np.nan if has_nan else largest if way == "sat" else -0.0
+    if is_scale:
+        return np.where(np.isnan(values) | (values < 0), np.nan, size)
     return np.where(np.isnan(values), of_nan, np.copysign(size, values))
 
 
@@ -73,7 +76,8 @@ def kernel(source: str, scope: str = "N") -> dojoir.Kernel:
 
 
 def given(source: str) -> tuple[np.ndarray, np.ndarray]:
-    """All numbers of a type as an array of it, and as f64; of f32 and f64 those between the numbers of f16."""
+    """All numbers of a type as an array of it, and as f64; of f32 and f64 those between those of f16, and near
+    powers of two."""
     dtype = DTYPES[source]
     if dtype.bits <= 16:
         values = numbers(dtype)
@@ -84,6 +88,9 @@ def given(source: str) -> tuple[np.ndarray, np.ndarray]:
         apart = 2.0 ** (-30 if source == "f64" else -13)
         values = np.concatenate([steps, between, between * (1 + apart), between * (1 - apart), steps * 2.0**-20])
         edge = numbers(DTYPES["f8e4m3"])
+        powers = np.ldexp(1.0, np.arange(-130, 128))
+        powers = np.concatenate([powers, powers * 1.5, powers * (1.5 - 2.0**-22), powers * (1.5 + 2.0**-22)])
+        values = np.concatenate([values, powers])
         values = np.concatenate([values, -values, edge * 1.0625, edge * 1.03125, [1e38, -1e38, np.inf, 1e-45]])
         array = values.astype(dtype.stored)
     return array, array.astype(np.float64)
@@ -110,7 +117,7 @@ def test_rounding_of_every_number(source: str, to: str) -> None:
         assert same(found, expected(values, DTYPES[to], way)), way
 
 
-@pytest.mark.parametrize("source", ["f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2", "f4e2m1"])
+@pytest.mark.parametrize("source", ["f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0"])
 def test_every_number_on_the_targets_of_this_machine(source: str) -> None:
     array, values = given(source)
     some = slice(None, None, max(len(values) // 97, 1))
@@ -187,6 +194,10 @@ WHOLE = ("i8", "u8", "i16", "u32", "i32", "i64", "u64")
 def rounded(x: int, dtype: DType, way: str) -> float:
     """An integer rounded once, in integers: to the spacing of the floats around it."""
     form = FORMATS[dtype.name]
+    if form.is_scale:
+        low = 1 << max(x.bit_length() - 1, 0)
+        up = way != "round_to_zero" and 2 * (x - low) >= low
+        return np.nan if x < 0 else 2.0**-127 if x == 0 else float(low << up)
     size = abs(x)
     step = 1 << max(size.bit_length() - form.precision, 0)
     if form.quantum > 0 and size < 1 << form.lowest:
@@ -262,7 +273,8 @@ def everywhere(text: str, arguments: dict[str, np.ndarray]) -> Iterator[dict[str
 
 
 # -- bits --------------------------------------------------------------------------------------------------
-CODES = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "f4e2m1": "u8", "f32": "u32", "f64": "u64"}
+CODES = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "f4e2m1": "u8", "f8e8m0": "u8"}
+CODES |= {"f32": "u32", "f64": "u64"}
 """The integer that holds the code of each float type."""
 
 

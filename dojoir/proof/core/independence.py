@@ -1,6 +1,7 @@
 """Whether the iterations of a scope are independent: what the marks `p` and `v` promise.
 
-Two iterations of the scope (of one run of it) conflict where both touch one element and one of them writes.
+Two iterations of the scope (of one run of it) conflict where both touch one element, or one byte of two, and one of
+them writes.
 A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that:
 there only a value that crosses iterations is a conflict; what a read gets are all accumulations since the last
 assignment. Under `v` and the marks of threads, accumulations by one operator into an element that all iterations
@@ -16,6 +17,7 @@ from functools import reduce
 import islpy as isl
 
 from dojoir.ir.nodes import Access, Kernel, Path, Scope
+from dojoir.ir.packing import in_halves
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.marks import BLOCK, GRID, LEVELS
 from dojoir.sets.flow import flow_of
@@ -95,7 +97,7 @@ def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = 
     sets = sets_of(kernel)
     depth = kernel.depth_of(path)
     private = private_buffers(kernel, path, mark)
-    shared = _shared_conflict(sets, path, depth, private | seen, mark)
+    shared = _shared_conflict(sets_of(in_halves(kernel)), path, depth, private | seen, mark)
     return shared or _carried_value(sets, path, depth, private - seen)
 
 

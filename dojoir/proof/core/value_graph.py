@@ -39,7 +39,7 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.kept import cached_property
 from dojoir.types.elaborate import natural_type
 from dojoir.types.fma import contracted
-from dojoir.types.identities import neutral
+from dojoir.types.identities import beginning
 
 
 class NotTransparent(Exception):
@@ -241,7 +241,7 @@ class Graph:
         """Partial results, without the neutral values that they begin with."""
         if not begins.is_empty():
             raise NotTransparent("partial results begin with what the caller gave", site)
-        begin = neutral(statement.op, self.sets.kernel.buffer(statement.target.buffer).dtype)
+        begin = beginning(statement.op, self.sets.kernel.buffer(statement.target.buffer).dtype)
         for k, other in enumerate(self.sets.kernel.sites):
             mine = self.sets.map(f"{self.tuple_text(k)} -> {self.tuple_text(k)}").domain()
             if entering.intersect_domain(mine).is_empty():

@@ -96,7 +96,8 @@ class _Pair:
                 f"{start}{describe(right, kernel)} reads `{self.buffer}` as written by "
                 f"{describe(left, kernel)}, another iteration"
             )
-        touch = f"touch the same element of `{self.buffer}`"
+        both = f"touch a byte of the packed `{self.buffer}`"
+        touch = both if kernel.buffer(self.buffer).packed else f"touch the same element of `{self.buffer}`"
         if left.site == right.site:
             both = f"{when(left, kernel)} and {when(right, kernel)}"
             return f"{start}{statement_text(left, kernel)} {both} {touch}"

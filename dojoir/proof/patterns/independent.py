@@ -21,6 +21,7 @@ def seen_apart(kernel: Kernel, path: Path, mark: str) -> frozenset[str]:
         return sets.commute(one, other) and all(may_share(sets, number, depth, mark) for number in (one, other))
 
     unseen = {name for name in private if not comes_and_goes(kernel, kernel.buffer(name))}
+    unseen |= {buffer.name for buffer in kernel.buffers if buffer.packed and buffer.name not in private}
     for k, a, n, b in conflicts(sets, numbers, share, private):
         if a.buffer not in unseen:
             left, right = (kernel.sites[k], a), (kernel.sites[n], b)

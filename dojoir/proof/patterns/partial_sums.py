@@ -18,7 +18,7 @@ from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.difference import Change
 from dojoir.proof.patterns.written_before import is_written
 from dojoir.sets.kernel_sets import sets_of
-from dojoir.types.identities import neutral
+from dojoir.types.identities import beginning
 
 
 def has_partial_results(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
@@ -50,7 +50,7 @@ def has_partial_results(before: Kernel, after: Kernel, instances: InstanceMap, c
         return False
     fixed = all(isinstance(i, Affine) and all(d < change.depth for d in i.iterators) for i in target.indices)
     into = after.buffer(target.buffer)
-    if not fixed or into.name == copy.name or into.dtype != copy.dtype or begin != neutral(op, copy.dtype):
+    if not fixed or into.name == copy.name or into.dtype != copy.dtype or begin != beginning(op, copy.dtype):
         return False
     if map_accesses(partial, lambda access: target if access == part else access) != scope:
         return False

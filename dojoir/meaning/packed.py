@@ -1,0 +1,37 @@
+"""Arrays of packed buffers: two codes of four bits in each byte, as one code a byte, and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dojoir.ir.nodes import Buffer
+from dojoir.ir.packing import packed_dim
+
+Array = npt.NDArray[np.generic]
+
+
+def unpacked_shape(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the elements of a buffer whose array has this shape."""
+    if not buffer.packed or len(shape) != len(buffer.dims):
+        return shape
+    dim = packed_dim(buffer)
+    return (*shape[:dim], 2 * shape[dim], *shape[dim + 1 :])
+
+
+def unpacked(buffer: Buffer, array: Array) -> Array:
+    """The elements of a buffer, a byte each, of an array as a call takes it; itself, where it is not packed."""
+    if not buffer.packed:
+        return array
+    dim, codes = packed_dim(buffer), array.view(np.uint8)
+    halves = np.stack([codes & 0xF, codes >> 4], axis=dim + 1)
+    return halves.reshape(unpacked_shape(buffer, array.shape)).view(buffer.dtype.stored)
+
+
+def packed(buffer: Buffer, array: Array) -> Array:
+    """The array of bytes that holds these elements; itself, where the buffer is not packed."""
+    if not buffer.packed:
+        return array
+    rest = (slice(None),) * packed_dim(buffer)
+    low, high = (array[(*rest, slice(half, None, 2))].view(np.uint8) for half in (0, 1))
+    return (low & 0xF) | (high << 4)
