@@ -10,7 +10,8 @@ import math
 import sys
 from array import array
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import field
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
@@ -42,7 +43,7 @@ from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.meaning.to_python import Script, transcribe
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
-from dojoir.types.elaborate import check
+from dojoir.types.elaborate import TypedStatement, check
 from dojoir.types.rounding import in_range, nearest, round_integer, rounder
 
 Elements = list[int | float | bool | None]
@@ -80,25 +81,48 @@ def interpret(
         raise ArgumentError(f"precision is 'declared' or 'f64', not {repr_of(precision)}", "bad-precision")
     given_kernel(kernel)
     given_inputs(inputs)
-    typed = check(kernel)
-    given = _arguments(kernel, inputs)
-    arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
-    shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
-    if has_flat(kernel):
-        shapes = split_shapes(kernel, shapes, sizes)
-        flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
-        given = {**given, **flat}
-    call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
-    try:
-        buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
-        call.run(transcribe(kernel, typed, call.sizes, call.exact_floats), buffers)
-    except MemoryError:
-        raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
-    return {
-        buffer.name: flattened(buffer, call.result(buffer, elements))
-        for buffer, elements in zip(kernel.buffers, buffers, strict=True)
-        if buffer.role in ("out", "inout")
-    }
+    return Interpreter(kernel, precision == "f64").run(inputs, sizes)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A kernel to be run several times, with floats in f64 or not: what its sizes alone decide is worked out once
+    for each."""
+
+    kernel: Kernel
+    exact_floats: bool = False
+    scripts: dict[tuple[int, ...], Script] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def _typed(self) -> tuple[TypedStatement, ...]:
+        return check(self.kernel)
+
+    def run(self, inputs: Mapping[str, object], given_sizes: Mapping[str, int]) -> dict[str, Array]:
+        """As `interpret` does, for a kernel and a mapping that are such."""
+        kernel, typed = self.kernel, self._typed
+        given = _arguments(kernel, inputs)
+        arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
+        shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
+        if has_flat(kernel):
+            shapes = split_shapes(kernel, shapes, given_sizes)
+            flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
+            given = {**given, **flat}
+        sizes = _all_sizes(kernel, solve(kernel, shapes, given_sizes))
+        call = _Call(kernel, sizes, self.exact_floats)
+        try:
+            buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
+            script = self.scripts.get(tuple(sizes.values()))
+            if script is None:
+                script = transcribe(kernel, typed, sizes, self.exact_floats)
+                self.scripts[tuple(sizes.values())] = script
+            call.run(script, buffers)
+        except MemoryError:
+            raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
+        return {
+            buffer.name: flattened(buffer, call.result(buffer, elements))
+            for buffer, elements in zip(kernel.buffers, buffers, strict=True)
+            if buffer.role in ("out", "inout")
+        }
 
 
 _LIBRARY: Mapping[str, object] = {
@@ -221,7 +245,7 @@ class _Call:
         names |= {"f32": array("f", [0.0]), "outside": faults.outside, "unwritten": faults.unwritten}
         names |= {"shifted": faults.shifted, "divided": faults.divided}
         names |= {f"w{position}": list(buffers[position]) for position in script.sums}
-        exec(compile(script.text, f"<{self.kernel.name}>", "exec"), names)
+        exec(script.code, names)
         entry = names["kernel"]
         assert callable(entry)
         entry()

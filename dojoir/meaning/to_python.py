@@ -9,14 +9,16 @@ would (S. A. Figueroa, "When is double rounding innocuous?", SIGNUM Newsletter 3
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import field
 from functools import cached_property
+from types import CodeType
 
 from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.text import format_statement
+from dojoir.meaning.inlining import inlined
 from dojoir.meaning.scalar_ops import FUNCTIONS
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
@@ -77,6 +79,13 @@ class Script:
     sums: tuple[int, ...] = ()
     """The buffers, by number, whose sums are kept: the list `w3` begins as `b3`."""
 
+    name: str = "kernel"
+
+    @cached_property
+    def code(self) -> CodeType:
+        """The text, compiled."""
+        return compile(self.text, f"<{self.name}>", "exec")
+
 
 def transcribe(
     kernel: Kernel, typed: tuple[TypedStatement, ...], sizes: Mapping[str, int], exact_floats: bool
@@ -88,7 +97,7 @@ def transcribe(
     writer = _Writer(kernel, typed, sizes, exact_floats)
     writer.function("kernel", kernel.body, ())
     sums = tuple(int(name[1:]) for name in writer.sums.values())
-    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums)
+    return Script("\n".join(writer.done) + "\n", tuple(writer.accesses), sums, kernel.name)
 
 
 def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, str]:
@@ -98,6 +107,19 @@ def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, s
         return {}
     summed = {one.target.buffer for one in typed if one.op == "add" and one.dtype.is_float and one.dtype.bits < 32}
     return {b.name: f"w{position}" for position, b in enumerate(kernel.buffers) if b.name in summed}
+
+
+@dataclass
+class _Known:
+    """What is known where a statement begins: elements that are `written`, and the names of places in lists, by
+    their text."""
+
+    written: set[Access] = field(default_factory=set)
+    places: dict[str, str] = field(default_factory=dict)
+
+    def inside(self) -> _Known:
+        """The same, for a block that is there."""
+        return _Known(set(self.written), dict(self.places))
 
 
 @dataclass
@@ -112,25 +134,37 @@ class _Writer:
     accesses: list[tuple[int, Access]] = field(default_factory=list)
     statements: int = 0
     functions: int = 0
+    places: int = 0
 
     @cached_property
     def sums(self) -> dict[str, str]:
         """The lists of what was accumulated into buffers before it was rounded to their elements."""
         return {} if self.exact_floats else carried_sums(self.kernel, self.typed)
 
-    def function(self, name: str, nodes: Sequence[Node], ranges: tuple[Interval, ...]) -> None:
-        """A function of the iterators around `nodes`, which take the values in `ranges`."""
-        lines = [f"def {name}({', '.join(f'i{depth}' for depth in range(len(ranges)))}):"]
-        self._block(nodes, lines, 1, ranges)
+    def function(
+        self,
+        name: str,
+        nodes: Sequence[Node],
+        ranges: tuple[Interval, ...],
+        written: Set[Access] = frozenset(),
+    ) -> None:
+        """A function of the iterators around `nodes`, which take the values in `ranges`. Some elements are
+        `written` before it is called."""
+        taken = [f"i{depth}" for depth in range(len(ranges))]
+        near = ["f32", *(f"b{position}" for position in range(len(self.kernel.buffers)))]  # quicker than globals
+        lines = [f"def {name}({', '.join([*taken, *(f'{one}={one}' for one in near)])}):"]
+        self._block(nodes, lines, 1, ranges, _Known(set(written)))
         self.done += lines
 
-    def _block(self, nodes: Sequence[Node], lines: list[str], level: int, ranges: tuple[Interval, ...]) -> None:
+    def _block(
+        self, nodes: Sequence[Node], lines: list[str], level: int, ranges: tuple[Interval, ...], known: _Known
+    ) -> None:
         indent = " " * level
         if level > DEEPEST:
             self.functions += 1
             name = f"part{self.functions}"
             lines.append(f"{indent}{name}({', '.join(f'i{depth}' for depth in range(len(ranges)))})")
-            self.function(name, nodes, ranges)
+            self.function(name, nodes, ranges, known.written)
             return
         if not nodes:
             lines.append(f"{indent}pass")
@@ -142,15 +176,19 @@ class _Writer:
                     stop = f"min({stop})" if len(bounds) > 1 else stop
                     lines.append(f"{indent}for i{len(ranges)} in range({stop}):")
                     last = min(interval(bound, ranges)[1] for bound in bounds) - 1
-                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))))
+                    self._block(body, lines, level + 1, (*ranges, (0, max(last, 0))), known.inside())
                 case Guard(conditions, body):
                     lines.append(f"{indent}if {' and '.join(self._condition(c) for c in conditions)}:")
-                    self._block(body, lines, level + 1, ranges)
+                    self._block(body, lines, level + 1, ranges, known.inside())
                 case Statement():
                     lines.append(f"{indent}# {format_statement(node)}")
-                    line = _Line(self, self.statements, node.target, ranges)
-                    line.write(self.typed[self.statements])
-                    lines += [indent + text for text in line.lines]
+                    line = _Line(self, self.statements, node.target, ranges, known)
+                    typed = self.typed[self.statements]
+                    line.write(typed)
+                    always = typed.condition is None
+                    if always and not any(isinstance(index, Access) for index in node.target.indices):
+                        known.written.add(node.target)
+                    lines += [indent + text for text in (inlined(line.lines) if always else line.lines)]
                     self.statements += 1
 
     def fix(self, affine: Affine) -> Affine:
@@ -166,21 +204,23 @@ class _Writer:
 
 @dataclass
 class _Line:
-    """Writes one statement. An element that it reads twice is looked up once."""
+    """Writes one statement. What it computes twice is computed once, and an element that it reads twice looked up
+    once. Whether one was written is asked where that is not `known`."""
 
     writer: _Writer
     statement: int
     target: Access
     ranges: tuple[Interval, ...]
+    known: _Known
     lines: list[str] = field(default_factory=list)
     places: dict[Access, str] = field(default_factory=dict)
     loaded: dict[Access, str] = field(default_factory=dict)
-    names: int = 0
+    named: dict[str, str] = field(default_factory=dict)
 
     def write(self, typed: TypedStatement) -> None:
         if typed.condition is not None:
             self.lines.append(f"if {self._value(typed.condition)}:")
-            outside, self.lines = self.lines, []
+            outside, self.lines, self.known = self.lines, [], self.known.inside()
             self._write(typed)
             self.lines = [*outside, *(f" {line}" for line in self.lines)]
         else:
@@ -234,8 +274,22 @@ class _Line:
                     total += affine * step
                 stride *= 1 if dim.collapsed else extent
             text = format_affine(total) + gathered
-            self.places[access] = text if total.is_constant and not gathered else self._name(text)
+            if total.is_constant and not gathered:
+                self.places[access] = text
+            else:
+                self.places[access] = self._name(text) if gathered else self._named_place(text)
         return self.places[access]
+
+    def _named_place(self, text: str) -> str:
+        """A name for a place that other statements of the block have as well."""
+        if text.isidentifier():
+            return text
+        places = self.known.places
+        if text not in places:
+            places[text] = f"p{self.writer.places}"
+            self.writer.places += 1
+            self.lines.append(f"{places[text]} = {text}")
+        return places[text]
 
     def _check(self, access: Access, position: int, extent: int, index: str) -> None:
         self.lines.append(f"if not 0 <= {index} < {extent}:")
@@ -259,7 +313,7 @@ class _Line:
     def _load(self, access: Access) -> str:
         if access not in self.loaded:
             name = self.loaded[access] = self._name(f"{self._list(access)}[{self._place(access)}]")
-            if self._buffer(access).role in ("out", "tmp"):
+            if self._buffer(access).role in ("out", "tmp") and access not in self.known.written:
                 self.lines.append(f"if {name} is None:")
                 self.lines.append(f" raise unwritten({self._number(access)}, {self._iterators()})")
         return self.loaded[access]
@@ -273,12 +327,13 @@ class _Line:
 
     # -- values ------------------------------------------------------------------------------------------
     def _name(self, text: str) -> str:
-        """A name for the value of `text`."""
+        """A name for the value of `text`: the same text is the same value, as names are given once."""
         if text.isidentifier():
             return text
-        self.names += 1
-        self.lines.append(f"t{self.names} = {text}")
-        return f"t{self.names}"
+        if text not in self.named:
+            self.named[text] = f"t{len(self.named) + 1}"
+            self.lines.append(f"{self.named[text]} = {text}")
+        return self.named[text]
 
     def _value(self, typed: Typed) -> str:
         """The name, or the digits, of a value."""
@@ -341,8 +396,11 @@ class _Line:
             return self._name(text)
         if dtype.bits < 32:
             return self._name(f"to_{dtype}({text})")
-        self.lines.append(f"f32[0] = {text}")
-        return self._name("f32[0]")
+        rounded = f"f32({text})"
+        if rounded not in self.named:
+            self.named[rounded] = f"t{len(self.named) + 1}"
+            self.lines += [f"f32[0] = {text}", f"{self.named[rounded]} = f32[0]"]
+        return self.named[rounded]
 
     def _interval(self, typed: Typed) -> Interval:
         """Bounds of an integer or bool."""

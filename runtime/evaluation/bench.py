@@ -24,7 +24,7 @@ from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
 from dojoir.runtime.evaluation.pool import Case, Known, Pool
-from dojoir.runtime.evaluation.race import Lap, Runner, alone, geometric, race
+from dojoir.runtime.evaluation.race import LONG, Lap, Runner, alone, geometric, race
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
@@ -240,7 +240,8 @@ class Bench:
                 rival.first()
                 self.took[key] = rival.second()
             bar = self.cut * self.took[key]
-        if calls[0] <= 10 * bar:
+        is_sample = rival is None and took >= LONG and not self.on_device
+        if took <= 10 * bar and not is_sample:
             calls.append(runner.second())
         if min(calls) > bar:
             slower = min(calls) / bar * self.cut

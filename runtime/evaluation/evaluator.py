@@ -35,6 +35,7 @@ from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
+from dojoir.runtime.process.forked import run_forked
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
 from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
 from dojoir.support.frozen import dataclass
@@ -156,7 +157,9 @@ class Evaluator:
         self._folder = fresh_folder()
         numbers = random.Random(self.seed).sample(range(1 << 31), SEEDS)
         limit = max(self.time_limit, REFERENCE_LIMIT)
-        self._pool = Pool(self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit)
+        self._pool = Pool(
+            self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit, run_forked
+        )
         self._start()
         return self
 

@@ -137,23 +137,26 @@ class Watch:
 
     def __init__(self, random: Random, known: Known, slack: float) -> None:
         self.random, self.known, self.slack = random, known, slack
-        self.left = self.round = 0
+        self.left = self.round = self.more = 0
         self.in_a_row = False
         self.seen: list[tuple[list[Spot], list[np.ndarray]]] = []
 
-    def begin(self, runner: Watched, calls: int) -> None:
+    def begin(self, runner: Watched, calls: int, raced: bool) -> None:
         """Chooses: where a sample is one call, one call in each of the first rounds, and in one of these an odd
-        number of calls more; else some in a row, between the samples of one of these rounds."""
-        self.round = self.random.randrange(1, ROUNDS)
+        number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more;
+        else some in a row, between the samples of one of these rounds."""
         self.in_a_row = calls > 1
+        between = raced and not self.in_a_row  # the first of those that are looked at and the last
+        self.round = self.random.randrange(1, ROUNDS) + between
         self.left = 0 if self.in_a_row else runner.looks
+        self.more = self.random.randrange(IN_A_ROW) if self.in_a_row else 1 if raced else self.random.randrange(2)
 
     def between(self, runner: Watched) -> None:
         """Before a round of a race: makes more calls, and looks at them, if it is the round for it."""
         self.round -= 1
         if self.round:
             return
-        for _ in range(self.random.randrange(IN_A_ROW) if self.in_a_row else 1):
+        for _ in range(self.more):
             runner.restore()
             runner.call()
         if self.in_a_row:

@@ -22,6 +22,7 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.bits import to_floats
+from dojoir.runtime.process.child import Run, run_child
 from dojoir.runtime.verification.compare import Expected, comparable, compare
 from dojoir.runtime.verification.inputs import (
     PEAKS,
@@ -96,7 +97,8 @@ class Known:
 
 @dataclass(frozen=True)
 class Pool:
-    """The cases of a reference, kept in `folder`. `sizes` are those at which candidates are timed."""
+    """The cases of a reference, kept in `folder`. `sizes` are those at which candidates are timed. A reference that
+    is compiled is run by `run`."""
 
     folder: str
     reference: Kernel
@@ -104,6 +106,7 @@ class Pool:
     sizes: tuple[Mapping[str, int], ...]
     seeds: tuple[int, ...]
     time_limit: float
+    run: Run = run_child
 
     @cached_property
     def small(self) -> list[dict[str, int]]:
@@ -145,7 +148,7 @@ class Pool:
     # -- in the nursery -----------------------------------------------------------------------------------
     @cached_property
     def _oracle(self) -> Oracle:
-        return Oracle(self.reference, self.target, self.time_limit)
+        return Oracle(self.reference, self.target, self.time_limit, self.run)
 
     def prepare(self, case: Case) -> None:
         """Works a case out, if that was not done. Raises RunError where the reference fails."""

@@ -25,6 +25,9 @@ from dojoir.support.frozen import dataclass
 SAMPLE_SECONDS = 100e-6
 """A sample calls as often as it takes to last so long."""
 
+LONG = 50 * SAMPLE_SECONDS
+"""A call that takes so long is a sample, however much faster the next one is."""
+
 MOST_CALLS = 1000
 FEWEST, MOST = 6, 24
 """How many rounds a race has."""
@@ -275,7 +278,7 @@ def _rounds(runners: Sequence[Runner], took: float, watch: Watch) -> Lap:
     others: list[float] = []
     start = time.perf_counter()
     sure: list[float] = []
-    watch.begin(runner, calls)
+    watch.begin(runner, calls, raced=len(runners) > 1)
     while True:
         for other in runners[1:]:
             other.call()  # the caches are those of the candidate

@@ -14,9 +14,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, KernelError, ParseError, RunError, ToolchainError
 from dojoir.support.frozen import dataclass
@@ -41,6 +41,10 @@ class Outcome:
     seconds: float
     stdout: str
     stderr: str
+
+
+Run = Callable[[Mapping[str, object], float], Outcome]
+"""What does a job in a process of its own, within a time in seconds."""
 
 
 def run_child(
@@ -75,22 +79,38 @@ def run_child(
         finally:
             os.close(writing)
     assert process.stdout is not None and process.stderr is not None
-    streams = {reading: bytearray(), process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    with process.stdout, process.stderr:
+        return heard(process, reading, (process.stdout.fileno(), process.stderr.fileno()), start, time_limit)
+
+
+class Process(Protocol):
+    """A process that this one has started, as `subprocess.Popen` is one."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self) -> int: ...
+
+
+def heard(process: Process, report: int, printed: Sequence[int], start: float, time_limit: float) -> Outcome:
+    """What becomes of a process that leads a group, and was started at `start`: `report` is the end of the pipe
+    that it reports to, which is closed at last, and from `printed` comes what it prints (stdout and stderr)."""
+    streams = {stream: bytearray() for stream in (report, *printed)}
     try:
         hung = not _listen(process, streams, start + time_limit)
     finally:
         # Reaped only now: until then nobody else can have the number of the group.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        status = process.wait()
         _drain(streams)
-        os.close(reading)
-        process.stdout.close()
-        process.stderr.close()
-    reported, stdout, stderr = streams.values()
+        os.close(report)
+    reported, stdout, stderr = [*streams.values(), bytearray(), bytearray()][:3]
     return Outcome(
         messages=tuple(_messages(bytes(reported))),
-        ended=f"hung (stopped after {time_limit:g} s)" if hung else ending(process.returncode),
+        ended=f"hung (stopped after {time_limit:g} s)" if hung else ending(status),
         seconds=time.monotonic() - start,
         stdout=stdout.decode(errors="replace"),
         stderr=stderr.decode(errors="replace"),
@@ -109,7 +129,7 @@ ERRORS: Mapping[str, type[DojoError]] = {
 }
 
 
-def _listen(process: subprocess.Popen[bytes], streams: dict[int, bytearray], deadline: float) -> bool:
+def _listen(process: Process, streams: dict[int, bytearray], deadline: float) -> bool:
     """Collects what the streams give until the process ends (it is not reaped). Says whether it did before the
     deadline. Where the system cannot wait for a process and streams together, the end of the first stream counts,
     which a process that the child left behind may hold open."""
@@ -131,7 +151,7 @@ def _listen(process: subprocess.Popen[bytes], streams: dict[int, bytearray], dea
 
 
 @contextlib.contextmanager
-def _process_handle(process: subprocess.Popen[bytes]) -> Iterator[tuple[int, ...]]:
+def _process_handle(process: Process) -> Iterator[tuple[int, ...]]:
     """A file descriptor that becomes readable when the process ends, if the system has such a thing."""
     try:
         handle = os.pidfd_open(process.pid)
@@ -144,7 +164,7 @@ def _process_handle(process: subprocess.Popen[bytes]) -> Iterator[tuple[int, ...
         os.close(handle)
 
 
-def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
+def _ends(process: Process, deadline: float) -> bool:
     """Waits for the end of a process that has closed its report, without reaping it where the system allows."""
     while not _has_ended(process):
         if time.monotonic() > deadline:
@@ -153,7 +173,7 @@ def _ends(process: subprocess.Popen[bytes], deadline: float) -> bool:
     return True
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def _has_ended(process: Process) -> bool:
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

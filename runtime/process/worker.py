@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from dojoir.errors import DojoError
 from dojoir.support.temporary import told_of_room
@@ -32,6 +32,11 @@ def main() -> None:
     die_with(job["parent"])
     limit_memory(job["memory_limit"])
     _limit_cores(job["cores"])
+    do(job, stream)
+
+
+def do(job: dict[str, Any], stream: int) -> NoReturn:
+    """Does a job, reports to `stream`, and ends the process."""
 
     def report(message: dict[str, object]) -> None:
         os.write(stream, json.dumps(message).encode() + b"\n")

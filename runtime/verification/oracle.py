@@ -12,12 +12,12 @@ import numpy as np
 from dojoir.errors import RunError, ToolchainError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bits import to_floats
-from dojoir.meaning.interpreter import interpret
+from dojoir.meaning.interpreter import Interpreter
 from dojoir.meaning.packed import unpacked
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.runtime.process.child import raise_reported, run_child
+from dojoir.runtime.process.child import Run, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
 from dojoir.runtime.verification.compare import Expected
 from dojoir.runtime.verification.sample_sizes import count_instances
@@ -32,12 +32,13 @@ INTERPRETED_INSTANCES = 300_000
 
 @dataclass(frozen=True)
 class Oracle:
-    """The reference for runs of `kernel` on `target`. `time_limit` is for one compiled run. `used` collects, for
-    the report, what the answers came from."""
+    """The reference for runs of `kernel` on `target`. `time_limit` is for one compiled run, which is a job for
+    `run`. `used` collects, for the report, what the answers came from."""
 
     kernel: Kernel
     target: str
     time_limit: float
+    run: Run = run_child
     used: set[str] = field(default_factory=set)
 
     def expected(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> dict[str, Expected]:
@@ -47,8 +48,8 @@ class Oracle:
         if count_instances(self.kernel, sizes, INTERPRETED_INSTANCES) <= INTERPRETED_INSTANCES:
             self.used.add("the interpreter in f64")
             # first that whose errors name lines of the reference
-            declared = interpret(self.kernel, inputs, precision="declared", **sizes)
-            results = interpret(self._bounded.kernel, exact, precision="declared", **sizes)
+            declared = self._declared.run(inputs, sizes)
+            results = self._interpreted.run(exact, sizes)
         else:
             self.used.add(f"the same meaning compiled in f64 for {self._other_target}")
             results = self._run_compiled(exact, sizes)
@@ -67,6 +68,14 @@ class Oracle:
     @cached_property
     def _bounded(self) -> Bounded:
         return bounded(self.kernel)
+
+    @cached_property
+    def _declared(self) -> Interpreter:
+        return Interpreter(self.kernel)
+
+    @cached_property
+    def _interpreted(self) -> Interpreter:
+        return Interpreter(self._bounded.kernel)
 
     @cached_property
     def _other_target(self) -> str:
@@ -103,7 +112,7 @@ class Oracle:
             run = {"inputs": source, "outputs": out, "sizes": dict(sizes), "at_end": True, "poison": 0}
             subject = KernelSubject(self._bounded.kernel, self._other_target, 1)
             job = {"kind": "trial", "subject": subject.to_json(), "runs": [run]}
-            outcome = run_child(job, self.time_limit)
+            outcome = self.run(job, self.time_limit)
             raise_reported(outcome)
             error = next((m["error"] for m in outcome.messages if "error" in m), None)
             if outcome.ended is not None or error is not None:

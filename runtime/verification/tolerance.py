@@ -407,7 +407,7 @@ def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound
         return op("select", op("ge", value, ZERO), lost, INFINITE)
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
     whole = op("and", is_whole(value), is_whole(total))  # a small term may be lost in the total
-    exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
+    exact = op("and", op("and", op("eq", bound, ZERO), few), whole)  # what is asked first is rarely so
     return op("select", exact, ZERO, lost)
 
 
