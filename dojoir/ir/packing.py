@@ -36,11 +36,12 @@ def packing_error(kernel: Kernel) -> Diagnostic | None:
     """What a packed buffer of the kernel does not permit: whole bytes, by what is declared and by the facts, and
     accesses each of which is to one half of a byte that is known."""
     for buffer in kernel.buffers:
-        error = _buffer_error(kernel, buffer) if buffer.packed else None
+        error = _buffer_error(kernel, buffer) if buffer.packed else _scalar_error(buffer)
         if error is not None:
             return diagnostic_at(kernel, (), "bad-packing", error, buffer)
     packed = {buffer.name: packed_dim(buffer) for buffer in kernel.buffers if buffer.packed}
-    for site in kernel.sites if packed else ():
+    halves = {buffer.name for buffer in kernel.buffers if buffer.packed or buffer.dtype.is_nibble}
+    for site in kernel.sites if halves else ():
         statement, target = site.statement, site.statement.target
         if target.buffer in packed and statement.accumulation is not None:
             message = f"{target.buffer} is packed, and '{format_statement(statement)}' accumulates into it: "
@@ -48,11 +49,11 @@ def packing_error(kernel: Kernel) -> Diagnostic | None:
             return diagnostic_at(kernel, site.path, "bad-packing", message, target)
         for access in statement.accesses:
             for dim, index in enumerate(access.indices):
-                if isinstance(index, Access) and (index.buffer in packed or dim == packed.get(access.buffer)):
-                    what = f"{index.buffer} is packed, and no index is read from it"
-                    if index.buffer not in packed:
+                if isinstance(index, Access) and (index.buffer in halves or dim == packed.get(access.buffer)):
+                    what = f"{index.buffer} is of {BITS} bits, and no index is read from such"
+                    if index.buffer not in halves:
                         what = f"which half of a byte {format_access(access)} is would depend on data"
-                    cure = "copy it into a tmp that is not packed, and index that"
+                    cure = "copy it into a tmp of i32 that is not packed, and use that"
                     return diagnostic_at(kernel, site.path, "bad-packing", f"{what}: {cure}", access)
     return None
 
@@ -71,6 +72,12 @@ def _buffer_error(kernel: Kernel, buffer: Buffer) -> str | None:
     if not is_even(extent, kernel.facts):
         cure = "make it even" if extent.is_constant else f"say so, as in 'where {extent} % 2 == 0'"
         return f"rows of the packed {buffer.name} are whole bytes, and {extent} may be odd: {cure}"
+    return None
+
+
+def _scalar_error(buffer: Buffer) -> str | None:
+    if buffer.dtype.is_nibble and not buffer.dims and buffer.role != "tmp":
+        return f"an argument without dimensions takes a byte: declare {buffer.name} {buffer.dtype.compute}"
     return None
 
 
