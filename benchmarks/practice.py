@@ -66,7 +66,7 @@ class Text:
         draw = np.random.default_rng(len(self.name))
         found = {}
         for buffer in self.kernel.arguments:
-            shape = tuple(dim.extent.evaluate(self.sizes) for dim in buffer.dims)
+            shape = _shape(buffer, self.sizes)
             if buffer.role == "out":
                 continue
             if buffer.name in self.bounds:
@@ -143,11 +143,7 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
     kernel = dojoir.optimize(text.kernel, target, sizes=text.sizes, threads=1).kernel
     spent = process_time() - start
     compiled = dojoir.compile(kernel, target, threads=1)
-    outputs = {
-        b.name: np.empty([d.extent.evaluate(text.sizes) for d in b.dims], _numpy(b))
-        for b in text.kernel.arguments
-        if b.role == "out"
-    }
+    outputs = {b.name: np.empty(_shape(b, text.sizes), _numpy(b)) for b in text.kernel.arguments if b.role == "out"}
     arrays = [outputs[b.name] if b.role == "out" else given[b.name] for b in text.kernel.arguments]
     ours = compiled.bind(*arrays)
     names = {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
@@ -184,6 +180,12 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
         arithmetic = dojoir.cost(text.kernel).flops(text.sizes) / (ceiling.fma_f32 * 1e9) / best_ours
         memory = sum(array.nbytes for array in arrays) / (ceiling.copy * 1e9) / best_ours
     return Row(text.name, text.group, best_ours, best_eager, error, arithmetic, memory, spent, times)
+
+
+def _shape(buffer: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an array as a call knows it."""
+    left = iter([dim.extent.evaluate(sizes) for dim in buffer.dims])
+    return tuple(math.prod(next(left) for _ in range(count)) for count in buffer.flat or [1] * len(buffer.dims))
 
 
 def _numpy(buffer: Any) -> str:

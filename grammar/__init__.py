@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 from dojoir.grammar.reading import load, parse
 
 if TYPE_CHECKING:
-    from dojoir.grammar.parser import parse_affine, parse_conditions, parse_extent
+    from dojoir.grammar.parser import parse_affine, parse_conditions, parse_extent, parse_index
     from dojoir.grammar.recovery import problems
 
 _HOME = {
     "parse_affine": "parser",
     "parse_conditions": "parser",
     "parse_extent": "parser",
+    "parse_index": "parser",
     "problems": "recovery",
 }
 
-__all__ = ["load", "parse", "parse_affine", "parse_conditions", "parse_extent", "problems"]
+__all__ = ["load", "parse", "parse_affine", "parse_conditions", "parse_extent", "parse_index", "problems"]
 
 
 def __getattr__(name: str) -> object:

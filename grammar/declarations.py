@@ -8,11 +8,19 @@ from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, factors, integer
 from dojoir.grammar.names import Names, short
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error, stream_error, strided_error
+from dojoir.ir.buffer_rules import (
+    align_error,
+    flat_error,
+    order_error,
+    pad_error,
+    storage_error,
+    stream_error,
+    strided_error,
+)
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "packed")
+_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed")
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -68,7 +76,8 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
             raise names.error("duplicate-attribute", message, attribute.span, Note("it is given here", seen[kind]))
         seen[kind] = attribute.span
         buffer = _with_attribute(buffer, attribute, names)
-    for word, error in (("stream", stream_error(buffer)), ("strided", strided_error(buffer))):
+    errors = (("stream", stream_error(buffer)), ("strided", strided_error(buffer)), ("flat", flat_error(buffer)))
+    for word, error in errors:
         if error is not None:
             raise names.error("bad-attribute", error, seen[word])
     return replace(names, buffers={**names.buffers, name: buffer})
@@ -85,7 +94,9 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
         case "pad" if attribute.listed:
             buffer = replace(buffer, pad=numbers)
             error = pad_error(buffer)
-        case "order" | "pad":
+        case "flat" if attribute.listed:
+            buffer, error = replace(buffer, flat=numbers), None
+        case "order" | "pad" | "flat":
             error = f"{word} takes a number for each dimension, as in {word}(…)"
         case "align" if len(numbers) == 1 and not attribute.listed and numbers[0]:
             buffer = replace(buffer, align=numbers[0])

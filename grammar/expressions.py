@@ -31,6 +31,12 @@ QUASI_AFFINE = (
     "with // and % by positive integers"
 )
 
+CLAMPS = {"min": None, "max": None, "clamp": 3, "abs": 1}
+"""The functions that an index may have, with the number of their arguments; None for two or more."""
+
+INDEX = "an index"
+"""How the role of an index begins."""
+
 _BINARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 2}
 _UNARY = {op.symbol: op.name for op in OPERATIONS.values() if op.symbol and op.arity == 1}
 
@@ -68,6 +74,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         return Cast(DTYPES[name], value(call.args[0], names, depth + 1), call.span)
     if name in CONVERSIONS:
         return _conversion(call, names, depth)
+    if name == "clamp":  # a spelling
+        _check_arity(call, 3, names)
+        x, low, high = (value(arg, names, depth + 1) for arg in call.args)
+        return make_op("min", (make_op("max", (x, low), call.span), high), call.span)
     if name == "isnan":  # a spelling: what is not equal to itself
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
@@ -76,7 +86,10 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
             raise names.error("unknown-function", cure, call.name.span, names.note(names.buffers[name]))
-        hint = did_you_mean(name, [*CALLS, *DTYPES, *CONVERSIONS]) or f": write one of {', '.join(sorted(CALLS))}"
+        hint = (
+            did_you_mean(name, [*CALLS, "clamp", *DTYPES, *CONVERSIONS])
+            or f": write one of {', '.join(sorted(CALLS))}"
+        )
         raise names.error("unknown-function", f"there is no function '{short(name)}'{hint}", call.name.span)
     _check_arity(call, OPERATIONS[name].arity, names)
     return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
@@ -123,7 +136,7 @@ def _index(expr: syntax.Expr, buffer: Buffer, names: Names, depth: int) -> Affin
         case syntax.Name(text) if text in names.buffers:
             return access(expr, names, depth)
         case _:
-            return affine(expr, names, f"an index of {buffer.name}")
+            return affine(expr, names, f"{INDEX} of {buffer.name}")
 
 
 # -- sizes and iterators -----------------------------------------------------------------------------------
@@ -152,10 +165,10 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             return Affine.iterator(names.iterator(expr))
         case syntax.Subscript(name, _, span):
             raise _data(names.buffer(name).name, span, names, role)
+        case syntax.Call() if expr.name.text in CLAMPS:
+            return _clamp(expr, names, role, depth)
         case syntax.Call(name, _, span):
-            what = (
-                "min(…) stands only for a whole extent" if name.text == "min" else f"{short(name.text)}(…) is not"
-            )
+            what = f"{short(name.text)}(…) is not"
             raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", span)
         case syntax.Unary("-", arg):
             return -_affine(arg, names, role, depth + 1)
@@ -174,6 +187,32 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             raise names.error("not-affine", f"{role} is a number, and '{sign}' gives a truth value", span)
 
 
+def _clamp(call: syntax.Call, names: Names, role: str, depth: int) -> Affine:
+    """A min, a max, or what is spelled by them, in an index."""
+    name = call.name.text
+    if not role.startswith(INDEX):
+        what = "min(…) stands only for a whole extent or in an index"
+        if name != "min":
+            what = f"{name}(…) stands only in an index"
+        raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", call.span)
+    arity = CLAMPS[name]
+    if arity is not None:
+        _check_arity(call, arity, names)
+    elif len(call.args) < 2:
+        message = f"{name} takes two or more arguments in an index, not {len(call.args)}"
+        raise names.error("wrong-arity", message, call.span)
+    args = [_affine(arg, names, role, depth + 1) for arg in call.args]
+    match name:
+        case "min":
+            return Affine.smallest(*args)
+        case "max":
+            return Affine.largest(*args)
+        case "abs":
+            return Affine.largest(args[0], -args[0])
+    x, low, high = args
+    return Affine.smallest(Affine.largest(x, low), high)
+
+
 def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: str) -> Affine:
     match sign:
         case "+":
@@ -188,6 +227,9 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
         case _:
             if not b.is_constant:
                 cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
+                if sign == "%" and role.startswith(INDEX) and not b.iterators:
+                    cure += f"; of what wraps once, write a statement for each turn, {a} under `if {a} < {b}` and "
+                    cure += f"{a - b} under `if {a} >= {b}`"
                 message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
@@ -231,32 +273,69 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
-    if role.startswith("an index of"):
+    if role.startswith(INDEX):
         message += ": as an index, an element stands alone; compute it into an integer tmp first"
     elif role == "a condition":
         message += ": choose between values with select(…)"
     return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
 
 
-def extent(expr: syntax.Expr, names: Names) -> Extent:
-    """How often a scope runs: `E`, or `min(E, E)`."""
+def extent(expr: syntax.Expr, names: Names) -> tuple[Extent, tuple[Expr, ...]]:
+    """How often a scope runs: `E`, or `min(E, E)`. Lengths that are data are apart: they need another beside
+    them."""
     match expr:
         case syntax.Call(syntax.Word("min"), args, span):
             if len(args) < 2:
                 raise names.error("wrong-arity", "min takes two or more extents: write one without min", span)
-            return Extent(tuple(affine(arg, names, "an extent") for arg in args), span)
+            bounds = [arg for arg in args if not _reads(arg, names)] or [args[0]]
+            lengths = tuple(value(arg, names) for arg in args if arg not in bounds)
+            return Extent(tuple(affine(arg, names, "an extent") for arg in bounds), span), lengths
         case _:
-            return Extent((affine(expr, names, "an extent"),), expr.span)
+            return Extent((affine(expr, names, "an extent"),), expr.span), ()
 
 
-def conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
-    """The conditions of a guard: comparisons, joined by `and`."""
-    found: list[Condition] = []
+def conditions(expr: syntax.Expr, names: Names) -> tuple[tuple[Condition, ...], tuple[Expr, ...]]:
+    """The conditions of a guard, which `and` joins: comparisons of quasi-affine expressions; and apart, those that
+    read data, or are joined by `or` and `not`."""
+    affine_ones: list[Condition] = []
+    others: list[Expr] = []
+    for part in _joined(expr):
+        if _reads(part, names) or (isinstance(part, syntax.Unary | syntax.Binary) and part.sign in ("or", "not")):
+            others.append(value(part, names))
+        else:
+            affine_ones.append(condition(part, names))
+    return tuple(affine_ones), tuple(others)
+
+
+def affine_conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
+    """Comparisons of quasi-affine expressions, joined by `and`."""
+    return tuple(condition(part, names) for part in _joined(expr))
+
+
+def _joined(expr: syntax.Expr) -> list[syntax.Expr]:
+    """What `and` joins, in the order of the text."""
+    parts: list[syntax.Expr] = []
     while isinstance(expr, syntax.Binary) and expr.sign == "and":  # a and b and c is (a and b) and c
-        found.append(condition(expr.right, names))
+        parts.append(expr.right)
         expr = expr.left
-    found.append(condition(expr, names))
-    return tuple(reversed(found))
+    return [expr, *reversed(parts)]
+
+
+def _reads(expr: syntax.Expr, names: Names) -> bool:
+    """Whether there is an element of a buffer in an expression."""
+    match expr:
+        case syntax.Name(text):
+            return text in names.buffers
+        case syntax.Subscript():
+            return True
+        case syntax.Call(_, args):
+            return any(_reads(arg, names) for arg in args)
+        case syntax.Unary(_, arg):
+            return _reads(arg, names)
+        case syntax.Binary(left, _, right):
+            return _reads(left, names) or _reads(right, names)
+        case syntax.Number() | syntax.Iterator():
+            return False
 
 
 def condition(expr: syntax.Expr, names: Names) -> Condition:

@@ -11,7 +11,7 @@ from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.bars import Bars
 from dojoir.grammar.errors import LayoutError, explain
-from dojoir.grammar.expressions import affine, conditions, extent
+from dojoir.grammar.expressions import INDEX, affine, affine_conditions, extent
 from dojoir.grammar.names import Around, Names
 from dojoir.grammar.resolve import resolve
 from dojoir.grammar.tables import parser
@@ -25,15 +25,20 @@ def parse_affine(text: str, kernel: Kernel, depth: int) -> Affine:
 
     Raises ParseError or KernelError, which show their place in `text`.
     """
-    return _affine(text, kernel.sizes, depth)
+    return _affine(text, kernel.sizes, depth, "this")
+
+
+def parse_index(text: str, kernel: Kernel, depth: int) -> Affine:
+    """As `parse_affine`, of an index: there may be a min or a max in it."""
+    return _affine(text, kernel.sizes, depth, INDEX)
 
 
 @lru_cache(maxsize=1024)
-def _affine(text: str, sizes: tuple[Size, ...], depth: int) -> Affine:
+def _affine(text: str, sizes: tuple[Size, ...], depth: int, role: str) -> Affine:
     source = Source("<expression>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), "this")
+    return affine(written, Names(source, {size.name: size for size in sizes}, {}, around), role)
 
 
 def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
@@ -41,7 +46,7 @@ def parse_extent(text: str, kernel: Kernel, depth: int) -> Extent:
     source = Source("<extent>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+    return extent(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))[0]
 
 
 def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, ...]:
@@ -49,7 +54,7 @@ def parse_conditions(text: str, kernel: Kernel, depth: int) -> tuple[Condition, 
     source = Source("<conditions>", text)
     written = _expression(source)
     around = tuple(Around(None, written.span) for _ in range(depth))
-    return conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
+    return affine_conditions(written, Names(source, {size.name: size for size in kernel.sizes}, {}, around))
 
 
 def written_kernel(source: Source) -> Kernel:
@@ -158,8 +163,11 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         return expr
 
     # -- the body ----------------------------------------------------------------------------------------
-    def statement(self, target: syntax.Expr, sign: Token, value: syntax.Expr) -> syntax.Statement:
-        return syntax.Statement(target, str(sign), value, _from(target.span, value.span))
+    def statement(
+        self, target: syntax.Expr, sign: Token, value: syntax.Expr, _: Token | None, condition: syntax.Expr | None
+    ) -> syntax.Statement:
+        last = value if condition is None else condition
+        return syntax.Statement(target, str(sign), value, condition, _from(target.span, last.span))
 
     def scope(
         self,

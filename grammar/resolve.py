@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from dojoir.errors import KernelError, Note, Source, Span, did_you_mean
+from functools import reduce
+
+from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
-from dojoir.ir.nodes import MARKS, Access, Condition, Guard, Kernel, Node, Scope, Statement
-from dojoir.ir.packing import packing_error
-from dojoir.types.elaborate import check
+from dojoir.grammar.products import apart
+from dojoir.grammar.under_conditions import UNDER, with_conditions
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import I64
+from dojoir.ir.nodes import (
+    MARKS,
+    Access,
+    Cast,
+    Condition,
+    Expr,
+    Guard,
+    Index,
+    Kernel,
+    Node,
+    Op,
+    Scope,
+    Statement,
+    expr_accesses,
+    make_op,
+    targets_in,
+)
+from dojoir.ir.packing import check_packing
+from dojoir.ir.text import format_expr
+from dojoir.types.elaborate import check, is_integer
 
 
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
+    written = apart(written, source)
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:
@@ -38,30 +62,55 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
         "reassoc" if fp is None else fp_mode(fp, names),
         source,
     )
+    kernel = with_conditions(kernel)
     check(kernel)
-    error = packing_error(kernel)
-    if error is not None:
-        raise KernelError(error)
-    return kernel
+    return check_packing(kernel)
 
 
-def _nodes(nodes: tuple[syntax.Node, ...], names: Names) -> tuple[Node, ...]:
-    return tuple(_node(node, names) for node in nodes)
+def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] = ()) -> tuple[Node, ...]:
+    """The nodes, each statement in them under the conditions on data `when`, which come from around them."""
+    return tuple(made for node in nodes for made in _node(node, names, when))
 
 
-def _node(node: syntax.Node, names: Names) -> Node:
+def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
     match node:
         case syntax.Statement():
-            return _statement(node, names)
+            return (_statement(node, names, when),)
         case syntax.Guard(condition, body, span):
-            return Guard(conditions(condition, names), _nodes(body, names), span)
+            where, data = conditions(condition, names)
+            inner = _nodes(body, names, (*when, *data))
+            _check_kept(data, inner, condition.span, names)
+            return (Guard(where, inner, span),) if where else inner
         case syntax.Scope(_, marks, label, body, span):
             name = None if label is None else label.text
             inside = names.inside(Around(name, span))
             words = tuple(mark for mark in marks if isinstance(mark, syntax.Word))
             hints = resolve_hints(tuple(mark for mark in marks if isinstance(mark, syntax.Hint)), names)
-            around = extent(node.extent, names)
-            return Scope(around, _nodes(body, inside), _marks(words, names), name, span, hints=hints)
+            around, lengths = extent(node.extent, names)
+            for length in lengths:
+                if not is_integer(length, names.buffers):
+                    message = f"a length is an integer, and {format_expr(length)} is none"
+                    raise names.error("not-an-integer", message, node.extent.span)
+            iterator = Index(Affine.iterator(len(names.scopes or ())))
+            data = tuple(make_op("lt", (iterator, Cast(I64, length)), node.extent.span) for length in lengths)
+            inner = _nodes(body, inside, (*when, *data))
+            _check_kept(data, inner, node.extent.span, names, several=True)
+            return (Scope(around, inner, _marks(words, names), name, span, hints=hints),)
+
+
+def _check_kept(
+    data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
+) -> None:
+    """That what conditions read is not written under them, where they are asked more than once: each statement asks
+    for itself."""
+    if not several and len(inner) == 1 and isinstance(inner[0], Statement):
+        return
+    written = {access.buffer for access in targets_in(inner)}
+    for read in (read for part in data for read in expr_accesses(part)):
+        if read.buffer in written:
+            cure = "copy it into a tmp before"
+            message = f"this reads {read.buffer}, which is written under it, and each statement asks anew: {cure}"
+            raise names.error("condition-written", message, span, names.note(names.buffers[read.buffer]))
 
 
 def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
@@ -79,12 +128,16 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _statement(node: syntax.Statement, names: Names) -> Statement:
-    target = _target(node.target, node.sign, names)
-    return Statement(target, node.sign, value(node.value, names), node.span)
+def _statement(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) -> Statement:
+    result = value(node.value, names)
+    if node.condition is not None:
+        result = Op("when", (value(node.condition, names), result), node.span)
+    if when:
+        result = Op(UNDER, (reduce(lambda left, right: Op("and", (left, right)), when), result), node.span)
+    return Statement(_target(node.target, names), node.sign, result, node.span)
 
 
-def _target(expr: syntax.Expr, sign: str, names: Names) -> Access:
+def _target(expr: syntax.Expr, names: Names) -> Access:
     """The element that a statement writes."""
     if not isinstance(expr, syntax.Name | syntax.Subscript):
         raise names.error("not-a-target", "only an element of a buffer can be written", expr.span)
@@ -93,8 +146,4 @@ def _target(expr: syntax.Expr, sign: str, names: Names) -> Access:
     if buffer.role == "in":
         cure = "declare it inout, or write to another buffer"
         raise names.error("write-to-input", f"{buffer.name} is an input: {cure}", expr.span, names.note(buffer))
-    for index in target.indices:
-        if isinstance(index, Access) and sign == "=":
-            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
-            raise names.error("scatter", message, index.loc or expr.span)
     return target

@@ -89,11 +89,12 @@ def with_span(expr: Expr, span: Span) -> Expr:
 # -- the body ----------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Statement:
-    """`target sign value`; the sign is `=` or an accumulation."""
+    """`target sign value`, or `target sign value if condition`; the sign is `=` or an accumulation."""
 
     target: Expr
     sign: str
     value: Expr
+    condition: Expr | None
     span: Span
 
 

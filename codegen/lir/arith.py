@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.codegen.lir.program import INDEX, Binary, Compare, Const, Splat, Type, Value, Var
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Condition
 
 RELATION = {"==": "eq", "!=": "ne", "<=": "le", ">=": "ge", "<": "lt", ">": "gt"}
@@ -116,6 +116,11 @@ def least(affine: Affine) -> int | None:
                 low, high = inner // divisor, None
             case Mod(_, divisor):
                 low, high = 0, divisor - 1
+            case Extremum(word, some):
+                lows = [bound for part in some if (bound := least(part)) is not None]
+                if not lows or (word == "min" and len(lows) < len(some)):
+                    return None
+                low, high = atom.of(lows), None
         if coefficient > 0:
             total += coefficient * low
         elif high is not None:
@@ -146,6 +151,8 @@ def affine_value(affine: Affine, iterators: Sequence[Value]) -> Value:
                 low = least(numerator)
                 small = ("div", "rem") if low is not None and low >= 0 else ("floordiv", "mod")
                 value = divide(small[isinstance(atom, Mod)], affine_value(numerator, iterators), divisor)
+            case Extremum(word, some):
+                value = extremum(word, [affine_value(part, iterators) for part in some])
         if total is None:
             total = mul(integer(coefficient), value)
         elif coefficient < 0:
@@ -153,6 +160,18 @@ def affine_value(affine: Affine, iterators: Sequence[Value]) -> Value:
         else:
             total = add(total, mul(integer(coefficient), value))
     return integer(affine.offset) if total is None else add(total, integer(affine.offset))
+
+
+def extremum(word: str, values: Sequence[Value]) -> Value:
+    """The smallest (`min`) or the largest (`max`) of some indices."""
+    total = values[0]
+    for value in values[1:]:
+        a, b = known(total), known(value)
+        if a is not None and b is not None:
+            total = spread(integer(min(a, b) if word == "min" else max(a, b)), level(total, value)[0].type.lanes)
+        else:
+            total = binary(word, total, value)
+    return total
 
 
 def divide(op: str, value: Value, divisor: int) -> Value:

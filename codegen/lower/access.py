@@ -14,6 +14,7 @@ from dojoir.codegen.lir.arith import (
     both,
     compare,
     divide,
+    extremum,
     integer,
     known,
     mul,
@@ -24,7 +25,7 @@ from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.conversions import as_stored, convert
 from dojoir.codegen.lower.state import Block, Lanes, Memory, State, Unit, Variable, Window
 from dojoir.codegen.lower.stream import is_aligned, may_stream
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Mod
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Mod
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.nodes import Access, Condition, Path, Scope
 from dojoir.ir.places import ancestors
@@ -70,6 +71,8 @@ def _lane_atom(atom: Atom, state: State, lanes: Lanes) -> Value:
             op = "floordiv"
         case Mod(numerator, divisor):
             op = "mod"
+        case Extremum(word, some):
+            return extremum(word, [index_value(part, state) for part in some])
         case _:
             return add(state.iterators[lanes.depth], lir.Iota(Type(I64, lanes.count)))
     step, linear = along(numerator, lanes.depth)

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Site, Statement
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.support.frozen import dataclass
@@ -230,7 +230,7 @@ class Reading:
     def together(self, site: Site) -> Together | None:
         """What threads accumulate together by a statement, if they do."""
         digits, statement = self.digits(site.path), site.statement
-        if statement.accumulation is None or not digits:
+        if statement.accumulation in (None, MAY_ASSIGN) or not digits:
             return None
         nest = digits
         if self.warp_code(site.path) is not None:

@@ -78,6 +78,8 @@ def _holds_sums(kernel: Kernel, buffer: Buffer) -> bool:
         )
         if any(isinstance(h, Use) for scope in site.scopes for h in scope.hints):
             return False
+        if statement.condition is not None:
+            return False
         if written and not (summed or (statement.op == "=" and (copied or isinstance(statement.value, Const)))):
             return False
         if read and not (copied and (summed or statement.op == "=")):

@@ -47,7 +47,6 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
-        self.touched: dict[Path, Var] = {}
         self.sums: set[str] = set()
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
@@ -265,23 +264,6 @@ class DeviceScopes(Scopes):
                 places[name] = self.allocate(home, 1, block)
         return replace(state, places={**state.places, **places}) if places else state
 
-    def refuse_crossing_launches(self) -> None:
-        """Raises KernelError where two launches use a temporary that lives as long as one."""
-        for name, home in self.unit.homes.items():
-            if home.buffer.storage != "heap":
-                for launched in self.threads.launches:
-                    if len({launched.holds(use.site.path) for use in home.uses}) > 1:
-                        raise self._crosses(name)
-
-    def _crosses(self, name: str) -> KernelError:
-        buffer = self.unit.buffers[name]
-        source, span = place_in_text(self.unit.kernel, (), buffer)
-        message = (
-            f"{name} is in `{buffer.storage}`, and two launches use it: what is to stay from one to the next lives "
-            f"in global memory: place({name}, heap)"
-        )
-        return KernelError(Diagnostic("crosses-launches", message, span, source))
-
     # -- statements ------------------------------------------------------------------------------------------
     def _statement(self, path: Path, state: State, block: Block) -> None:
         device = state.device
@@ -293,8 +275,6 @@ class DeviceScopes(Scopes):
         else:
             accesses = Accesses(self.unit, state, inner, path)
             atomically(self.unit, path, accesses)
-        if path in self.touched:
-            inner.emit(lir.Assign(self.touched[path], lir.Const(lir.FLAG, True)))
         self._note_sum(path, state)
         self.by_one(target.buffer, state, inner, block)
 

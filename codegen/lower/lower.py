@@ -18,6 +18,7 @@ from dojoir.codegen.lower.device import DeviceScopes
 from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.fences import fenced
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
+from dojoir.codegen.lower.launch_homes import within_launches
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.mixed_dots import with_sums_apart
 from dojoir.codegen.lower.parallel import parallel_scope
@@ -82,14 +83,13 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     buffers = {buffer.name: buffer for buffer in spread.buffers}
     typed = {site.path: elaborate(site.statement, buffers) for site in spread.sites}
     uses = uses_of(spread)
-    homes = homes_of(spread, uses)
+    homes = within_launches(threads, homes_of(spread, uses))
     text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, text, names, arrays=dict(arguments))
     unit.carried = carried_by_threads(Analysis(spread, target, buffers, uses, homes, typed), threads)
     scopes = DeviceScopes(unit, threads, barriers)
-    scopes.refuse_crossing_launches()
     block = Block()
     places, by_value = _placed(unit, block, {})
     for name, home in homes.items():

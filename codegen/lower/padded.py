@@ -45,6 +45,8 @@ def _statements(nodes: tuple[Node, ...], depth: int) -> list[Statement] | None:
     for node in nodes:
         match node:
             case Statement():
+                if node.condition is not None:
+                    return None
                 found.append(node)
             case Guard(conditions, body):
                 sides = [side for c in conditions for side in (c.left, c.right)]
@@ -78,7 +80,11 @@ def _is_gone_through_alike(home: Home) -> bool:
     first = home.uses[0]
     statement, known = first.site.statement, len(home.around)
     inside = first.site.ancestors[len(first.site.ancestors) - (len(first.site.scopes) - known) :]
-    if not first.writes or statement.op != "=" or not all(isinstance(node, Scope) for node in inside):
+    if (
+        not first.writes
+        or statement.accumulation is not None
+        or not all(isinstance(node, Scope) for node in inside)
+    ):
         return False
     box = _box(home, first, known)
     return box is not None and all(_is_in_box(home, use, first, box) for use in home.uses[1:])

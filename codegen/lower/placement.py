@@ -176,7 +176,7 @@ def begins_with_assignment(name: str, nodes: tuple[Node, ...]) -> bool:
         if _mentions(name, node):
             return (
                 isinstance(node, Statement)
-                and node.op == "="
+                and node.accumulation is None
                 and node.target.buffer == name
                 and not any(access.buffer == name for access in node.reads)
             )

@@ -138,7 +138,8 @@ class Analysis:
         if home is not None and depth < len(home.around):
             return True
         if is_uniform(self.kernel, target, depth):
-            return statement.op is not None and self._order_is_free(statement)
+            alone = statement.condition is not None and self.target.vector_bits == 0
+            return statement.op is not None and self._order_is_free(statement) and not alone
         if home is not None and home.is_variable:
             return False
         return any(
@@ -201,6 +202,8 @@ class Analysis:
         op, dtype = next(iter(kinds))
         if len(kinds) > 1 or op is None or any(not use.writes or use.access != target for use in inside):
             return None
+        if any(self.typed[use.site.path].condition is not None for use in inside):
+            return None  # whether its element is touched is known only when it runs
         affine = [index for index in target.indices if isinstance(index, Affine)]
         depths = {d for index in affine for d in index.iterators if d >= depth}
         along = self._spelled(path, depths, inside)
@@ -261,6 +264,8 @@ def _bits(statement: TypedStatement) -> Iterator[int]:
     """The widths of the types that a statement computes in."""
     yield statement.dtype.compute.bits
     yield from _value_bits(statement.value)
+    if statement.condition is not None:
+        yield from _value_bits(statement.condition)
 
 
 def _value_bits(value: Typed) -> Iterator[int]:

@@ -3,7 +3,7 @@ where the scope accumulated anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from dojoir.codegen.lir import program as lir
@@ -31,6 +31,9 @@ NAMES = {
 
 Sums = list[tuple[Accumulator, Kept]]
 
+Into = Callable[[Accumulator, Value, Accesses], None]
+"""Combines an element with a total, which has the type of the accumulator."""
+
 
 def keep(
     unit: Unit, accumulators: Iterable[Accumulator], lanes: int, state: State, block: Block
@@ -51,9 +54,12 @@ def keep(
     return replace(state, accumulators={**state.accumulators, **into}), made
 
 
-def finish(unit: Unit, sums: Sums, scope: Path, state: State, block: Block, runs: bool = False) -> None:
+def finish(
+    unit: Unit, sums: Sums, scope: Path, state: State, block: Block, runs: bool = False, into: Into | None = None
+) -> None:
     """Combines what the variables have with their elements, where the scope at `scope` accumulated anything: it is
-    known to have run, if `runs`. `state` is that around it."""
+    known to have run, if `runs`. `state` is that around it. `into`, if given, is what puts a total into its
+    element."""
     groups: list[tuple[Value | None, Block]] = []  # one question for neighbours that ask the same
     for accumulator, kept in sums:
         is_variable = isinstance(state.places[accumulator.target.buffer], Variable)
@@ -65,12 +71,14 @@ def finish(unit: Unit, sums: Sums, scope: Path, state: State, block: Block, runs
             if asking.statements or not groups or groups[-1][0] != some:
                 block.statements.extend(asking.statements)
                 groups.append((some, Block()))
-            _finish(unit, accumulator, values, var, state, groups[-1][1])
-    for some, into in groups:
+            accesses = Accesses(unit, _inside(state, values), groups[-1][1], accumulator.paths[0])
+            op = combination(unit, accumulator.op, accumulator.dtype)
+            (into or _update)(accumulator, var if var.type.lanes == 1 else lir.Reduce(op, var), accesses)
+    for some, code in groups:
         if some is None:
-            block.statements.extend(into.statements)
+            block.statements.extend(code.statements)
         elif some != Const(FLAG, False):
-            block.emit(lir.If(some, into.body))
+            block.emit(lir.If(some, code.body))
 
 
 def _declared(unit: Unit, accumulator: Accumulator, lanes: int, block: Block) -> Var:
@@ -81,19 +89,19 @@ def _declared(unit: Unit, accumulator: Accumulator, lanes: int, block: Block) ->
     return var
 
 
-def _finish(
-    unit: Unit, accumulator: Accumulator, at: Mapping[int, int], var: Var, state: State, block: Block
-) -> None:
-    """Adds what a variable has to its element; `at` gives the iterators of unrolled scopes by depth."""
-    op = combination(unit, accumulator.op, accumulator.dtype)
-    total: Value = var if var.type.lanes == 1 else lir.Reduce(op, var)
-    statement = unit.typed[accumulator.paths[0]]
+def _inside(state: State, at: Mapping[int, int]) -> State:
+    """The state with the iterators of unrolled scopes, which `at` gives by depth."""
     inner = (integer(at.get(depth, 0)) for depth in range(len(state.iterators), max(at, default=0) + 1))
-    inside = replace(state, iterators=(*state.iterators, *inner)) if at else state
-    accesses = Accesses(unit, inside, block, accumulator.paths[0])
-    own = convert(unit, statement.dtype, accumulator.dtype, accesses.load(accumulator.target))
+    return replace(state, iterators=(*state.iterators, *inner)) if at else state
+
+
+def _update(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
+    """Adds a total to its element."""
+    unit = accesses.unit
+    dtype = unit.typed[accumulator.paths[0]].dtype
+    own = convert(unit, dtype, accumulator.dtype, accesses.load(accumulator.target))
     combined = operate(unit, accumulator.op, accumulator.dtype, own, total)
-    accesses.store(accumulator.target, convert(unit, accumulator.dtype, statement.dtype, combined))
+    accesses.store(accumulator.target, convert(unit, accumulator.dtype, dtype, combined))
 
 
 def identity(op: str, dtype: DType) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import (
@@ -18,6 +19,7 @@ from dojoir.codegen.lir.arith import (
 )
 from dojoir.codegen.lir.program import INDEX, Type, Value, Var
 from dojoir.codegen.lower.access import Accesses, lane_condition
+from dojoir.codegen.lower.asked_once import asked_once, conjuncts
 from dojoir.codegen.lower.contiguous import Nest, contiguous_nest
 from dojoir.codegen.lower.conversions import as_stored, convert, number
 from dojoir.codegen.lower.expr import combination, evaluate, operate
@@ -29,10 +31,10 @@ from dojoir.codegen.lower.reductions import finish, identity, keep
 from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.unrolling import copies, rolled
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
 from dojoir.proof.core.independence import is_uniform
-from dojoir.types.elaborate import Load, Typed, TypedStatement
+from dojoir.types.elaborate import Apply, Load, Typed, TypedStatement
 
 MOST_VERSIONED = 256
 """How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
@@ -178,6 +180,29 @@ class Scopes:
     def _statement(self, path: Path, state: State, block: Block) -> None:
         statement = self.unit.typed[path]
         accesses = Accesses(self.unit, state, block, path)
+        asked = [part for part in conjuncts(statement.condition) if part not in state.settled]
+        if asked:
+            condition = reduce(lambda one, other: Apply(BOOL, "and", (one, other)), asked)
+            self._where(evaluate(condition, accesses), replace(statement, condition=None), accesses)
+        else:
+            self._do(path, statement, accesses)
+
+    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+        """A statement where a condition on data holds: in one iteration, or in some lanes. Elsewhere nothing is
+        read or written, nor can anything fail."""
+        state, around = accesses.state, accesses.block
+        inner = Block(pending=set())
+        if holds.type.lanes > 1 and state.lanes is not None:
+            mask = both(state.lanes.mask, holds)
+            assert mask is not None
+            var = Var(mask.type, self.unit.names.fresh("active"))
+            around.emit(lir.Let(var, mask))
+            holds, state = lir.Reduce("or", var), replace(state, lanes=replace(state.lanes, mask=var))
+        self._do(accesses.path, statement, Accesses(self.unit, state, inner, accesses.path))
+        around.emit(lir.If(holds, inner.body))
+
+    def _do(self, path: Path, statement: TypedStatement, accesses: Accesses) -> None:
+        state = accesses.state
         if path in state.accumulators:
             self._accumulate(state.accumulators[path].at(state.iterators), statement, accesses)
         elif (within := accesses.within(statement.target)) is not None:
@@ -348,6 +373,31 @@ class Scopes:
             block.statements.extend(self.body(path, scope.body, inner))
 
     def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        once = asked_once(self.unit, path, scope, state)
+        if once is None:
+            self._iterations(path, scope, state, block)
+            return
+        code = Block(pending=set())
+        accesses = Accesses(self.unit, state, code, once.statement)
+        holds: Value | None = None
+        for part in once.around:
+            holds = both(holds, evaluate(part, accesses))
+        inner = replace(state, settled=state.settled | once.settled)
+        asked, code = code, code if holds is None else Block(pending=set())
+        lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
+        self._iterations(path, scope, inner, code, lengths)
+        if holds is not None:
+            asked.emit(lir.If(holds, code.body))
+        if at_least(scope.extent, 1):
+            block.statements.extend(asked.statements)
+        else:  # what is asked has elements only where the loop runs
+            runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
+            block.emit(lir.If(runs, asked.body))
+
+    def _iterations(
+        self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value] = ()
+    ) -> None:
+        """The loop of a scope, which ends where one of `lengths` is reached as well."""
         var = self.loop_var(scope, state)
         inner = replace(state, iterators=(*state.iterators, var))
         body = self.body(path, scope.body, inner)
@@ -363,9 +413,8 @@ class Scopes:
             block.emit(lir.For(var, integer(0), integer(max(constant, 0)), 1, body, "unroll", comment=comment))
         else:
             comment += f" ({reason})" if reason else ""
-            block.emit(
-                lir.For(var, integer(0), self.extent(scope.extent, state.iterators), 1, body, comment=comment)
-            )
+            stop = reduce(smaller, lengths, self.extent(scope.extent, state.iterators))
+            block.emit(lir.For(var, integer(0), stop, 1, body, comment=comment))
 
     def extent(self, extent: Extent, iterators: Sequence[Value]) -> Value:
         """How often a scope runs, not at all if that is 0 or less."""

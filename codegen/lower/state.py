@@ -18,7 +18,7 @@ from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path
 from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import TypedStatement
+from dojoir.types.elaborate import Typed, TypedStatement
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class State:
     the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled scopes
     whose iterations have some of their own, the scopes that are known to run as often as their constant bound says,
     or less often (`lower.full_tiles`), the guards that are known to hold, and those of which it was asked, the
-    element whose vectors are aligned to be streamed, the buffers that are not streamed after all, and, on a GPU,
-    where in a launch."""
+    conditions on data that are known to hold, the element whose vectors are aligned to be streamed, the buffers
+    that are not streamed after all, and, on a GPU, where in a launch."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None
@@ -101,6 +101,7 @@ class State:
     cut: frozenset[Path] = frozenset()
     holding: frozenset[Path] = frozenset()
     asked: frozenset[Path] = frozenset()
+    settled: frozenset[Typed] = frozenset()
     aligned: Access | None = None
     cached: frozenset[str] = frozenset()
     device: Device | None = None

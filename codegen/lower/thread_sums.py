@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from dojoir.codegen.lir.arith import least
 from dojoir.codegen.lower.carry import FEWEST, wider
 from dojoir.codegen.lower.plan import Accumulator, Analysis
 from dojoir.codegen.lower.threads import Threads, has_mark
@@ -44,11 +43,6 @@ def carried_by_threads(analysis: Analysis, threads: Threads) -> dict[Path, tuple
     return found
 
 
-def is_sure(kernel: Kernel, path: Path, accumulator: Accumulator) -> bool:
-    """Whether something is accumulated whenever the scope at `path` runs at all."""
-    return any(all(map(_runs, _inner(kernel, path, at)[1:])) for at in accumulator.paths)
-
-
 def _carrier(accumulator: Accumulator) -> DType:
     return max(F32, accumulator.dtype, key=lambda dtype: dtype.bits)
 
@@ -60,18 +54,12 @@ def _is_carried(analysis: Analysis, path: Path, accumulator: Accumulator) -> boo
     inner = [_inner(analysis.kernel, path, at) for at in accumulator.paths]
     if any(isinstance(hint, Use) for nodes in inner for n in nodes if isinstance(n, Scope) for hint in n.hints):
         return False
-    if accumulator.along:
-        return dtype.bits < 32 and is_sure(analysis.kernel, path, accumulator)
-    return dtype.bits < 32 or not all(map(_is_short, inner))
+    return dtype.bits < 32 or not (accumulator.along or all(map(_is_short, inner)))
 
 
 def _inner(kernel: Kernel, path: Path, statement: Path) -> Sequence[Node]:
     """The scopes and guards around a statement from the one at `path` on."""
     return [kernel.at(statement[:end]) for end in range(len(path), len(statement))]
-
-
-def _runs(node: Node) -> bool:
-    return isinstance(node, Scope) and all((least(bound) or 0) >= 1 for bound in node.extent.bounds)
 
 
 def _is_short(nodes: Sequence[Node]) -> bool:

@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Access, Kernel, Node, Path, Scope, Site, Statement, format_path
+from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
 from dojoir.ir.where import place
 from dojoir.proof.core.independence import is_uniform
@@ -296,7 +296,7 @@ class Threads:
         together: dict[str, list[Site]] = {}
         for site in self.kernel.sites:
             statement = site.statement
-            if not is_inside(site.path, nest.path) or statement.accumulation is None:
+            if not is_inside(site.path, nest.path) or statement.accumulation in (None, MAY_ASSIGN):
                 continue
             if not self.is_own(statement.target.buffer, nest.paths[-1]):
                 together.setdefault(statement.target.buffer, []).append(site)

@@ -90,9 +90,9 @@ from dojoir.author.expressions import (
     tanh,
     value_of,
 )
-from dojoir.errors import ArgumentError, KernelError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
-from dojoir.ir.buffer_rules import attribute_error
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.hints import Hint
 from dojoir.ir.names import is_label, is_name, name_error
@@ -110,6 +110,7 @@ from dojoir.ir.nodes import (
     Index,
     Kernel,
     Node,
+    Op,
     Scope,
     Size,
     Statement,
@@ -118,7 +119,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
-from dojoir.ir.packing import packing_error
+from dojoir.ir.packing import check_packing
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -191,15 +192,16 @@ class Array(Operand):
 
 
 class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), whether a call gives the strides of all dimensions but the innermost, whether elements share bytes."""
+    """How a buffer lies in memory: its dimensions from outermost to innermost, elements added to each, the bytes
+    that its start is a multiple of, whether stores bypass the caches (a number: from so many bytes on), whether a
+    call gives strides, how many dimensions are one of the array that it gives, and whether elements share bytes."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
     align: int
     stream: bool | int
     strided: bool
+    flat: Sequence[int] | None
     packed: bool
 
 
@@ -233,10 +235,7 @@ class Builder:
         """The kernel. Raises KernelError where its types do not fit."""
         made = self._tree()
         check(made)
-        error = packing_error(made)
-        if error is not None:
-            raise KernelError(error)
-        return made
+        return check_packing(made)
 
     def _tree(self) -> Kernel:
         if len(self._open) > 1:
@@ -325,6 +324,7 @@ class Builder:
         align: int = 0,
         stream: bool | int = False,
         strided: bool = False,
+        flat: Sequence[int] | None = None,
         packed: bool = False,
     ) -> Array:
         self._check_new(name)
@@ -343,9 +343,10 @@ class Builder:
             align,
             int(stream),
             strided,
+            None if flat is None else tuple(flat),
             packed,
         )
-        error = attribute_error(buffer)
+        error = declaration_error(buffer)
         if error is not None:
             raise ArgumentError(error, "bad-attribute")
         self._buffers[name] = buffer
@@ -454,8 +455,9 @@ class Builder:
         self.accumulate(target, "min=", value)
 
     @public_with(value="not-an-expression", op="unknown-operation")
-    def accumulate(self, target: Operand, op: str, value: Number) -> None:
-        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`."""
+    def accumulate(self, target: Operand, op: str, value: Number, *, when: Number | None = None) -> None:
+        """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`; with `when`, a bool,
+        `target op value if when`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
         place, what = self._usable(value_of(target)), self._usable(value_of(value))
@@ -464,13 +466,12 @@ class Builder:
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
-        if op == "=" and any(isinstance(index, Access) for index in place.expr.indices):
-            message = "what is assigned has quasi-affine indices: a read may gather, and an accumulation scatter"
-            raise ArgumentError(message, "scatter")
         if nesting(what.expr) > DEEPEST_EXPRESSION:
             cure = "compute a part of it into a tmp first"
             raise ArgumentError(f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", "too-deep")
-        self._open[-1].append(Statement(place.expr, op, what.expr))
+        condition = None if when is None else self._usable(value_of(when)).expr
+        result = what.expr if condition is None else Op("when", (condition, what.expr))
+        self._open[-1].append(Statement(place.expr, op, result))
 
     def _usable(self, value: Value) -> Value:
         """The value, if it has a meaning here: inside the scopes of its iterators, from buffers of this kernel."""

@@ -184,8 +184,9 @@ class _Arguments:
                 continue
             self._check_alike(kernel, buffer)
             strided = known.strided or buffer.strided
+            flat = None if strided else known.flat or buffer.flat
             self._declared[buffer.name] = replace(
-                known, role=self._role(kernel, known.role, buffer), strided=strided
+                known, role=self._role(kernel, known.role, buffer), strided=strided, flat=flat
             )
 
     def buffers(self, keep: Collection[str]) -> tuple[Buffer, ...]:
@@ -198,7 +199,7 @@ class _Arguments:
                 )
         inner = self._passed_on - set(keep)
         return tuple(
-            replace(buffer, role="tmp", strided=False, loc=None)
+            replace(buffer, role="tmp", strided=False, flat=None, loc=None)
             if buffer.name in inner
             else replace(buffer, loc=None)
             for buffer in self._declared.values()

@@ -269,8 +269,40 @@ def affine_of(value: Value, role: str) -> Affine:
 
 
 def index_of(value: Value, role: str) -> Affine | Access:
-    """A value as an index: affine, or an element by itself."""
-    return value.expr if isinstance(value.expr, Access) else affine_of(value, role)
+    """A value as an index: affine, with `min`, `max` and `abs`, or an element by itself."""
+    if isinstance(value.expr, Access):
+        return value.expr
+    clamped = _clamped(value.expr)
+    return affine_of(value, role) if clamped is None else clamped
+
+
+def _clamped(expr: Expr) -> Affine | None:
+    """An expression with minima and maxima in it as an index; None where it is none."""
+    match expr:
+        case Index(affine):
+            return affine
+        case Const(int() as number):
+            return Affine.constant(number)
+        case Op(name, args):
+            parts = [_clamped(arg) for arg in args]
+        case _:
+            return None
+    match name, parts:
+        case "min" | "max", [Affine() as a, Affine() as b]:
+            return Affine.smallest(a, b) if name == "min" else Affine.largest(a, b)
+        case "abs", [Affine() as a]:
+            return Affine.largest(a, -a)
+        case "neg", [Affine() as a]:
+            return -a
+        case "add", [Affine() as a, Affine() as b]:
+            return a + b
+        case "sub", [Affine() as a, Affine() as b]:
+            return a - b
+        case "mul", [Affine() as a, Affine() as b] if a.is_constant or b.is_constant:
+            return a * b.offset if b.is_constant else b * a.offset
+        case "floordiv" | "mod", [Affine() as a, Affine() as b] if b.is_constant and b.offset > 0:
+            return a // b.offset if name == "floordiv" else a % b.offset
+    return None
 
 
 def extent_of(value: Value) -> Extent:

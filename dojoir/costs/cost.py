@@ -31,7 +31,7 @@ from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
 from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
 from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
-from dojoir.proof.core.scatters import without_scatters
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -248,7 +248,7 @@ class _Runs:
 
     def __init__(self, kernel: Kernel) -> None:
         self._sites = kernel.sites
-        self._kernel = without_scatters(kernel)
+        self._kernel = without_data_writes(kernel)
         self._sets = sets_of(self._kernel)
         self._counter = Counter(kernel)
         self._known: dict[tuple[Condition, ...], Amount] = {}

@@ -13,7 +13,7 @@ from math import log2, prod
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Buffer, Expr, Guard, Kernel, Node, Op, Scope, Statement, given_kernel
 from dojoir.ir.packing import in_halves
@@ -248,6 +248,8 @@ def _reach(index: Affine, trips: tuple[int, ...], inside: int) -> int:
             reach += abs(coefficient) * -(-inner // atom.divisor)
         elif isinstance(atom, Mod):
             reach += abs(coefficient) * min(atom.divisor - 1, _reach(atom.numerator, trips, inside))
+        elif isinstance(atom, Extremum):
+            reach += abs(coefficient) * max(_reach(part, trips, inside) for part in atom.parts)
     return reach
 
 

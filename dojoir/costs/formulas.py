@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dojoir.costs.amounts import Amount, Least, Product, Times, Total, Uncounted
 from dojoir.costs.counting import Piece, Sum
 from dojoir.costs.polynomial import Polynomial
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 
 if TYPE_CHECKING:
     import sympy
@@ -198,3 +198,5 @@ def _atom(atom: Atom) -> sympy.Expr:
             return sympy.floor(_affine(numerator) / divisor)
         case Mod(numerator, divisor):
             return sympy.Mod(_affine(numerator), divisor)
+        case Extremum(word, parts):
+            return (sympy.Min if word == "min" else sympy.Max)(*map(_affine, parts))

@@ -2,14 +2,17 @@
 
 An `Affine` is always in one normal form (a sum of distinct atoms with non-zero integer coefficients and a
 constant), so equal forms compare equal and print alike. Division and remainder round towards minus
-infinity, as in Python and in isl.
+infinity, as in Python and in isl. A `min` or `max` makes an expression piecewise quasi-affine, which isl says
+exactly too; only indices have them (`dojoir.ir.writable`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, total_ordering
 from math import gcd
+from operator import is_
+from typing import Literal
 
 from dojoir.support.frozen import dataclass, hash_once, keep_hash
 from dojoir.support.kept import cached_property
@@ -60,6 +63,15 @@ class FloorDiv:
     def key(self) -> tuple[int, str]:
         return (2, f"{self.numerator}//{self.divisor:08d}")
 
+    @property
+    def parts(self) -> tuple[Affine]:
+        return (self.numerator,)
+
+    def among(self, parts: Iterable[Affine]) -> Affine:
+        """The same of another numerator, in normal form."""
+        (numerator,) = parts
+        return numerator // self.divisor
+
     def __lt__(self, other: Atom) -> bool:
         return self.key < other.key
 
@@ -77,11 +89,48 @@ class Mod:
     def key(self) -> tuple[int, str]:
         return (3, f"{self.numerator}%{self.divisor:08d}")
 
+    @property
+    def parts(self) -> tuple[Affine]:
+        return (self.numerator,)
+
+    def among(self, parts: Iterable[Affine]) -> Affine:
+        """The same of another numerator, in normal form."""
+        (numerator,) = parts
+        return numerator % self.divisor
+
     def __lt__(self, other: Atom) -> bool:
         return self.key < other.key
 
 
-Atom = SizeVar | Iter | FloorDiv | Mod
+@hash_once
+@total_ordering
+@dataclass(frozen=True)
+class Extremum:
+    """`min(a, b, …)` or `max(a, b, …)` of two or more expressions no two of which differ by a constant. Build one
+    with `Affine.smallest` and `Affine.largest`."""
+
+    word: Literal["min", "max"]
+    parts: tuple[Affine, ...]
+
+    @cached_property
+    def key(self) -> tuple[int, str]:
+        return (4, f"{self.word}({', '.join(map(str, self.parts))})")
+
+    def __lt__(self, other: Atom) -> bool:
+        return self.key < other.key
+
+    def among(self, parts: Iterable[Affine]) -> Affine:
+        """The extremum of other expressions, in normal form."""
+        return _extremum(self.word, parts)
+
+    def of(self, values: Iterable[int]) -> int:
+        return min(values) if self.word == "min" else max(values)
+
+
+Compound = FloorDiv | Mod | Extremum
+"""An atom that is made of expressions, its `parts`."""
+
+Atom = SizeVar | Iter | Compound
 
 Terms = tuple[tuple[Atom, int], ...]
 """Atoms with their coefficients, in the order of their keys, which differ as the atoms do."""
@@ -131,6 +180,34 @@ def _remainder(numerator: Affine, divisor: int) -> Mod:
     return Mod(numerator, divisor)
 
 
+def _extremum(word: Literal["min", "max"], given: Iterable[Affine]) -> Affine:
+    """The smallest or the largest of some expressions. Of those that differ by a constant one is left, and one
+    within another is taken apart."""
+    least: dict[Terms, int] = {}
+    choose = min if word == "min" else max
+    left = list(given)
+    while left:
+        part = left.pop()
+        match part.terms:
+            case ((Extremum(inner, some), 1),) if inner == word:
+                left += (one + part.offset for one in some)
+            case terms:
+                least[terms] = choose(least.get(terms, part.offset), part.offset)
+    # What varies comes first: `min({0}, N - 1)`, `max({0} - 1, 0)`.
+    parts = sorted((Affine(terms, offset) for terms, offset in least.items()), key=_place)
+    return parts[0] if len(parts) == 1 else Affine(((_chosen(word, tuple(parts)), 1),), 0)
+
+
+def _place(part: Affine) -> tuple[bool, bool, bool, str]:
+    text = str(part)
+    return (not part.iterators, part.is_constant, text.startswith("-"), text)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(word: Literal["min", "max"], parts: tuple[Affine, ...]) -> Extremum:
+    return Extremum(word, parts)
+
+
 @keep_hash
 @dataclass(frozen=True)
 class Affine:
@@ -165,6 +242,16 @@ class Affine:
         if isinstance(atom, Iter):
             return Affine.iterator(atom.depth)
         return Affine(((atom, 1),), 0)
+
+    @staticmethod
+    def smallest(*parts: Affine) -> Affine:
+        """`min(…)` of one expression or more."""
+        return _extremum("min", parts)
+
+    @staticmethod
+    def largest(*parts: Affine) -> Affine:
+        """`max(…)` of one expression or more."""
+        return _extremum("max", parts)
 
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
@@ -237,14 +324,15 @@ class Affine:
         return not self.terms
 
     def coefficient(self, atom: Atom) -> int:
-        """The coefficient of `atom` at top level (an occurrence inside a division does not count)."""
+        """The coefficient of `atom` at top level (an occurrence inside of another atom does not count)."""
         return next((c for a, c in self.terms if a == atom), 0)
 
     def atoms(self) -> Iterator[SizeVar | Iter]:
         """Every size and iterator that occurs anywhere, repeats included."""
         for atom, _ in self.terms:
-            if isinstance(atom, FloorDiv | Mod):
-                yield from atom.numerator.atoms()
+            if isinstance(atom, Compound):
+                for part in atom.parts:
+                    yield from part.atoms()
             else:
                 yield atom
 
@@ -260,17 +348,28 @@ class Affine:
 
     @cached_property
     def divided(self) -> frozenset[int]:
-        """The depths of the iterators that occur in a division or a remainder."""
-        inside = (atom.numerator.iterators for atom, _ in self.terms if isinstance(atom, FloorDiv | Mod))
+        """The depths of the iterators that occur in a division, a remainder, a min or a max."""
+        inside = (part.iterators for atom, _ in self.terms if isinstance(atom, Compound) for part in atom.parts)
         return frozenset().union(*inside)
+
+    @cached_property
+    def is_clamped(self) -> bool:
+        """Whether there is a min or a max anywhere."""
+        return any(
+            isinstance(atom, Extremum) or any(part.is_clamped for part in atom.parts)
+            for atom, _ in self.terms
+            if isinstance(atom, Compound)
+        )
 
     @cached_property
     def magnitude(self) -> int:
         """The largest absolute value among the numbers in it, divisors included."""
         largest = max([abs(self.offset), *(abs(coefficient) for _, coefficient in self.terms)])
         for atom, _ in self.terms:
+            if isinstance(atom, Compound):
+                largest = max([largest, *(part.magnitude for part in atom.parts)])
             if isinstance(atom, FloorDiv | Mod):
-                largest = max(largest, atom.numerator.magnitude, atom.divisor)
+                largest = max(largest, atom.divisor)
         return largest
 
     # -- rewriting ---------------------------------------------------------------------------------------
@@ -281,12 +380,12 @@ class Affine:
         terms: list[tuple[Atom, int]] = []
         offset = self.offset
         for atom, coefficient in self.terms:
-            if isinstance(atom, FloorDiv | Mod):
-                inner = atom.numerator.substitute(replace)
-                if inner is atom.numerator:
+            if isinstance(atom, Compound):
+                inner = [part.substitute(replace) for part in atom.parts]
+                if all(map(is_, inner, atom.parts)):
                     terms.append((atom, coefficient))
                     continue
-                value = inner // atom.divisor if isinstance(atom, FloorDiv) else inner % atom.divisor
+                value = atom.among(inner)
             else:
                 value = replace(atom)
             offset += value.offset * coefficient
@@ -309,6 +408,8 @@ class Affine:
                     value = numerator.evaluate(sizes, iterators) // divisor
                 case Mod(numerator, divisor):
                     value = numerator.evaluate(sizes, iterators) % divisor
+                case Extremum():
+                    value = atom.of(part.evaluate(sizes, iterators) for part in atom.parts)
             total += coefficient * value
         return total
 
@@ -350,11 +451,13 @@ def _format_term(atom: Atom, coefficient: int, iterator_name: Callable[[int], st
             symbol = "//" if isinstance(atom, FloorDiv) else "%"
             inner = numerator.format(iterator_name)
             simple = not numerator.offset and len(numerator.terms) == 1 and numerator.terms[0][1] == 1
-            if not (simple and isinstance(numerator.terms[0][0], SizeVar | Iter)):
+            if not (simple and isinstance(numerator.terms[0][0], SizeVar | Iter | Extremum)):
                 inner = f"({inner})"
             text = f"{inner} {symbol} {divisor}"
             if coefficient != 1:
                 text = f"({text})"
+        case Extremum(word, parts):
+            text = f"{word}({', '.join(part.format(iterator_name) for part in parts)})"
     return text if coefficient == 1 else f"{coefficient}*{text}"
 
 

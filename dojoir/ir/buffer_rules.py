@@ -77,11 +77,25 @@ def strided_error(buffer: Buffer) -> str | None:
     return None
 
 
+def flat_error(buffer: Buffer) -> str | None:
+    """Why dimensions of the buffer cannot be one of the array of a call, or None."""
+    if buffer.flat is None:
+        return None
+    if buffer.role == "tmp":
+        return f"flat is for arguments, and {buffer.name} is a tmp: leave it out"
+    if not all(buffer.flat) or sum(buffer.flat) != len(buffer.dims):
+        count = len(buffer.dims)
+        return f"flat says how many dimensions are one, as in flat(2, 1): together {count}, those of {buffer.name}"
+    if buffer.strided or buffer.pad is not None or buffer.order is not None:
+        return f"flat is for memory without gaps, in the order of the dimensions of {buffer.name}"
+    return None
+
+
+def declaration_error(buffer: Buffer) -> str | None:
+    """The first thing that is wrong with how a buffer is declared, or None."""
+    rules = (storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error)
+    return next((error for rule in rules if (error := rule(buffer)) is not None), None)
+
+
 def _argument(buffer: Buffer) -> str:
     return f"{buffer.name} is an argument, and its storage is the caller's"
-
-
-def attribute_error(buffer: Buffer) -> str | None:
-    """The first thing that is wrong with the layout of a buffer, or None."""
-    rules = (storage_error, order_error, pad_error, align_error, stream_error, strided_error)
-    return next((error for rule in rules if (error := rule(buffer)) is not None), None)

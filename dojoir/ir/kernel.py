@@ -52,10 +52,10 @@ class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
     memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
     where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
-    of all dimensions but the innermost are as far apart as the call says; of a `packed` one, two elements share a
-    byte (`dojoir.ir.packing`).
+    of all dimensions but the innermost are as far apart as the call says; `flat` says how many of the dimensions,
+    one after another, are one dimension of the array that a call gives; elements of a `packed` one share bytes.
 
-    An order that is the natural one, and a padding of nothing, are None."""
+    An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
 
     role: str
     name: str
@@ -67,6 +67,7 @@ class Buffer:
     align: int = 0
     stream: int = 0
     strided: bool = False
+    flat: tuple[int, ...] | None = None
     packed: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
@@ -75,11 +76,13 @@ class Buffer:
             object.__setattr__(self, "order", None)
         if self.dims and self.pad == (0,) * len(self.dims):
             object.__setattr__(self, "pad", None)
+        if self.flat is not None and set(self.flat) == {1}:
+            object.__setattr__(self, "flat", None)
 
     @cached_property
     def form(self) -> tuple[object, ...]:
         """All that is declared of it but its name."""
-        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.packed
+        layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
         return self.role, self.dtype, self.dims, *layout
 
     @property
@@ -93,7 +96,7 @@ class Buffer:
 class Kernel:
     """A kernel: its sizes, the facts about them, its buffers and its body."""
 
-    held_bytes: ClassVar[int] = 6000
+    held_bytes: ClassVar[int] = 10_000
     """About what one holds, with all that it works out about its statements when it is asked."""
 
     name: str

@@ -9,7 +9,7 @@ from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.operations import CALLS, CONVERSIONS
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
-STORAGE = ("heap", "stack", "reg", "shared", "order", "pad", "align", "stream", "strided", "packed")
+STORAGE = ("heap", "stack", "reg", "shared", "order", "pad", "align", "stream", "strided", "flat", "packed")
 
 
 class DojoLexer(RegexLexer):

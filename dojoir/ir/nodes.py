@@ -34,6 +34,7 @@ from dojoir.ir.substitution import (
 from dojoir.ir.tree import (
     DEEPEST,
     MARKS,
+    MAY_ASSIGN,
     RELATIONS,
     Condition,
     Extent,
@@ -46,6 +47,7 @@ from dojoir.ir.tree import (
     any_marked,
     divided_in,
     holds,
+    targets_in,
     with_body,
 )
 
@@ -55,6 +57,7 @@ __all__ = [
     "FP_MODES",
     "LARGEST_SIZE",
     "MARKS",
+    "MAY_ASSIGN",
     "RELATIONS",
     "STORAGES",
     "Access",
@@ -95,5 +98,6 @@ __all__ = [
     "substitute_expr",
     "substitute_extent",
     "substitute_iterators",
+    "targets_in",
     "with_body",
 ]

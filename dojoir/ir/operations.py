@@ -18,6 +18,7 @@ class Class(Enum):
     COMPARISON = "comparison"  # operands of one type; gives bool
     LOGICAL = "logical"  # bools; gives bool
     SELECT = "select"  # bool, then two of one type
+    WHEN = "when"  # bool, then what a statement stores or accumulates where that holds; only there
 
 
 COMPARED, SUM, PRODUCT, SIGN, ATOM = 5, 9, 10, 11, 13
@@ -39,6 +40,7 @@ class Operation:
 OPERATIONS: dict[str, Operation] = {
     op.name: op
     for op in (
+        Operation("when", 2, Class.WHEN, "if", 0),
         Operation("or", 2, Class.LOGICAL, "or", 1),
         Operation("and", 2, Class.LOGICAL, "and", 2),
         Operation("not", 1, Class.LOGICAL, "not", 3),

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.errors import Diagnostic
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine, Atom, Mod
 from dojoir.ir.expressions import Access
 from dojoir.ir.kernel import Buffer, Kernel
 from dojoir.ir.rewrite import map_accesses
 from dojoir.ir.text import format_access, format_statement
-from dojoir.ir.tree import Condition
+from dojoir.ir.tree import MAY_ASSIGN, Condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.support.frozen import dataclass
 
@@ -32,6 +32,14 @@ def has_packed(kernel: Kernel) -> bool:
     return any(buffer.packed for buffer in kernel.buffers)
 
 
+def check_packing(kernel: Kernel) -> Kernel:
+    """The kernel. Raises KernelError for what `packing_error` finds."""
+    error = packing_error(kernel)
+    if error is not None:
+        raise KernelError(error)
+    return kernel
+
+
 def packing_error(kernel: Kernel) -> Diagnostic | None:
     """What a packed buffer of the kernel does not permit: whole bytes, by what is declared and by the facts, and
     accesses each of which is to one half of a byte that is known."""
@@ -43,7 +51,7 @@ def packing_error(kernel: Kernel) -> Diagnostic | None:
     halves = {buffer.name for buffer in kernel.buffers if buffer.packed or buffer.dtype.is_nibble}
     for site in kernel.sites if halves else ():
         statement, target = site.statement, site.statement.target
-        if target.buffer in packed and statement.accumulation is not None:
+        if target.buffer in packed and statement.accumulation not in (None, MAY_ASSIGN):
             message = f"{target.buffer} is packed, and '{format_statement(statement)}' accumulates into it: "
             message += "accumulate into a tmp, and store that"
             return diagnostic_at(kernel, site.path, "bad-packing", message, target)
@@ -65,6 +73,10 @@ def _buffer_error(kernel: Kernel, buffer: Buffer) -> str | None:
         )
     if all(dim.collapsed for dim in buffer.dims):
         return f"packed is for neighbours in memory, and {buffer.name} has none: leave it out"
+    if buffer.flat is not None:
+        return (
+            f"packed is of the dimensions as they are declared, and {buffer.name} is flat: declare each by itself"
+        )
     dim = packed_dim(buffer)
     extent, pad = buffer.dims[dim].extent, buffer.pad[dim] if buffer.pad else 0
     if pad % 2:

@@ -136,6 +136,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += " stream" if buffer.stream == 1 else f" stream {buffer.stream}"
     if buffer.strided:
         text += " strided"
+    if buffer.flat is not None:
+        text += f" flat({', '.join(map(str, buffer.flat))})"
     if buffer.packed:
         text += " packed"
     return text
@@ -179,6 +181,9 @@ def format_expr(expr: Expr, name: Name = str, tightest: int = 0) -> str:
             return f"{dtype}({inner})" if way == "cast" else f"{way}({dtype}, {inner})"
         case Op(op, args):
             operation = OPERATIONS[op]
+            if op == "when":
+                condition, guarded = args
+                return f"{format_expr(guarded, name, 1)} {operation.symbol} {format_expr(condition, name, 1)}"
             symbol, precedence = operation.symbol, operation.precedence
             if symbol is None:
                 return f"{op}({', '.join(format_expr(arg, name) for arg in args)})"

@@ -18,6 +18,9 @@ from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
+MAY_ASSIGN = "?="
+"""The operator, as it were, of an assignment that may leave its target as it was. Its order always counts."""
+
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
 DEEPEST = 64
@@ -53,6 +56,9 @@ class Extent:
 @dataclass(frozen=True)
 class Statement:
     """`target op value`: op is `=` or an accumulation (`+=`, `*=`, `max=`, `min=`).
+
+    A value `Op("when", (condition, value))`, in text `value if condition`, is stored or accumulated where the
+    condition, which reads data, holds; elsewhere the statement does nothing, and the value is not computed.
 
     `x = fma(a, b, x)`, with the target itself as what the product is added to, is a *fused* accumulation: it does
     `x += a * b` and rounds once. What reads `accumulation` and `term` sees no difference.
@@ -122,10 +128,23 @@ class Statement:
         return frozenset().union(*(affine.divided for affine in self.affine_parts))
 
     @property
+    def condition(self) -> Expr | None:
+        """The condition on data under which it does something, if it has one."""
+        match self.value:
+            case Op("when", (condition, _)):
+                return condition
+        return None
+
+    @property
     def accumulation(self) -> str | None:
         """The operator that combines `term` with the target (`+=`, `*=`, `max=`, `min=`), or None for a plain
-        assignment."""
-        return "+=" if self.fused else None if self.op == "=" else self.op
+        assignment. An assignment of which data say where it goes, or whether it runs, is none: it leaves other
+        elements as they were, which is MAY_ASSIGN."""
+        if self.op != "=":
+            return self.op
+        if self.fused:
+            return "+="
+        return MAY_ASSIGN if self.scatters or self.condition is not None else None
 
     @property
     def term(self) -> Expr:
@@ -247,6 +266,15 @@ def accesses_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
             yield node.target
         else:
             yield from accesses_in(node.body)
+
+
+def targets_in(nodes: tuple[Node, ...]) -> Iterator[Access]:
+    """Every element that some nodes write, in the order of the text."""
+    for node in nodes:
+        if isinstance(node, Statement):
+            yield node.target
+        else:
+            yield from targets_in(node.body)
 
 
 def holds(condition: Condition, sizes: Mapping[str, int], iterators: tuple[int, ...]) -> bool:

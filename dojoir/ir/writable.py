@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dojoir.ir.affine import Affine, FloorDiv, Mod
-from dojoir.ir.buffer_rules import align_error, order_error, pad_error, storage_error
+from dojoir.ir.affine import Affine, Compound, Extremum
+from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import (
     DEEPEST,
@@ -45,6 +45,8 @@ def unwritable(kernel: Kernel) -> tuple[str, str] | None:
     header += [side for fact in kernel.facts for side in (fact.left, fact.right)]
     if not all(map(affine_fits, header)):
         return _TOO_LARGE
+    if any(affine.is_clamped for affine in header):
+        return _clamped()
     for buffer in kernel.buffers:
         wrong = _attribute_error(buffer)
         if wrong is not None:
@@ -56,7 +58,7 @@ def unwritable(kernel: Kernel) -> tuple[str, str] | None:
 
 @once_for_each
 def _attribute_error(buffer: Buffer) -> str | None:
-    return order_error(buffer) or pad_error(buffer) or align_error(buffer) or storage_error(buffer)
+    return declaration_error(buffer)
 
 
 @once_for_each
@@ -69,11 +71,8 @@ def height(node: Node) -> int:
 def _numbers_fit(node: Node) -> bool:
     """Whether nothing is wrong in a node but perhaps how deep it is."""
     match node:
-        case Scope(extent, body):
-            return all(map(affine_fits, extent.bounds)) and all(map(_numbers_fit, body))
-        case Guard(conditions, body):
-            fits = all(affine_fits(c.left) and affine_fits(c.right) for c in conditions)
-            return fits and all(map(_numbers_fit, body))
+        case Scope(_, body) | Guard(_, body):
+            return _around(node) is None and all(map(_numbers_fit, body))
         case Statement():
             return _in_statement(node) is None
 
@@ -81,16 +80,29 @@ def _numbers_fit(node: Node) -> bool:
 _TOO_LARGE = "number-too-large", "an integer of the kernel would have more than 64 bits"
 
 
+def _around(node: Scope | Guard) -> tuple[str, str] | None:
+    """What is wrong with the extent or the conditions of a node."""
+    match node:
+        case Scope(extent):
+            found = list(extent.bounds)
+        case Guard(conditions):
+            found = [side for c in conditions for side in (c.left, c.right)]
+    if not all(map(affine_fits, found)):
+        return _TOO_LARGE
+    return _clamped() if any(affine.is_clamped for affine in found) else None
+
+
+def _clamped() -> tuple[str, str]:
+    return "clamped-elsewhere", "a min or a max of sizes and iterators would stand where no index is"
+
+
 def _below(nodes: tuple[Node, ...], depth: int) -> tuple[str, str] | None:
     if depth > DEEPEST:
         return "too-deep", f"scopes and guards would nest more than {DEEPEST} deep"
     for node in nodes:
         match node:
-            case Scope(extent, body):
-                wrong = None if all(map(affine_fits, extent.bounds)) else _TOO_LARGE
-            case Guard(conditions, body):
-                fits = all(affine_fits(c.left) and affine_fits(c.right) for c in conditions)
-                wrong = None if fits else _TOO_LARGE
+            case Scope(_, body) | Guard(_, body):
+                wrong = _around(node)
             case Statement():
                 wrong, body = _in_statement(node), ()
         wrong = wrong or (_below(body, depth + 1) if body else None)
@@ -103,6 +115,8 @@ def _below(nodes: tuple[Node, ...], depth: int) -> tuple[str, str] | None:
 def _in_statement(statement: Statement) -> tuple[str, str] | None:
     if not all(map(affine_fits, statement.affine_parts)) or not all(map(integer_fits, _integers(statement.value))):
         return _TOO_LARGE
+    if any(isinstance(part, Index) and part.affine.is_clamped for part in parts(statement.value)):
+        return _clamped()
     if nesting(statement.value) > DEEPEST_EXPRESSION or nesting(statement.target) > DEEPEST_EXPRESSION:
         return "too-deep", f"an expression would nest more than {DEEPEST_EXPRESSION} deep"
     return None
@@ -130,5 +144,6 @@ def nesting(expr: Expr) -> int:
 
 
 def _affine_nesting(affine: Affine) -> int:
-    inner = (_affine_nesting(atom.numerator) for atom, _ in affine.terms if isinstance(atom, FloorDiv | Mod))
+    parts = [(atom, part) for atom, _ in affine.terms if isinstance(atom, Compound) for part in atom.parts]
+    inner = [_affine_nesting(part) + isinstance(atom, Extremum) * len(atom.parts) for atom, part in parts]
     return 3 + len(affine.terms) + max(inner, default=0)

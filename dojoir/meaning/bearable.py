@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement
 
 MOST = 2**63 - 1
@@ -89,6 +89,11 @@ def _interval(affine: Affine, sizes: Mapping[str, Interval], around: tuple[Inter
             case Mod(numerator, divisor):
                 inner = _interval(numerator, sizes, around)
                 found = None if inner is None else (0, divisor - 1)
+            case Extremum():
+                ranges = [_interval(part, sizes, around) for part in atom.parts]
+                some = [each for each in ranges if each is not None]
+                whole = len(some) == len(ranges)
+                found = (atom.of(low for low, _ in some), atom.of(high for _, high in some)) if whole else None
         if found is None:
             return None
         least, most = sorted((coefficient * found[0], coefficient * found[1]))

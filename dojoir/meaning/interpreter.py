@@ -23,6 +23,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_acc
 from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
+from dojoir.meaning.flat import flattened, has_flat, split_shapes
 from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.meaning.scalar_ops import (
@@ -83,6 +84,9 @@ def interpret(
     given = _arguments(kernel, inputs)
     arrays = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
     shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
+    if has_flat(kernel):
+        shapes = split_shapes(kernel, shapes, sizes)
+        given = {n: v.reshape(shapes[n]) if isinstance(v, np.ndarray) else v for n, v in given.items()}
     call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
     try:
         buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]
@@ -90,7 +94,7 @@ def interpret(
     except MemoryError:
         raise RunError(f"kernel {kernel.name} needs more memory than there is", "out-of-memory") from None
     return {
-        buffer.name: call.result(buffer, elements)
+        buffer.name: flattened(buffer, call.result(buffer, elements))
         for buffer, elements in zip(kernel.buffers, buffers, strict=True)
         if buffer.role in ("out", "inout")
     }
@@ -171,7 +175,7 @@ def _argument(buffer: Buffer, value: object) -> Array | int | float:
             f"pass {' or '.join(reversed(accepted))}{bits}{' (packed: two in a byte)' if buffer.packed else ''}",
             "bad-dtype",
         )
-    if value.ndim != len(buffer.dims):
+    if value.ndim not in {len(buffer.dims), len(buffer.flat or buffer.dims)}:
         raise ArgumentError(
             f"argument {buffer.name} has {value.ndim} dimensions (shape {list(value.shape)}), and the kernel "
             f"declares {len(buffer.dims)}: '{format_buffer(buffer)}'",

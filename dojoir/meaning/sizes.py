@@ -25,7 +25,7 @@ def solve(
     counts for nothing) and all facts of the kernel then hold. Raises ArgumentError where one does not, for a size
     that is unknown, wrong or cannot be found.
     """
-    sizes = {name: _given(kernel, name, value) for name, value in (given or {}).items()}
+    sizes = given_sizes(kernel, given or {})
     origin = {name: f"{name}={value} was given" for name, value in sizes.items()}
     extents = [
         (buffer, d, dim.extent, shapes[buffer.name][d])
@@ -39,7 +39,7 @@ def solve(
         progress = False
         for buffer, d, extent, actual in extents:
             whole, times = undivided(extent, kernel.facts)
-            found = _solve_one(whole, actual * times, sizes)
+            found = solve_one(whole, actual * times, sizes)
             if found is not None:
                 name, value = found
                 if value < 1:
@@ -64,6 +64,11 @@ def solve(
     check_facts(kernel, sizes)
     check_bearable(kernel, sizes)
     return sizes
+
+
+def given_sizes(kernel: Kernel, given: Mapping[str, object]) -> dict[str, int]:
+    """The sizes that a call passes by name. Raises ArgumentError for one that is none, or is no size."""
+    return {name: _given(kernel, name, value) for name, value in given.items()}
 
 
 def given_inputs(inputs: object) -> None:
@@ -118,7 +123,7 @@ def undivided(extent: Affine, facts: tuple[Condition, ...]) -> tuple[Affine, int
     return extent, 1
 
 
-def _solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
+def solve_one(extent: Affine, actual: int, sizes: Mapping[str, int]) -> tuple[str, int] | None:
     """The one size that `extent == actual` determines, if there is exactly one and it is not divided. Where the
     division leaves a rest, the comparison of all extents reports it."""
     unknown = extent.sizes - sizes.keys()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Buffer, Condition, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.text import format_statement
@@ -178,6 +178,15 @@ class _Line:
     names: int = 0
 
     def write(self, typed: TypedStatement) -> None:
+        if typed.condition is not None:
+            self.lines.append(f"if {self._value(typed.condition)}:")
+            outside, self.lines = self.lines, []
+            self._write(typed)
+            self.lines = [*outside, *(f" {line}" for line in self.lines)]
+        else:
+            self._write(typed)
+
+    def _write(self, typed: TypedStatement) -> None:
         wide = self.writer.sums.get(typed.target.buffer)
         sums = wide is not None and typed.op == "add"
         value = self._total(typed, wide) if wide is not None and sums else self._value(typed.result)
@@ -399,6 +408,9 @@ def _atom_interval(atom: Atom, ranges: Sequence[Interval]) -> Interval:
         case Mod(numerator, divisor):
             low, high = interval(numerator, ranges)
             return (low % divisor, high % divisor) if low // divisor == high // divisor else (0, divisor - 1)
+        case Extremum():
+            lows, highs = zip(*(interval(part, ranges) for part in atom.parts), strict=True)
+            return atom.of(lows), atom.of(highs)
         case SizeVar(name):
             raise AssertionError(f"size {name} has no value")
 
@@ -420,5 +432,7 @@ def _format_atom(atom: Atom) -> str:
             return f"(({format_affine(numerator)}) // {divisor})"
         case Mod(numerator, divisor):
             return f"(({format_affine(numerator)}) % {divisor})"
+        case Extremum(word, parts):
+            return f"{word}({', '.join(map(format_affine, parts))})"
         case SizeVar(name):
             raise AssertionError(f"size {name} has no value")

@@ -27,9 +27,9 @@ from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.check import Failure, first_failure, form
 from dojoir.proof.core.compare import Correspondence
+from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import may_share
 from dojoir.proof.core.rule_use import rule_fault
-from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.wellformed import prove_dimensions
 from dojoir.proof.difference import Change, change_of, told_apart
 from dojoir.proof.exactness import is_exact
@@ -113,7 +113,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
     """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
-    plain = claim_without_scatters(claim)
+    plain = claim_without_data_writes(claim)
     return answered(plain) if isinstance(plain, Claim) else verdict_of(plain)
 
 
@@ -196,7 +196,7 @@ def answer(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: in
 def _answered(claim: Claim) -> Answer:
     """The answer of a claim, about kernels without scatters. What a scatter may touch is nowhere in the text around
     a change: such an answer is kept for no other kernel."""
-    plain = claim_without_scatters(claim)
+    plain = claim_without_data_writes(claim)
     if not isinstance(plain, Claim):
         return Answer(False, False, False)
     found = _answer(plain)

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from typing import ClassVar
 
 from dojoir.ir.nodes import Buffer, Dim, Guard, Kernel, Node, Scope, Statement
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
@@ -58,6 +59,9 @@ class Slice:
     - `begun`: buffers that the change writes and that are arguments in the small kernels only: a read whose value
       is not used might see an element there that was never written.
     """
+
+    held_bytes: ClassVar[int] = 20_000
+    """About what one holds: two kernels."""
 
     before: Kernel
     after: Kernel

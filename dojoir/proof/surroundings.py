@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from operator import attrgetter
+from typing import ClassVar
 
 from dojoir.ir.nodes import Buffer, Condition, Extent, Guard, Kernel, Node, Path, Size
 from dojoir.ir.places import ancestors, siblings
@@ -19,6 +20,9 @@ from dojoir.support.memo import Memo
 class Surroundings:
     """A node; the sizes, facts and fp mode of its kernel; the extents and conditions around it; and of the buffers
     that it uses their declarations, and whether they are used elsewhere. Marks and hints around it are left out."""
+
+    held_bytes: ClassVar[int] = 6000
+    """About what one holds: a node is a part of one kernel, and seldom of the next."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import reduce
+from typing import ClassVar
 
 import islpy as isl
 
@@ -33,6 +34,9 @@ class Flow:
     which it may see the value at the start of the call. What a call returns is read at its end, by
     `out_x[element]`.
     """
+
+    held_bytes: ClassVar[int] = 6000
+    """About what one holds: two isl objects."""
 
     sources: isl.UnionMap
     initial: isl.UnionMap

@@ -23,7 +23,7 @@ from functools import reduce
 
 import islpy as isl
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.affine import Affine, Compound, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Guard, Scope, Site, Statement
 from dojoir.sets.limits import StepLimitReached, integer
 from dojoir.support.frozen import dataclass
@@ -158,8 +158,12 @@ def _affines(site: Site) -> list[Affine]:
 
 def _divides(affine: Affine, of_sizes: bool) -> bool:
     """Whether there is a quotient or a remainder: of iterators, or `of_sizes` alone."""
-    quotients = [atom for atom, _ in affine.terms if isinstance(atom, FloorDiv | Mod)]
-    return any(of_sizes or Affine.atom(atom).iterators for atom in quotients)
+    return any(
+        (isinstance(atom, FloorDiv | Mod) and (of_sizes or bool(Affine.atom(atom).iterators)))
+        or any(_divides(part, of_sizes) for part in atom.parts)
+        for atom, _ in affine.terms
+        if isinstance(atom, Compound)
+    )
 
 
 def _has_quotients(given: Accesses) -> bool:
@@ -195,7 +199,10 @@ def _is_difference_system(site: Site) -> bool:
                 if any(_coefficients(bound) not in ([], [1]) for bound in extent.bounds):
                     return False
     indices = [index for access in site.statement.accesses for index in access.indices]
-    return all(isinstance(index, Affine) and _coefficients(index) in ([], [1]) for index in indices)
+    return all(
+        isinstance(index, Affine) and not index.is_clamped and _coefficients(index) in ([], [1])
+        for index in indices
+    )
 
 
 def _coefficients(affine: Affine) -> list[int]:

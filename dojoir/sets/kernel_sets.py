@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import islpy as isl
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import (
+    MAY_ASSIGN,
     Access,
     Buffer,
     Condition,
@@ -101,7 +102,7 @@ class Workspace:
 _DOMAIN = re.compile(r"((?:\[[^]]*\] -> )?)\{ (\w*)\[([^]]*)\] -> ")
 """How a map begins: the sizes, and the name and the dimensions of its domain."""
 
-_WORDS = {"and", "or", "not", "mod", "floor", "true"}
+_WORDS = {"and", "or", "not", "mod", "floor", "true", "min", "max"}
 """What a condition holds besides names."""
 
 
@@ -142,6 +143,8 @@ def isl_affine(affine: Affine) -> str:
                 text = f"floor(({isl_affine(numerator)})/{divisor})"
             case Mod(numerator, divisor):
                 text = f"(({isl_affine(numerator)}) mod {divisor})"
+            case Extremum(word, some):
+                text = f"{word}({', '.join(map(isl_affine, some))})"
         parts.append(text if coefficient == 1 else f"{coefficient}*{text}")
     return " + ".join(parts)
 
@@ -399,9 +402,11 @@ class KernelSets:
 
         Accumulation in integers, and with max and min, gives the same bits in any order. In floats, `+=` and `*=`
         do not; nor do max and min in a type without NaN: one of the values may be NaN, and is stored as a number.
-        Where `strict` is true, that counts.
+        Where `strict` is true, that counts. The order of assignments that may leave an element counts always.
         """
         statement = self.kernel.sites[number].statement
+        if statement.accumulation == MAY_ASSIGN:
+            return True
         if statement.accumulation is None or not strict:
             return False
         dtype = self.kernel.buffer(statement.target.buffer).dtype

@@ -3,6 +3,9 @@
 Each thread keeps its own, as isl objects and what follows from them are not shared. All that a thread keeps is in
 one `Tables`, bounded in bytes together; `clear_caches` forgets it in every thread.
 
+What grows beyond that in a long run is not here: islpy loses 32 bytes in about every call that returns an object
+(2024.2 to 2026.2.2, measured), some kilobytes a move.
+
 An answer that is kept costs what it cost when it was found: what counts the steps of a thread (`Meter`) is charged
 for each one that is taken from a table, so that a question costs about the same whatever was asked before.
 """

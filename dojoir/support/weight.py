@@ -5,7 +5,7 @@ from __future__ import annotations
 ISL = 3000
 """An isl object: some rows of numbers for each of its pieces. What reads one from a text takes about as much."""
 
-TREE = 300
+TREE = 400
 """A node, a size or another small frozen object. Kernels share most of theirs with those they were made from."""
 
 _OF_KIND: dict[type, int] = {type(None): 16, int: 16, float: 16, bool: 16}

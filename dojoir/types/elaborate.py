@@ -9,6 +9,7 @@ and bools never mix without a cast. The interpreter and the lowering both work o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError
@@ -86,13 +87,15 @@ class TypedStatement:
     integers and bools bitxor, bitand or bitor).
 
     `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
-    in the type of `value`. A `fused` one adds `value`, a product, without rounding it."""
+    in the type of `value`. A `fused` one adds `value`, a product, without rounding it. Where there is a
+    `condition`, all that is done only where it holds, and `value` is not computed elsewhere."""
 
     target: Access
     dtype: DType
     op: str | None
     value: Typed
     fused: bool = False
+    condition: Typed | None = None
 
     @property
     def result(self) -> Typed:
@@ -156,6 +159,15 @@ def settled_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType:
     return _settle(_elaborate(expr, buffers)).dtype
 
 
+def is_integer(expr: Expr, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether an expression has an integer type, or can take one."""
+    try:
+        value = _elaborate(expr, buffers)
+    except _Clash:
+        return False
+    return not value.floating if isinstance(value, _Weak) else value.dtype.is_integer
+
+
 _WHOLE = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
 """What has a meaning for integers only."""
 
@@ -180,6 +192,10 @@ class _Weak:
 
 
 def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStatement:
+    match statement.value:
+        case Op("when", (condition, guarded)) as when:
+            bare = _statement(replace(statement, value=guarded), buffers)
+            return replace(bare, condition=_condition(when, condition, _elaborate(condition, buffers)))
     target, expr = statement.target, statement.value
     dtype = buffers[target.buffer].dtype
     value = _elaborate(expr, buffers)
@@ -192,10 +208,8 @@ def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStat
         return TypedStatement(target, dtype, None, typed)
     op = ACCUMULATIONS[statement.op]
     if dtype.is_nibble:
-        message = (
-            f"{format_access(target)} is {dtype}, which is only stored: accumulate in {dtype.compute} or wider"
-        )
-        raise _Clash("type-operand", f"{message}, and store that", target)
+        message = f"{format_access(target)} is {dtype}, which is only stored: accumulate in {dtype.compute}"
+        raise _Clash("type-operand", f"{message} or wider, and store that", target)
     bits = OPERATIONS[op].kind is Class.BITS
     if dtype == BOOL if not bits else dtype.is_float:
         name = format_access(target)
@@ -285,6 +299,8 @@ def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | 
         case Class.SELECT:
             first: tuple[Typed, ...] = (_condition(op, exprs[0], values[0]),)
             exprs, values = exprs[1:], values[1:]
+        case Class.WHEN:
+            raise _Clash("misplaced-condition", "only the whole value of a statement has a condition", op)
         case _:
             first = ()
             for e, v in zip(exprs, values, strict=True):
@@ -374,7 +390,7 @@ def _condition(op: Op, expr: Expr, value: Typed | _Weak) -> Typed:
     if isinstance(value, _Weak) or value.dtype != BOOL:
         text = format_expr(expr, str, COMPARED)
         has = _describe(value)
-        spelled = f"'{op.name}'"
+        spelled = f"'{OPERATIONS[op.name].symbol or op.name}'"
         raise _Clash("type-operand", f"{spelled} needs a bool, and {text} is {has}: write {text} != 0", expr)
     return value
 

@@ -101,6 +101,8 @@ class _Writer:
         name = one.target.buffer
         if other.target.buffer != name or not self.buffers[name].packed or name in other.buffers_read:
             return None
+        if one.condition is not None or other.condition is not None:
+            return None
         even, odd = sorted((one, other), key=lambda statement: self._half(statement.target) != ZERO)
         dim = packed_dim(self.buffers[name])
         both = self._half(even.target) == ZERO and self._half(odd.target) == ONE
@@ -113,8 +115,12 @@ class _Writer:
 
     # -- halves ----------------------------------------------------------------------------------------------
     def _statement(self, statement: Statement) -> Statement:
-        target = statement.target
+        target, condition = statement.target, statement.condition
         buffer = self.buffers[target.buffer]
+        if condition is not None:
+            assert isinstance(statement.value, Op)
+            done = self._statement(replace(statement, value=statement.value.args[1]))
+            return replace(done, value=Op("when", (self._value(condition), done.value)))
         if buffer.packed:
             half, to = self._half(target), self._to(target)
             shift = index_value(4 * half)
@@ -142,7 +148,7 @@ class _Writer:
         return Cast(U8, Cast(dtype, value), way="bitcast")
 
     def _typed(self, statement: Statement) -> Expr:
-        """The value of a statement; numbers, sizes and iterators alone are of the type that the text computes in."""
+        """The value of a statement; numbers, sizes and iterators alone are of the type that the text uses."""
         dtype, value = self.buffers[statement.target.buffer].dtype, statement.value
         if dtype.bits > 4 or natural_type(value, self.buffers) is not None:
             return value

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NewType, get_type_hints
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError, DojoError, KernelError, repr_of
-from dojoir.grammar import parse_affine, parse_conditions, parse_extent
+from dojoir.grammar import parse_affine, parse_conditions, parse_extent, parse_index
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import (
@@ -91,6 +91,13 @@ class Formula:
         """Its value in the sizes of the kernel and the iterators of `depth` scopes. Raises Refusal."""
         try:
             return parse_affine(self.text, kernel, depth)
+        except DojoError as error:
+            raise Refusal("bad-formula", error.diagnostic.message) from None
+
+    def index(self, kernel: Kernel, depth: int) -> Affine:
+        """As `affine`, of an index: there may be a `min` or a `max` in it. Raises Refusal."""
+        try:
+            return parse_index(self.text, kernel, depth)
         except DojoError as error:
             raise Refusal("bad-formula", error.diagnostic.message) from None
 

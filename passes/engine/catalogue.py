@@ -32,7 +32,7 @@ from dojoir.passes.loops import (
     tiling,
 )
 from dojoir.passes.storage import dead, dims, pad_dims, placing, reorder_dims, reuse, sharing, staging
-from dojoir.passes.values import fma, hoisting, inlining, recomputing, reductions, rule, subexpressions
+from dojoir.passes.values import fma, hoisting, indexing, inlining, recomputing, reductions, rule, subexpressions
 from dojoir.support.public import public
 
 
@@ -72,6 +72,7 @@ _FILES = (
     subexpressions,
     hoisting,
     fma,
+    indexing,
     rule,
     dead,
     sharing,

@@ -12,6 +12,7 @@ it; when it is made, it is held against the slice all the same.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import ClassVar
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import (
@@ -39,6 +40,9 @@ from dojoir.support.memo import Memo, ObjectMemo
 @dataclass(frozen=True)
 class Pane:
     """Some children of a kernel, with what is used there. Equal ones may have other labels in other places."""
+
+    held_bytes: ClassVar[int] = 6000
+    """About what one holds."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     nodes: tuple[Node, ...]

@@ -18,6 +18,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.abreast import rows_abreast
+from dojoir.passes.schedule.borders import cut_borders
 from dojoir.passes.schedule.combinators import every, tried
 from dojoir.passes.schedule.contractions import (
     join_around_products,
@@ -79,7 +80,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
        shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
        products that are known to have one column; the lanes of a convolution are channels, unless these are known
-       to be few; before that, a nest with a condition on a rest becomes one for each residue;
+       to be few; before that, a nest with a condition on a rest becomes one for each residue, and what is clamped
+       along a row is cut off where the row begins and ends;
     4. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
        few, and a vector of rows in lanes where it would wait for a division;
@@ -139,6 +141,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         return
     if split_residues(trace):
         every(_guards)(trace)
+    cut_borders(trace, sizes)
     run_in_waves(trace, machine, sizes)
     take_units_away(trace)
     own_scalars(trace)

@@ -43,7 +43,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
-from dojoir.passes.values.failing import may_fail, surely_runs
+from dojoir.passes.values.failing import check_part, may_fail, surely_runs
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.passes.values.subexpressions import held_extent
 from dojoir.proof.check import InstanceMap, Substitution, identity
@@ -103,6 +103,7 @@ class Hoist(Move):
         part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
         if part is None:
             raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
+        check_part(site.statement, self.part, part, site.path)
         dtype = natural_type(part, {b.name: b for b in kernel.buffers})
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
@@ -141,7 +142,7 @@ class Hoist(Move):
         for site in kernel.sites:
             scopes = [(path, depth) for path, depth in _around(kernel, site.path)]
             for number, part in enumerate(parts(site.statement.value)):
-                if isinstance(part, Op | Cast | Access):
+                if isinstance(part, Op | Cast | Access) and not (isinstance(part, Op) and part.name == "when"):
                     for path, depth in scopes:
                         needed = _needed(part, site, depth)
                         copies = len(needed) > depth

@@ -35,6 +35,7 @@ from dojoir.passes.base.move import (
 )
 from dojoir.passes.base.reach import Reach
 from dojoir.passes.storage.temporaries import temporary
+from dojoir.passes.values.failing import check_part
 from dojoir.passes.values.inlining import statement_at, with_parts
 from dojoir.proof.check import InstanceMap, Substitution, identity
 from dojoir.sets.kernel_sets import sets_of
@@ -85,6 +86,7 @@ class ExtractSubexpression(Move):
         part = next((part for n, part in enumerate(parts(value)) if n == self.part), None)
         if part is None:
             raise Refusal("no-part", f"the expression has no part {self.part}", site.path)
+        check_part(site.statement, self.part, part, site.path)
         dtype = natural_type(part, {b.name: b for b in kernel.buffers})
         if dtype is None:
             raise Refusal("weak-value", "the part has no type of its own; cast it first", site.path)
@@ -110,7 +112,7 @@ class ExtractSubexpression(Move):
         for site in kernel.sites:
             for number, part in enumerate(parts(site.statement.value)):
                 whole = number == 0 and site.statement.accumulation is None
-                if isinstance(part, Op | Cast) and not whole:
+                if isinstance(part, Op | Cast) and not whole and not (isinstance(part, Op) and part.name == "when"):
                     yield cls(place_of(site.path), number, name)
 
 

@@ -11,6 +11,7 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.buffer_rules import strided_error
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
+from dojoir.meaning.flat import has_flat
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.bound import Bound, Fit
 from dojoir.runtime.call.fitting import Fitting, fitting
@@ -18,7 +19,7 @@ from dojoir.runtime.call.layout import steps_of, strides_of
 from dojoir.runtime.call.overlap import share_elements
 from dojoir.runtime.call.scalars import Number, scalar_argument, takes_value
 from dojoir.runtime.call.tensors import TORCH, of_torch
-from dojoir.runtime.call.views import View, view_of
+from dojoir.runtime.call.views import View, split_views, view_of
 from dojoir.support.frozen import dataclass
 
 
@@ -68,7 +69,7 @@ class Signature:
         Raises ArgumentError, naming the argument, what was given and the cure."""
         if len(arguments) != len(self.arguments):
             raise self._wrong_count(len(arguments))
-        if known and (not given or all(type(size) is int for size in given.values())):
+        if known and not self._has_flat and (not given or all(type(size) is int for size in given.values())):
             written = self._written if not given else fitting(self.kernel, frozenset(given), self.view)
             bound = written(arguments, cast("Mapping[str, int]", given), known)
             if bound is not None:
@@ -79,6 +80,10 @@ class Signature:
     def arrays(self) -> tuple[Buffer, ...]:
         """The arguments that are arrays: all but the scalars of role `in`."""
         return tuple(buffer for buffer in self.arguments if not takes_value(buffer))
+
+    @cached_property
+    def _has_flat(self) -> bool:
+        return has_flat(self.kernel)
 
     @cached_property
     def _written(self) -> Fitting:
@@ -95,6 +100,9 @@ class Signature:
             else:
                 views.append(self.view(buffer.name, argument))
                 values.append(views[-1].address)
+        if self._has_flat:
+            named = {buffer.name: view for buffer, view in zip(self.arrays, views, strict=True)}
+            views = [*split_views(self.kernel, named, given).values()]
         fit = self._fit(views, given)
         self._check_memory(views, fit.spans)
         values += map(fit.sizes.__getitem__, self.kernel.runtime_sizes)

@@ -12,6 +12,7 @@ from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mean, repr_of
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.where import place
+from dojoir.meaning.flat import flattened, has_flat
 from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.runtime.call.arguments import Signature, check_type
 from dojoir.runtime.call.bound import Bound, Fit
@@ -19,7 +20,7 @@ from dojoir.runtime.call.layout import allocate
 from dojoir.runtime.call.results import Results, results_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import as_tensor, of_torch
-from dojoir.runtime.call.views import View, as_numpy, view_of
+from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
 from dojoir.support.public import public
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Compiled:
         self._before = before
         self._signature = Signature(kernel)
         self._known: dict[object, Fit] = {}
-        self._load = load if isinstance(address, int) else None
+        self._load = load if isinstance(address, int) and not has_flat(kernel) else None
         self._calls = 0
         self._entry: Entry | None = None
         self._quick: Callable[..., object] | None = None
@@ -133,7 +134,9 @@ class Compiled:
         for buffer in self._signature.arrays:
             if buffer.role != "out":
                 views[buffer.name] = view_of(buffer.name, given[buffer.name])
-                check_type(buffer, views[buffer.name])
+        views = split_views(self.kernel, views, sizes)
+        for name, view in views.items():
+            check_type(self.kernel.buffer(name), view)
         solved = solve(self.kernel, {name: view.shape for name, view in views.items()}, sizes)
         results: dict[str, np.ndarray] = {}
         for buffer in self._signature.arrays:
@@ -142,6 +145,7 @@ class Compiled:
                 if buffer.role == "inout":
                     results[buffer.name][...] = as_numpy(views[buffer.name], buffer.dtype.stored)
         self(*(results.get(buffer.name, given.get(buffer.name)) for buffer in self._signature.arguments), **sizes)
+        results = {name: flattened(self.kernel.buffer(name), array) for name, array in results.items()}
         if any(of_torch(view.owner) for view in views.values()):
             return {n: as_tensor(array, self.kernel.buffer(n).dtype.accepted) for n, array in results.items()}
         return results
@@ -165,7 +169,7 @@ class Compiled:
         if buffer.role == "tmp" or takes_value(buffer):
             what = "a temporary" if buffer.role == "tmp" else "a scalar"
             raise ArgumentError(f"{name} is {what} of kernel {self.kernel.name}: it takes no array", "no-array")
-        return allocate(buffer, solve(self.kernel, {}, sizes))
+        return flattened(buffer, allocate(buffer, solve(self.kernel, {}, sizes)))
 
     def __repr__(self) -> str:
         return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s)>"

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bearable import bears
 from dojoir.meaning.sizes import undivided
@@ -57,6 +57,8 @@ def python_of(value: Affine, number: Mapping[str, int]) -> str:
                 text = f"(({python_of(numerator, number)}) // {divisor})"
             case Mod(numerator, divisor):
                 text = f"(({python_of(numerator, number)}) % {divisor})"
+            case Extremum(word, some):
+                text = f"{word}({', '.join(python_of(part, number) for part in some)})"
             case Iter():
                 raise AssertionError("a size has no iterators")
         parts.append(text if factor == 1 else f"{factor} * {text}")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DTYPES
-from dojoir.runtime.call.dlpack import borrow, has_dlpack
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.meaning.flat import split_shapes
+from dojoir.runtime.call.dlpack import borrow, contiguous, has_dlpack
 from dojoir.runtime.call.tensors import Torch, element_type, torch_now
 
 _ITEM_BYTES = {name: dtype.itemsize for dtype in DTYPES.values() for name in dtype.accepted}
@@ -101,6 +104,27 @@ def _laid_out_as_known() -> bool:
 
 DIRECT = _laid_out_as_known()
 """Whether the pointer is read from there: asking NumPy takes a microsecond."""
+
+
+def split_views(kernel: Kernel, views: dict[str, View], sizes: Mapping[str, object]) -> dict[str, View]:
+    """The views of arrays, by buffer, with all dimensions of the kernel: those of flat arguments have fewer.
+
+    Raises ArgumentError where one cannot be split so, or has gaps."""
+    shapes = split_shapes(kernel, {name: view.shape for name, view in views.items()}, sizes)
+    return {
+        name: view if view.shape == shapes[name] else _split(kernel.buffer(name), view, shapes[name])
+        for name, view in views.items()
+    }
+
+
+def _split(buffer: Buffer, view: View, shape: tuple[int, ...]) -> View:
+    item = _ITEM_BYTES.get(view.dtype, buffer.dtype.itemsize)
+    dense = tuple(step * item for step in contiguous(view.shape))
+    wrong = any(a != b and n > 1 for a, b, n in zip(view.strides, dense, view.shape, strict=True))
+    if wrong and 0 not in view.shape:
+        message = f"argument {buffer.name} has gaps, and is flat: pass np.ascontiguousarray({buffer.name})"
+        raise ArgumentError(message, "bad-stride")
+    return view._replace(shape=shape, strides=tuple(step * item for step in contiguous(shape)))
 
 
 def as_numpy(view: View, dtype: str) -> np.ndarray:

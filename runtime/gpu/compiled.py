@@ -19,7 +19,7 @@ from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import array_shape, strides_of
 from dojoir.runtime.call.scalars import Number, takes_value
 from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
-from dojoir.runtime.call.views import View, as_numpy, view_of
+from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
 from dojoir.runtime.gpu.driver import Driver
@@ -120,6 +120,7 @@ class DeviceCompiled(Compiled):
         on_host = all(_on_host(given[buffer.name]) for buffer in arrays)
         viewer = view_of if on_host else self._signature.view
         views = {buffer.name: viewer(buffer.name, given[buffer.name]) for buffer in arrays}
+        views = split_views(self.kernel, views, sizes)
         for buffer in arrays:
             check_type(buffer, views[buffer.name])
         solved = solve(self.kernel, {name: view.shape for name, view in views.items()}, sizes)

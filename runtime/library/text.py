@@ -93,7 +93,7 @@ target_include_directories({name} PUBLIC
     $<BUILD_INTERFACE:${{CMAKE_CURRENT_SOURCE_DIR}}>
     $<INSTALL_INTERFACE:include>)
 target_compile_options({name} PRIVATE {" ".join(["-O3", *options])} -ffp-contract=off
-    -fno-math-errno -fno-trapping-math)
+    -fno-math-errno -fno-trapping-math $<$<C_COMPILER_ID:GNU>:-fno-predictive-commoning>)
 if(DOJO_NATIVE)
     target_compile_options({name} PRIVATE -march=native)
 endif()

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from dojoir.errors import RunError, ToolchainError
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.bits import to_floats
 from dojoir.meaning.interpreter import interpret
 from dojoir.meaning.packed import unpacked
 from dojoir.runtime.build import c_toolchain
+from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.process.child import raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
@@ -53,9 +54,9 @@ class Oracle:
             results = self._run_compiled(exact, sizes)
         return {
             buffer.name: Expected(
-                results[buffer.name],
+                _whole(buffer, results[buffer.name], sizes),
                 _as_f64(results.get(self._bounded.errors.get(buffer.name, ""))),
-                to_floats(unpacked(buffer, declared[buffer.name]), buffer.dtype)
+                to_floats(_whole(buffer, unpacked(buffer, declared[buffer.name]), sizes), buffer.dtype)
                 if buffer.name in declared and buffer.dtype.is_float
                 else None,
             )
@@ -111,6 +112,11 @@ class Oracle:
                     "no-reference",
                 )
             return load_arrays(out)
+
+
+def _whole(buffer: Buffer, array: np.ndarray, sizes: Mapping[str, int]) -> np.ndarray:
+    """A result with all dimensions: those of flat arguments have fewer."""
+    return array if buffer.flat is None else array.reshape(array_shape(buffer, sizes))
 
 
 def _as_f64(array: np.ndarray | None) -> np.ndarray | None:

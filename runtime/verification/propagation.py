@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from dojoir.ir.nodes import Const, Expr, make_op
+from dojoir.ir.dtypes import DType
+from dojoir.ir.nodes import Cast, Const, Expr, make_op
+from dojoir.types.rounding import FORMATS
 
 ZERO, ONE, INFINITE = Const(0.0), Const(1.0), Const(math.inf)
 
@@ -104,3 +106,29 @@ def error_sum(*bounds: Bound) -> Bound:
 def times(factor: Expr, bound: Bound) -> Bound:
     """`factor * bound`, where no error stays no error whatever the factor: 0 * inf is 0 here."""
     return bound and op("select", op("eq", bound, ZERO), ZERO, op("mul", factor, bound))
+
+
+def worst(a: Bound, b: Bound) -> Bound:
+    """The larger of two bounds."""
+    return a if b is None else b if a is None else op("max", a, b)
+
+
+def anything_if(bound: Expr) -> Expr:
+    """Nothing where a bound is 0, and anything else where it is not."""
+    return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
+
+
+def is_whole(value: Expr) -> Expr:
+    """Whether a float is an integer."""
+    return op("eq", op("floor", value), value)
+
+
+def is_exact(value: Expr, dtype: DType) -> Expr:
+    """Whether a type has a number."""
+    return op("eq", Cast(dtype, value), value)
+
+
+def roundoff(dtype: DType) -> tuple[float, float]:
+    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
+    format_ = FORMATS[dtype.name]
+    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there

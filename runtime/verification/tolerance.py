@@ -14,11 +14,10 @@ comparison, a selection, a floor or an index, the bound is the whole difference 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
-from dojoir.ir.dtypes import F64, DType
+from dojoir.ir.dtypes import BOOL, F64, DType
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -29,6 +28,7 @@ from dojoir.ir.nodes import (
     Index,
     Kernel,
     Node,
+    Op,
     Scope,
     Statement,
     index_value,
@@ -40,13 +40,18 @@ from dojoir.runtime.verification.propagation import (
     ONE,
     ZERO,
     Bound,
+    anything_if,
     error_sum,
+    is_exact,
+    is_whole,
     magnitude,
     of_function,
     of_power,
     of_product,
     of_quotient,
     op,
+    roundoff,
+    worst,
 )
 from dojoir.runtime.verification.sums import is_in_parts, share, weight
 from dojoir.support.frozen import dataclass
@@ -107,12 +112,6 @@ def bounded(kernel: Kernel) -> Bounded:
         if reached <= names.errors.keys():
             return _written(kernel, typed, names)
         names = replace(names, errors=_beside(kernel, reached | names.errors.keys(), "error"))
-
-
-def roundoff(dtype: DType) -> tuple[float, float]:
-    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
-    format_ = FORMATS[dtype.name]
-    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
@@ -197,10 +196,25 @@ class _Lines:
         """Whether rounding makes a difference to what a statement stores."""
         _, bound = self.compute(typed.value)
         rounds = typed.op in ("add", "mul") or typed.value.dtype != typed.dtype
-        return bound is not None or (typed.dtype.is_float and rounds)
+        doubt = None if typed.condition is None else self.compute(typed.condition)[1]
+        return bound is not None or doubt is not None or (typed.dtype.is_float and rounds)
 
     def around(self, typed: TypedStatement) -> list[Statement]:
-        """The statement in f64, with those before and after it that bound its error."""
+        """The statement in f64, with those before and after it that bound its error. Where rounding may change
+        whether it runs, its element may be any."""
+        if typed.condition is None:
+            return self._around(typed)
+        self.lines = []
+        holds, doubt = self.compute(typed.condition)
+        asked, before = self._named(holds, BOOL), self.lines
+        bare = self._around(replace(typed, condition=None))
+        inner = [replace(line, value=Op("when", (asked, line.value))) for line in bare]
+        if doubt is not None:
+            error = Access(self.names.errors[typed.target.buffer], typed.target.indices)
+            inner.append(Statement(error, "max=", anything_if(doubt)))
+        return [*before, *inner]
+
+    def _around(self, typed: TypedStatement) -> list[Statement]:
         name, indices = typed.target.buffer, typed.target.indices
         if name not in self.names.errors:
             return [Statement(typed.target, _ASSIGNMENT[typed.op], plain(typed.value))]
@@ -242,7 +256,7 @@ class _Lines:
                 self.lines += [Statement(error, "=", bound or ZERO), own]
             case "bitxor" | "bitand" | "bitor":  # no bit says how far another is
                 if bound is not None:
-                    self.lines.append(Statement(error, "max=", _anything_if(bound)))
+                    self.lines.append(Statement(error, "max=", anything_if(bound)))
                 self.lines.append(own)
             case _:  # max or min of a wider type is rounded when it is stored
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
@@ -254,8 +268,9 @@ class _Lines:
 
     def keep(self, value: Expr, dtype: DType) -> Expr:
         """The value under a name of its own, unless it is as simple as one."""
-        if isinstance(value, Const | Access | Index):
-            return value
+        return value if isinstance(value, Const | Access | Index) else self._named(value, dtype)
+
+    def _named(self, value: Expr, dtype: DType) -> Expr:
         taken = self.names.taken
         name = _free(f"v{len(self.temporaries)}", taken)
         self.temporaries.append(Buffer("tmp", name, dtype))
@@ -312,7 +327,7 @@ class _Lines:
         for index in access.indices:
             if isinstance(index, Access):
                 off = self._load(index)
-                bound = bound if off is None else error_sum(bound, _anything_if(off))
+                bound = bound if off is None else error_sum(bound, anything_if(off))
         return self._keep(bound)
 
 
@@ -341,7 +356,7 @@ def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
 
 def _named_bound(dtype: DType, source: DType, way: str, value: Expr, bound: Bound) -> Bound:
     if way == "bitcast":
-        return bound and _anything_if(bound)
+        return bound and anything_if(bound)
     if dtype.is_integer:
         return _conversion(dtype, source, value, bound, way)
     lost = _lost(value, dtype, 2)
@@ -384,7 +399,7 @@ def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound
     if FORMATS[dtype.name].is_scale:
         return op("select", op("ge", value, ZERO), lost, INFINITE)
     few = op("le", total, Const(2.0 ** FORMATS[dtype.name].precision))
-    whole = op("and", _is_whole(value), _is_whole(total))  # a small term may be lost in the total
+    whole = op("and", is_whole(value), is_whole(total))  # a small term may be lost in the total
     exact = op("and", op("and", whole, few), op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)
 
@@ -399,7 +414,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
     """`lost`, or zero where a value is exact in `dtype` and nothing was lost before."""
     if dtype == F64:
         return lost
-    exact = _is_exact(value, dtype)
+    exact = is_exact(value, dtype)
     if bound is not None:
         exact = op("and", exact, op("eq", bound, ZERO))
     return op("select", exact, ZERO, lost)
@@ -431,7 +446,7 @@ def _operation(
             return error_sum(*bounds)
         case "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr", _, _:  # no bit says how far another is
             off = error_sum(*bounds)
-            return off and _anything_if(off)
+            return off and anything_if(off)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = error_sum(a, b)
             return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)
@@ -439,13 +454,13 @@ def _operation(
             chosen = op("select", values[0], a or ZERO, b or ZERO) if a or b else None
             if c is None:
                 return chosen
-            either = error_sum(magnitude(op("sub", x, y)), _worst(a, b)) or ZERO
+            either = error_sum(magnitude(op("sub", x, y)), worst(a, b)) or ZERO
             return op("select", op("eq", c, ZERO), chosen or ZERO, either)
         case "min" | "max", _, [a, b]:
-            return _worst(a, b)
+            return worst(a, b)
         case "floordiv" | "mod", _, _:
             off = error_sum(*bounds)
-            return off and _anything_if(off)
+            return off and anything_if(off)
         case "floor" | "ceil" | "round", [x], [a]:
             return a and op("sub", op(name, op("add", x, a)), op(name, op("sub", x, a)))
     carried = _carried(name, floats, bounds, result)
@@ -475,20 +490,6 @@ def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -
 
 
 # -- expressions -------------------------------------------------------------------------------------------
-def _worst(a: Bound, b: Bound) -> Bound:
-    return a if b is None else b if a is None else op("max", a, b)
-
-
-def _anything_if(bound: Expr) -> Expr:
-    return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
-
-
-def _is_whole(value: Expr) -> Expr:
-    return op("eq", op("floor", value), value)
-
-
-def _is_exact(value: Expr, dtype: DType) -> Expr:
-    return op("eq", Cast(dtype, value), value)
 
 
 def _coarser(a: DType, b: DType) -> DType:

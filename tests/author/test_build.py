@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from strategies import syntactic_kernels
 
 from dojoir import ArgumentError, KernelError, build, kernels, parse, to_text
 from dojoir.author.build import Array, Builder, Value
-from dojoir.ir.affine import Affine, Atom, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Atom, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Access, Cast, Condition, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
 
 
@@ -90,6 +91,7 @@ class Rebuild:
         declare: dict[str, Callable[..., Array]] = {"in": b.input, "out": b.output, "inout": b.inout, "tmp": b.temp}
         for buffer in kernel.buffers:
             more: dict[str, Any] = {"order": buffer.order, "pad": buffer.pad, "align": buffer.align}
+            more |= {} if buffer.role == "tmp" else {"flat": buffer.flat}
             if buffer.role == "tmp":
                 collapsed = [number for number, dim in enumerate(buffer.dims) if dim.collapsed]
                 more |= {"storage": buffer.storage, "collapsed": collapsed}
@@ -160,6 +162,9 @@ class Rebuild:
                 return self.affine(numerator) // divisor
             case Mod(numerator, divisor):
                 return self.affine(numerator) % divisor
+            case Extremum(word, parts):
+                values = map(self.affine, parts)
+                return reduce(build.min if word == "min" else build.max, values)
 
 
 OPERATORS: dict[str, Callable[..., Value]] = {

@@ -9,8 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from able import can_run
 
+import dojoir
 from dojoir.errors import ToolchainError
 from dojoir.runtime.build import c_toolchain
 from dojoir.runtime.build.c_toolchain import Toolchain, build_shared, find, probe
@@ -179,3 +182,33 @@ def test_the_compiler_of_this_machine_is_found(monkeypatch: pytest.MonkeyPatch) 
     else:
         with pytest.raises(ToolchainError, match="no C compiler was found"):
             find()
+
+
+ROWS = """kernel rows(K)
+out s: i64[32]
+out y: i64[16, 16]
+
+24
+| 32 : p
+| | s[{1}] = 1
+16 : p
+| 16
+| | y[{1}, -{0} + 15] = 1
+| | if {1} + 1 < 16
+| | | y[{1}, -{0} + 15] += K + {1}
+"""
+
+
+@pytest.mark.parametrize("target", ["c", "llvm"])
+def test_no_thread_writes_back_what_another_one_wrote(target: str) -> None:
+    """GCC 12 stored again, behind a loop, what it had read of the columns of the other thread before it."""
+    if not can_run(target):
+        pytest.skip(f"no {target} here")
+    kernel = dojoir.parse(ROWS)
+    want = dojoir.interpret(kernel, {}, K=17)["y"]
+    s, y = np.empty(32, np.int64), np.empty((16, 16), np.int64)
+    call = dojoir.compile(kernel, target, threads=2).bind(s, y, K=17)
+    for _ in range(20_000):  # of which 70 were wrong
+        y[:] = -7
+        call()
+        assert np.array_equal(y, want)

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from everywhere import runs_here
-from footprints import strays
+from footprints import results_of, run_lowered, strays
 
 import dojoir
+from dojoir.codegen.emission import lower
 from dojoir.codegen.lower import reductions
 
 SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
@@ -32,6 +34,29 @@ def test_lowered_random_kernels_keep_to_theirs() -> None:
     ran("--cases", "12", "--seed", "tests", "--lowered", "--targets", "avx512,neon,rvv,sve,cuda,hip")
 
 
+BACKWARDS = """kernel backwards(N)
+inout a: {t}[2*N]
+out y: {t}[N]
+in z: f64[N]
+out w: f64[N]
+
+N : v
+| w[{{0}}] = z[{{0}}] + 1
+| y[{{0}}] = a[2*N - {{0}} - 1]
+N : v
+| w[{{0}}] += z[{{0}}]
+| a[{{0}}] = a[2*N - {{0}} - 2]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32"])
+@pytest.mark.parametrize("target", [target for target in ("avx2", "avx512") if target in NATIVE])
+def test_masked_stores_of_gathers_stay_on_their_pages(target: str, dtype: str, tmp_path: Path) -> None:
+    """GCC makes one instruction of the two, which faults where the lanes that are off do."""
+    (tmp_path / "k.dojo").write_text(BACKWARDS.format(t=dtype), encoding="utf-8")
+    ran("--kernel", str(tmp_path / "k.dojo"), "--targets", target)
+
+
 @pytest.mark.parametrize("target", ["llvm", "cuda"])
 @pytest.mark.parametrize("name", ["softmax", "layernorm", "matmul"])
 def test_kernels_of_the_library_keep_to_theirs(name: str, target: str) -> None:
@@ -47,3 +72,19 @@ def test_a_sum_that_is_written_back_where_nothing_ran_is_found(monkeypatch: pyte
     inputs = dojoir.random_inputs(kernel, seed=0, N=5)
     found = list(strays(kernel, {"N": 5}, inputs, ["c"]))
     assert any("is written at" in wrong for wrong in found) and any("is read at" in wrong for wrong in found)
+
+
+def test_a_fused_accumulation_reads_its_target() -> None:
+    kernel = dojoir.parse("kernel f(N)\nin x: f32[N]\ninout y: f32[N]\n\nN\n| y[{0}] = fma(x[{0}], 2.0, y[{0}])\n")
+    inputs = dojoir.random_inputs(kernel, seed=0, N=5)
+    assert not list(strays(kernel, {"N": 5}, inputs, ["llvm", "c", "cuda"]))
+
+
+@pytest.mark.parametrize("divisor", ["3", "-3", "x[{0}] | 1"])
+def test_lowered_programs_divide_integers_of_64_bits(divisor: str) -> None:
+    """By no float: 53 bits of a quotient are not all of it."""
+    kernel = dojoir.parse(f"kernel f(N)\nin x: i64[N]\nout y: i64[N]\n\nN\n| y[{{0}}] = x[{{0}}] // ({divisor})\n")
+    x = np.array([2**62 + 5, -(2**63) + 7, 3 * 2**60 + 1, 7, -7], np.int64)
+    _, memory = run_lowered(lower(kernel, "llvm"), kernel, {"N": 5}, {"x": x}, 10**6)
+    found = results_of(kernel, {"N": 5}, memory)["y"]
+    assert np.array_equal(found, dojoir.interpret(kernel, {"x": x})["y"])

@@ -171,12 +171,18 @@ UNTOUCHED = {
     "no iteration": "N : gx\n| {0}\n| | y[{0} - 1] += x[{1}]\n",
     "a guard": "N : gx\n| N\n| | if {0} >= 1 and {1} >= 0\n| | | y[{0} - 1] += x[{1}]\n",
     "threads": "1 : gx\n| 64 : bx\n| | N\n| | | if {1} == 1\n| | | | y[0] += x[{2}]\n",
+    "an atomic": "N : gx\n| N\n| | if {0} >= 3 and {1} == 2*{0}\n| | | y[5] += x[{1}]\n",
+    "never": "N : gx\n| N\n| | if {1} >= 100\n| | | y[0] += x[{1}]\n",
+    "elements side by side": "N // 4 : gx\n| N\n| | 4 : u\n| | | if {1} >= 39\n| | | | y[4*{0} + {2}] += x[{1}]\n",
 }
+
+NO_ATOMIC = {("an atomic", "bf16"), ("never", "bf16")}
 
 
 @pytest.mark.parametrize("order", ["forward", "backward"])
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
-@pytest.mark.parametrize("name", UNTOUCHED)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(n, t) for n in UNTOUCHED for t in ("f32", "bf16") if (n, t) not in NO_ATOMIC]
+)
 def test_an_element_that_nothing_is_added_to_is_not_touched(name: str, dtype: str, order: Any) -> None:
     kernel = dojoir.parse(f"kernel s(N)\nin x: {dtype}[N]\ninout y: {dtype}[N]\n\n{UNTOUCHED[name]}")
     dojoir.prove(kernel)
@@ -191,6 +197,14 @@ def test_blocks_add_what_each_has_by_one_atomic() -> None:
     assert "atomicAdd(&y[0], y_sum)" in dojoir.emit(kernel, "cuda")
     given = ones(kernel, {"N": 5, "M": 300})
     assert run(kernel, given, {"N": 5, "M": 300})["y"] == 1501
+
+
+def test_an_atomic_asks_of_sizes_whether_anything_was_added() -> None:
+    text = "kernel s(N, M)\nin x: f32[N, M]\ninout y: f32\n\nN : gx\n| M\n| | if {1} >= 5\n| | | y += x[{0}, {1}]\n"
+    source = dojoir.emit(dojoir.parse(text), "cuda")
+    assert re.search(r"if \(M >= 6\) \{\s*atomicAdd\(&y\[0\], y_sum\);", source)
+    sure = dojoir.emit(dojoir.parse(text.replace("if {1} >= 5\n| | | y", "if {1} >= 0\n| | | y")), "cuda")
+    assert re.search(r"\n    atomicAdd", sure)
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f8e4m3"])

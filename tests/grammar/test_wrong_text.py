@@ -7,7 +7,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import damage, mutated, syntactic_kernels
+from strategies import mutated, syntactic_kernels
+from syntactic import damage
 from text_round_trip import COLUMN, N, assert_round_trip
 
 from dojoir import DojoError, KernelError, ParseError, kernels, load, parse, to_text
@@ -53,7 +54,7 @@ SYNTAX = [
     (HEAD + "t[0 = 3\n", "unexpected", 6, 5, "expected an operator, ']' or ','"),
     (HEAD + "t[0\n", "unexpected", 6, 4, "a '[' is not closed"),
     (HEAD + "t[0] =\n", "unexpected", 6, 7, "expected an expression, not the end of the line"),
-    (HEAD + "t[0] = 1 1\n", "unexpected", 6, 10, "expected an operator or the end of the line, not '1'"),
+    (HEAD + "t[0] = 1 1\n", "unexpected", 6, 10, "expected an operator, 'if' or the end of the line, not '1'"),
     (HEAD + "t[0] = s > 1 & s > 2\n", "unexpected", 6, 18, "bind more tightly"),
     (HEAD + "t[0] = \x00\n", "unexpected-character", 6, 8, "U+0000"),
     (HEAD + "t[0] = é\n", "unexpected-character", 6, 8, "'é'"),
@@ -78,7 +79,7 @@ MEANING = [
     ("kernel k(N)\nfp fast\nfp fast\n", "duplicate-fp", 3, 4, "given twice"),
     ("kernel k()\nin x: f23\n", "unknown-dtype", 2, 7, "did you mean 'f32'?"),
     ("kernel k(N)\nin x: f32[M]\n", "unknown-name", 2, 11, "no size or scalar buffer 'M'"),
-    ("kernel k(N)\nin x: f32[N*N]\n", "not-affine", 2, 11, "declare x: f32[N, N]"),
+    ("kernel k(N)\ntmp x: f32[N*N~]\n", "not-affine", 2, 12, "declare x: f32[N, N]"),
     ("kernel k(N)\nin x: f32[N~]\n", "bad-attribute", 2, 11, "'~' is for a tmp"),
     ("kernel k(N)\nin x: f32[N] heap\n", "bad-attribute", 2, 14, "leave it out"),
     ("kernel k(N)\ntmp x: f32[N] stak\n", "unknown-attribute", 2, 15, "did you mean 'stack'?"),
@@ -116,10 +117,13 @@ MEANING = [
     (HEAD + "t[0] = f16(1, 2)\n", "wrong-arity", 6, 8, "takes 1 argument, not 2"),
     (HEAD + "min(N)\n| t[0] = 1\n", "wrong-arity", 6, 1, "two or more"),
     (HEAD + "exp(N)\n| t[0] = 1\n", "not-affine", 6, 1, "exp(…) is not"),
-    (HEAD + "N\n| t[min({0}, 1)] = 1\n", "not-affine", 7, 5, "only for a whole extent"),
+    (HEAD + "N\n| t[exp({0})] = 1\n", "not-affine", 7, 5, "exp(…) is not"),
+    (HEAD + "N\n| if min({0}, 1) == 0\n| | t[0] = 1\n", "not-affine", 7, 6, "a whole extent or in an index"),
+    (HEAD + "N\n| t[clamp({0}, 1)] = 1\n", "wrong-arity", 7, 5, "takes 3 arguments, not 2"),
     (HEAD + "N\n| t[{0}*N] = 1\n", "not-affine", 7, 5, "multiplies two unknowns"),
+    (HEAD + "N\n| t[({0} + 2) % N] = 1\n", "not-affine", 7, 5, "{0} + 2 under `if {0} + 2 < N`"),
     (HEAD + "N\n| t[{0} // N] = 1\n", "not-affine", 7, 5, "x[G, C] with [{g}, {c}]"),
-    (HEAD + "N*M\n| t[0] = 1\n", "not-affine", 6, 1, "a scope for each factor, N and inside it M"),
+    (HEAD + "N*M : v\n| t[0] = 1\n", "not-affine", 6, 1, "a scope for each factor, N and inside it M"),
     (
         HEAD + "N\n| M\n| | t[M*{0} + {1}] = 1\n",
         "not-affine",
@@ -127,18 +131,19 @@ MEANING = [
         7,
         "a dimension for each factor, the last of them M",
     ),
-    ("kernel k(N, G, C)\nin  x: f32[N, G*C]\n", "not-affine", 2, 15, "declare x: f32[N, G, C]"),
+    ("kernel k(N, G, C)\ntmp x: f32[N, G*C~]\n", "not-affine", 2, 15, "declare x: f32[N, G, C]"),
     (HEAD + "N\n| t[{0} % 0] = 1\n", "not-affine", 7, 5, "a positive integer, not 0"),
     (HEAD + "N\n| t[{0} / 2] = 1\n", "not-affine", 7, 5, "write //"),
     (HEAD + "t[1.5] = 1\n", "not-affine", 6, 3, "made of integers"),
     (HEAD + "t[1 < 2] = 1\n", "not-affine", 6, 3, "a truth value"),
     (HEAD + "t[not 2] = 1\n", "not-affine", 6, 3, "a truth value"),
     (HEAD + "t[x[0, 0] + 1] = 1\n", "not-affine", 6, 3, "an element stands alone"),
-    (HEAD + "t[t[0]] = 1\n", "scatter", 6, 3, "a read may gather"),
-    (HEAD + "if t[0] > 0\n| t[0] = 1\n", "not-affine", 6, 4, "select(…)"),
-    (HEAD + "if s\n| t[0] = 1\n", "not-a-condition", 6, 4, "a condition is a comparison"),
-    (HEAD + "if N > 1 or M > 1\n| t[0] = 1\n", "not-a-condition", 6, 4, "by 'and' alone"),
-    (HEAD + "if not N > 1\n| t[0] = 1\n", "not-a-condition", 6, 4, "by 'and' alone"),
+    (HEAD + "if t[0] > 0\n| t[0] = 1\n| t[1] = 2\n", "condition-written", 6, 4, "copy it into a tmp"),
+    (HEAD + "N\n| min(x[0, 0], 4)\n| | t[0] = 1\n", "not-an-integer", 7, 3, "a length is an integer"),
+    (HEAD + "if s\n| t[0] = 1\n", "type-operand", 6, 4, "write s != 0"),
+    (HEAD + "if N\n| t[0] = 1\n", "not-a-condition", 6, 4, "a condition is a comparison"),
+    (HEAD + "t[0] = 1 if s\n", "type-operand", 6, 13, "write s != 0"),
+    ("kernel k(N, M)\nwhere N > 1 or M > 1\n", "not-a-condition", 2, 7, "one fact each"),
     (HEAD + "t[0] = 1e999\n", "number-too-large", 6, 8, "write inf"),
     (HEAD + "t[0] = 18446744073709551616\n", "number-too-large", 6, 8, "64 bits"),
     (HEAD + "t[0] = 18446744073709551615 * 2\n", "number-too-large", 6, 8, "64 bits"),

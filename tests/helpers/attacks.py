@@ -19,7 +19,7 @@ import differential
 import hostile
 import walks
 from runnable import runnable_kernel
-from strategies import PIECES, damage
+from syntactic import PIECES, damage
 
 import dojoir
 

@@ -9,7 +9,7 @@ from random import Random
 
 from agreement import agree, random_arguments, small_sizes
 from runnable import runnable_kernel
-from strategies import damage, syntactic_kernel
+from syntactic import damage, syntactic_kernel
 
 import dojoir
 from dojoir.ir.nodes import Cast, Const, Expr, Index, Kernel, Op, Statement

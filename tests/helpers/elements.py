@@ -22,6 +22,7 @@ from dojoir.ir.nodes import (
     Extent,
     Guard,
     Node,
+    Op,
     Scope,
     Statement,
     make_op,
@@ -138,7 +139,7 @@ class Elements(Leaves):
             init = Statement(target, "=", self._start(dtype))
             after = replace(here, own=(*here.own, target))
             nodes = (init, *self._accumulate(after, target))
-            return (*nodes, self._assign(after, target)) if self.chance(0.3) else nodes
+            return (*nodes, self._perhaps(after, self._assign(after, target))) if self.chance(0.3) else nodes
         if kind < 0.85:
             return self._through_scalar(here, target)
         return self._through_row(here, target)
@@ -156,6 +157,13 @@ class Elements(Leaves):
                 continue
             if not made.fused or self.operators.setdefault(target.buffer, "+=") == "+=":
                 return made
+
+    def _perhaps(self, here: Here, made: Statement, likely: float = 0.15) -> Statement:
+        """The statement, of an element that has a value; at times only where a condition on data holds."""
+        if made.fused or not self.chance(likely):
+            return made
+        self.here = here
+        return replace(made, value=Op("when", (self._bool(self._fuel() - 1), made.value)))
 
     def _expression(self, here: Here, target: Access, exact: bool = False) -> Expr:
         """A value for an element, which is inexact from then on if the value may be."""
@@ -182,7 +190,7 @@ class Elements(Leaves):
         def statement(inner: Here) -> Statement:
             if op == "+=" and dtype.is_float:
                 self.inexact.add(target.buffer)
-            return Statement(target, op, self._expression(inner, target))
+            return self._perhaps(inner, Statement(target, op, self._expression(inner, target)))
 
         row = Affine.iterator(here.depth)
         if here.depth >= self.deepest or self.chance(0.1):

@@ -19,6 +19,7 @@ from dojoir import Kernel
 from dojoir.codegen.emission import lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.codegen.simd.printer import print_simd
+from dojoir.meaning.flat import flattened
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.build import emulation
 from dojoir.runtime.call.layout import allocate, array_shape, dense_steps, place, storage_bytes
@@ -135,7 +136,7 @@ def _outputs(trial: Trial, arguments: Sequence[bytes]) -> Arrays:
         if buffer.role != "in":
             array = allocate(buffer, sizes)
             array[...] = place(np.frombuffer(data, np.uint8).copy(), buffer, sizes)
-            outputs[buffer.name] = array
+            outputs[buffer.name] = flattened(buffer, array)
     return outputs
 
 

@@ -32,7 +32,7 @@ from dojoir.passes.base.move import Move, Refusal, Rewrite
 from dojoir.proof.check import InstanceMap, compare, identity, is_legal
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.compare import Correspondence
-from dojoir.proof.core.scatters import claim_without_scatters
+from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.sets.limits import StepLimitReached, limited
 
 Fault = Callable[[Rewrite, Random], Rewrite | None]
@@ -416,7 +416,7 @@ def plant(random: Random, counts: Counter[str], tries: int = 12) -> list[Planted
 def _keeps_bits(kernel: Kernel, wrong: Rewrite) -> bool:
     if wrong.instances.rule is not None:
         return False
-    plain = claim_without_scatters(Claim(kernel, wrong.kernel, wrong.instances))
+    plain = claim_without_data_writes(Claim(kernel, wrong.kernel, wrong.instances))
     if not isinstance(plain, Claim):
         return False
     try:

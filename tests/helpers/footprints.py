@@ -48,10 +48,12 @@ class Text:
     """For whom what is outside of all such scopes runs: on a GPU, for the only block of a launch."""
     most: int = 200_000
     found: Footprint = field(default_factory=Footprint)
+    required: dict[tuple[str, Key], set[int]] = field(default_factory=dict)
+    """What is written whatever the data: the rest is written where a condition on data holds."""
 
     @cached_property
     def footprint(self) -> Footprint:
-        """Every element that is touched, by its place in storage, and for whom."""
+        """Every element that is touched, by its place in storage, and for whom, or may be."""
         self._nodes(self.kernel.body, (), self.outside)
         return self.found
 
@@ -76,10 +78,10 @@ class Text:
                     self.most -= 1
                     if self.most < 0:
                         raise NotKnown
-                    own = node.op != "=" or self.kernel.buffer(node.target.buffer).packed  # the byte around it
+                    own = node.accumulation or self.kernel.buffer(node.target.buffer).packed  # the byte around it
                     for access in (*node.term_reads, *((node.target,) if own else ())):
                         self._touch(access, iterators, key, False)
-                    self._touch(node.target, iterators, key, True)
+                    self._touch(node.target, iterators, key, True, node.condition is not None)
 
     def _scope(self, scope: Scope, iterators: tuple[int, ...], key: Key) -> None:
         extent = min(bound.evaluate(self.sizes, iterators) for bound in scope.extent.bounds)
@@ -92,7 +94,9 @@ class Text:
                 inner = (i,)
             self._nodes(scope.body, (*iterators, i), inner)
 
-    def _touch(self, access: Access, iterators: tuple[int, ...], key: Key, writes: bool) -> None:
+    def _touch(
+        self, access: Access, iterators: tuple[int, ...], key: Key, writes: bool, optional: bool = False
+    ) -> None:
         index = []
         for at, dim in zip(access.indices, self.kernel.buffer(access.buffer).dims, strict=True):
             if isinstance(at, Access):
@@ -105,7 +109,13 @@ class Text:
             index[packed_dim(buffer)] //= 2
         if access.buffer in self.places:
             where = self.found.writes if writes else self.found.reads
-            where.setdefault((access.buffer, key), set()).add(int(self.places[access.buffer][tuple(index)]))
+            try:
+                element = int(self.places[access.buffer][tuple(index)])
+            except IndexError:
+                raise NotKnown from None  # behind a condition that does not hold
+            where.setdefault((access.buffer, key), set()).add(element)
+            if writes and not optional:
+                self.required.setdefault((access.buffer, key), set()).add(element)
 
     def _data(self, access: Access, iterators: tuple[int, ...]) -> int:
         buffer = self.kernel.buffer(access.buffer)
@@ -168,19 +178,22 @@ def _as_stored(dtype: Any) -> np.dtype[Any]:
 
 
 # -- the comparison ----------------------------------------------------------------------------------------
-def beyond(text: Footprint, found: Footprint, by_key: bool) -> Iterator[str]:
-    """How a footprint goes beyond what the text touches."""
+def beyond(text: Text, found: Footprint, by_key: bool) -> Iterator[str]:
+    """How a footprint goes beyond what the text touches, or lacks what it surely writes."""
+    own_all = text.footprint
     for (name, key), mine in _grouped(found.reads, by_key).items():
-        own = _grouped(text.reads, by_key).get((name, key), set())
+        own = _grouped(own_all.reads, by_key).get((name, key), set())
         if mine - own:
             yield f"{name} at {key} is read at {sorted(mine - own)[:4]}"
-    written, own_writes = _grouped(found.writes, by_key), _grouped(text.writes, by_key)
+    written, own_writes = _grouped(found.writes, by_key), _grouped(own_all.writes, by_key)
+    required = _grouped(text.required, by_key)
     for name, key in dict.fromkeys([*written, *own_writes]):
         mine, own = written.get((name, key), set()), own_writes.get((name, key), set())
         if mine - own:
             yield f"{name} at {key} is written at {sorted(mine - own)[:4]}"
-        if own - mine:
-            yield f"{name} at {key} is not written at {sorted(own - mine)[:4]}"
+        missing = required.get((name, key), set()) - mine
+        if missing:
+            yield f"{name} at {key} is not written at {sorted(missing)[:4]}"
 
 
 def _grouped(by: Mapping[tuple[str, Key], set[int]], by_key: bool) -> dict[tuple[str, Key], set[int]]:
@@ -204,7 +217,8 @@ def strays(kernel: Kernel, sizes: Mapping[str, int], inputs: Arrays, targets: Se
     for target in targets:
         try:
             outside = (0, 0, 0) if target in GPUS else ()
-            text = Text(kernel, sizes, inputs, outside).footprint
+            text = Text(kernel, sizes, inputs, outside)
+            _ = text.footprint
             found, _ = run_lowered(lower(kernel, target), kernel, sizes, inputs)
         except NotKnown:
             continue

@@ -106,6 +106,8 @@ class Leaves(Expressions):
             if tables:
                 table = self.random.choice(tables)
                 return Access(table.name, tuple(self._index_in(dim.extent, False) for dim in table.dims))
+        if self.here.spans and self.chance(0.06):
+            return self._clamped(self.random.choice(self.here.spans).index, bound)
         options: list[Affine] = []
         for span in self.here.spans:
             more = bound - span.bound
@@ -123,6 +125,19 @@ class Leaves(Expressions):
         if not options or self.chance(0.08):
             return self.random.choice((Affine.constant(0), bound - 1))
         return self.random.choice(options)
+
+    def _clamped(self, index: Affine, bound: Affine) -> Affine:
+        """An index brought into [0, bound): the nearest there, or as often mirrored first."""
+        index = index * self.random.choice((1, 1, 1, -1, 2)) + self.random.randint(-3, 3)
+        if self.chance(0.3):
+            index = Affine.largest(index, -index - self.random.choice((0, 1)))
+        if self.chance(0.2):
+            index = bound - 1 - Affine.largest(bound - 1 - index, index + 1 - bound)
+        if self.chance(0.1):
+            index = index // 2
+        if self.chance(0.5):
+            return Affine.smallest(Affine.largest(index, Affine.constant(0)), bound - 1)
+        return Affine.largest(Affine.smallest(index, bound - 1), Affine.constant(0))
 
     def tame(self, dtype: DType) -> Expr | None:
         """An element of an input: their numbers are small."""

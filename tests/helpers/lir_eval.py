@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-from llvmlite import binding
 from numpy.typing import NDArray
 
 from dojoir.codegen.lir import program as lir
@@ -55,7 +55,9 @@ end:
 
 
 @cache
-def _machine_fma(t: str, n: str) -> tuple[binding.ExecutionEngine, Callable[..., None]]:
+def _machine_fma(t: str, n: str) -> tuple[Any, Callable[..., None]]:
+    from llvmlite import binding
+
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     target = binding.Target.from_default_triple()
@@ -68,8 +70,20 @@ def _machine_fma(t: str, n: str) -> tuple[binding.ExecutionEngine, Callable[...,
     return engine, call
 
 
+@cache
+def _library_fma(name: str, number: Any) -> np.ufunc:
+    """The C library's, one element at a time."""
+    function = ctypes.CDLL(None)[name]
+    function.argtypes, function.restype = [number] * 3, number
+    return np.frompyfunc(function, 3, 1)
+
+
 def fma(a: Array, b: Array, c: Array) -> Array:
     """`a * b + c` rounded once, by the machine's own instruction or the C library."""
+    if find_spec("llvmlite") is None:
+        is_double = a.dtype == np.float64
+        of = _library_fma("fma", ctypes.c_double) if is_double else _library_fma("fmaf", ctypes.c_float)
+        return np.asarray(of(a, b, c), a.dtype)
     _, call = _machine_fma("double", "f64") if a.dtype == np.float64 else _machine_fma("float", "f32")
     a, b, c = (np.ascontiguousarray(v) for v in np.broadcast_arrays(a, b, c))
     out = np.empty_like(a)
@@ -138,6 +152,21 @@ _BINARY: dict[str, Callable[[Array, Array], Array]] = {
     "sar": np.right_shift,
 }
 
+_DIVIDED: dict[str, Callable[[Array, Array], Array]] = {
+    "floordiv": np.floor_divide,
+    "div": np.floor_divide,
+    "mod": np.mod,
+    "rem": np.mod,
+}
+"""Division of integers: by no float, which would lose what is beyond 53 bits."""
+
+
+def binary(op: str, a: Array, b: Array) -> Array:
+    """`a op b` of one type, in that type."""
+    divides = op in _DIVIDED and a.dtype.kind in "iu"
+    return np.asarray((_DIVIDED if divides else _BINARY)[op](a, b)).astype(a.dtype)
+
+
 _UNARY: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative,
     "not": np.invert,
@@ -175,7 +204,7 @@ class _Evaluation:
                 if op in {"shl", "shr", "sar"}:
                     assert (b < a.dtype.itemsize * 8).all(), value
                     assert op == "shl" or (op == "sar") == (a.dtype.kind == "i"), value
-                return _BINARY[op](a, b).astype(a.dtype)
+                return binary(op, a, b)
             case lir.Compare(op=op, left=left, right=right):
                 a, b = self(left), self(right)
                 assert a.dtype == b.dtype, value

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from lir_eval import _BINARY, _COMPARE, _UNARY, _convert, evaluate, fma, numpy_type
+from lir_eval import _COMPARE, _UNARY, _convert, binary, evaluate, fma, numpy_type
 from numpy.typing import NDArray
 
 from dojoir.codegen.lir import device
@@ -26,7 +26,6 @@ Key = tuple[int, ...]
 """For whom: the iteration of a scope on cores, or the block of a grid; () outside of all."""
 
 REDUCED = {"add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or}
-DIVIDED = {"floordiv": np.floor_divide, "div": np.floor_divide, "mod": np.mod, "rem": np.mod}
 
 
 @dataclass
@@ -260,16 +259,11 @@ class Run:
         memory, at, mask = self._touch(stmt.buffer, offsets, every, True)
         for thread in np.flatnonzero(mask[:, 0]):
             where = at[thread, 0]
-            memory.values[where] = self.binary(stmt.op, memory.values[where : where + 1], value[thread])[0]
+            memory.values[where] = binary(stmt.op, memory.values[where : where + 1], value[thread])[0]
 
     # -- values ----------------------------------------------------------------------------------------------
     def spread(self, value: Values, lanes: int) -> Values:
         return np.broadcast_to(value, (self.threads, lanes))
-
-    def binary(self, op: str, left: Values, right: Values) -> Values:
-        if op in DIVIDED and left.dtype.kind in "iu":
-            return np.asarray(DIVIDED[op](left, right))
-        return np.asarray(_BINARY[op](left, right)).astype(left.dtype)
 
     def value(self, value: lir.Value) -> Values:
         self.left -= 1 + 20 * isinstance(value, lir.Call)
@@ -288,7 +282,7 @@ class Run:
             case lir.Unary(op=op, arg=arg):
                 return _UNARY[op](self.value(arg))
             case lir.Binary(op=op, left=left, right=right):
-                return self.binary(op, self.value(left), self.value(right))
+                return binary(op, self.value(left), self.value(right))
             case lir.Compare(op=op, left=left, right=right):
                 return np.asarray(_COMPARE[op](self.value(left), self.value(right)))
             case lir.Select(condition=condition, yes=yes, no=no):
@@ -331,7 +325,7 @@ class Run:
     def _reduce(self, op: str, value: Values) -> Values:
         found = value[:, :1]
         for lane in range(1, min(value.shape[1], self.lanes or value.shape[1])):
-            found = self.binary(op, found, value[:, lane : lane + 1])
+            found = binary(op, found, value[:, lane : lane + 1])
         return found
 
     def _quads(self, lanes: int, buffer: str, offset: lir.Value, mask: lir.Value | None) -> Values:

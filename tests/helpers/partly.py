@@ -111,4 +111,4 @@ class Partial(Elements):
         op = self._operator(buffer)
         if op == "+=" and buffer.dtype.is_float:
             self.inexact.add(buffer.name)
-        return Statement(target, op, self._expression(here, target))
+        return self._perhaps(here, Statement(target, op, self._expression(here, target)))

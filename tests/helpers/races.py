@@ -11,7 +11,7 @@ from itertools import product
 
 from enumeration import Element, shape
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod, SizeVar
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Path, Scope, Statement, expr_accesses
 
 GRID = ("gx", "gy", "gz")
@@ -131,6 +131,8 @@ def _python(affine: Affine) -> str:
                 text = f"(({_python(numerator)}) // {divisor})"
             case Mod(numerator, divisor):
                 text = f"(({_python(numerator)}) % {divisor})"
+            case Extremum(word, parts):
+                text = f"{word}({', '.join(map(_python, parts))})"
         terms.append(f"{factor}*{text}")
     return " + ".join(terms)
 

@@ -159,7 +159,7 @@ class _Maker(Partial):
             here = replace(here, own=(*here.own, target))
             if self.chance(0.3) and not assigned_only(buffer):
                 return self._accumulate(here, target)
-            return (self._assign(here, target),)
+            return (self._perhaps(here, self._assign(here, target), 0.3),)
 
         was_readable = buffer.name in self.readable
         if was_readable:
@@ -174,12 +174,12 @@ class _Maker(Partial):
         return list(nodes)
 
     def _scatter(self, buffer: Buffer) -> tuple[Node, ...]:
-        """Accumulates at an index from data into some elements of a buffer; nothing where there is no such
-        index."""
+        """Assigns or accumulates at an index from data into some elements of a buffer; nothing where there is no
+        such index."""
         tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
         if not tables or not buffer.dims:
             return ()
-        op = self._operator(buffer)
+        op = "=" if self.chance(0.3) else self._operator(buffer)
         here = Here(closed=frozenset({buffer.name}))
         bounds, spans = self._range(here, Affine.iterator(0))
         self.here = inner = here.inside(*spans)
@@ -190,7 +190,9 @@ class _Maker(Partial):
         )
         if op == "+=" and buffer.dtype.is_float:
             self.inexact.add(buffer.name)
-        statement = Statement(target, op, self._expression(inner, target))
+        statement = self._perhaps(inner, Statement(target, op, self._expression(inner, target)), 0.3)
+        if op == "=":  # the last one stays
+            return (Scope(Extent(bounds), (statement,)),)
         return (self._scope(bounds, (statement,), 0, independent=False),)
 
     def _recurrence(self, name: str) -> list[Node]:

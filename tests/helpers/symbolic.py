@@ -11,7 +11,7 @@ from typing import Any
 
 import sympy
 
-from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
+from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Kernel, Node, Op, Scope, Statement
 
 Sizes = Mapping[str, Callable[[tuple[int, ...]], int]]
@@ -110,6 +110,8 @@ def _affine(affine: Affine, at: tuple[int, ...], sizes: Sizes) -> int:
                 value = _affine(numerator, at, sizes) // divisor
             case Mod(numerator, divisor):
                 value = _affine(numerator, at, sizes) % divisor
+            case Extremum():
+                value = atom.of(_affine(part, at, sizes) for part in atom.parts)
             case _:
                 value = sizes[atom.name](at)
         total += coefficient * value

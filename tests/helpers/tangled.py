@@ -189,13 +189,17 @@ class _Tangle:
                 index = index + row * random.choice((1, 1, 1, 1, -1, 2))
             if self.chance(0.2):
                 index = extent - 1 - index
+            elif self.chance(0.06):
+                index = Affine.smallest(Affine.largest(index, Affine.constant(0)), extent - 1)
+            elif self.chance(0.03):
+                index = Affine.smallest(Affine.largest(index, -index), extent - 1)
             elif self.chance(0.05):
                 index = index // 2
             elif self.chance(0.05) and extent.is_constant:
                 index = index % extent.offset
             if is_nonnegative(index, scopes) and is_nonnegative(extent - 1 - index, scopes):
                 return index
-            if index.iterators and self.chance(0.1 * self.wild):
+            if index.iterators and not index.is_clamped and self.chance(0.1 * self.wild):
                 guards += [Condition(index, ">=", Affine.constant(0)), Condition(index, "<", extent)]
                 return index
         return random.choice((Affine.constant(0), extent - 1))

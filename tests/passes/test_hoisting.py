@@ -125,6 +125,7 @@ def test_every_part_of_random_kernels(seed: int) -> None:
     """What is legal is so by the core alone, gives the same bits, and is taken back to the letter."""
     random = Random(f"hoisted {seed}")
     make = runnable_kernel if seed % 2 else tangled_kernel
+    legal = 0
     for _ in range(4):
         kernel = make(random)
         moves = list(Hoist.candidates(kernel))
@@ -133,6 +134,7 @@ def test_every_part_of_random_kernels(seed: int) -> None:
             verdict = dojoir.check(kernel, move)
             if not verdict:
                 continue
+            legal += 1
             done = move.rewrite(kernel)
             assert check(Claim(kernel, done.kernel, done.instances)), f"{move}\n{kernel}"
             back = move.inverse(kernel)
@@ -142,6 +144,7 @@ def test_every_part_of_random_kernels(seed: int) -> None:
                 inputs = random_arguments(kernel, sizes, random)
                 results = [dojoir.interpret(k, inputs, **sizes) for k in (kernel, done.kernel)]
                 assert agree(kernel, *results, exact=True) is None, f"{move}\n{kernel}"
+    assert legal
 
 
 def mutants(kernel: Kernel) -> list[str]:

@@ -12,7 +12,7 @@ from runnable import runnable_kernel
 from tangled import tangled_kernel
 
 import dojoir
-from dojoir.proof.core.scatters import without_scatters
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets import flow_check
 from dojoir.sets.flow import _Given, dependences, flow_of, users_of
 from dojoir.sets.kernel_sets import KernelSets, sets_of, workspace
@@ -90,7 +90,7 @@ def by_flow(sets: KernelSets) -> isl.UnionMap:
 
 def random_kernel(seed: int) -> dojoir.Kernel:
     random = Random(f"order {seed}")
-    return without_scatters((runnable_kernel if seed % 2 else tangled_kernel)(random))
+    return without_data_writes((runnable_kernel if seed % 2 else tangled_kernel)(random))
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *range(12)])

@@ -83,9 +83,11 @@ def test_wrong_loops_are_not_seen_to_be_alike(name: str) -> None:
     before = nest(*ROWS)
     after = dojoir.parse(NEST.format("\n".join(WRONG[name])))
     moves = map(dojoir.parse_move, ("split(0, 4)", "cut(0, 1)"))
-    for instances in (identity(after), *(move.rewrite(before).instances for move in moves)):
-        if len(instances.origins) == len(after.sites):
-            assert not is_plain(Claim(before, after, instances))
+    maps = (identity(after), *(move.rewrite(before).instances for move in moves))
+    fitting = [instances for instances in maps if len(instances.origins) == len(after.sites)]
+    assert len(fitting) == 2  # of its own, and one of the moves
+    for instances in fitting:
+        assert not is_plain(Claim(before, after, instances))
 
 
 CHAIN = """kernel f(N, M)

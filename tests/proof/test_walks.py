@@ -13,7 +13,7 @@ from walks import draw_moves, some_sizes, start_kernel, walk
 
 import dojoir
 from dojoir.passes.base.move import Refusal
-from dojoir.proof.core.scatters import without_scatters
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.limits import StepLimitReached, limited
 
 
@@ -71,7 +71,7 @@ def test_flow_is_that_of_a_run(seed: int) -> None:
         except (Refusal, dojoir.DojoError):
             continue
         kernel = after
-    kernel = without_scatters(kernel)  # as the checker sees it
+    kernel = without_data_writes(kernel)  # as the checker sees it
     sizes = some_sizes(kernel, random, 4)
     if has_gathers(kernel) or sizes is None:
         return

@@ -127,6 +127,9 @@ high      f64<f64@128                _mm256_extractf128_pd(a, 1)
 high      int<int@128                _mm256_extracti128_si256(a, 1)
 """
 
+# A gather by more bits of offsets than it has of data is the low half of a register to GCC, which makes one masked
+# `vextractf32x8` of it and a masked store: that faults where lanes that are off are on a page that is not there. It
+# does not where one is of floats and the other of integers.
 _AVX512 = (
     """
 load      int@512                    _mm512_loadu_si512(p)
@@ -136,12 +139,15 @@ load_if   float int                  <mm>_maskz_loadu_<s>(m, p)
 store_if  float int                  <mm>_mask_storeu_<s>(p, m, a)
 gather    f32@64 int32@64            _mm_i64gather_<s>((const <c> *)p, a, 4)
 gather    f32@128 int32@128          _mm256_i64gather_<s>((const <c> *)p, a, 4)
-gather    f32@256 int32@256          _mm512_i64gather_<s>(a, p, 4)
+gather    f32@256                    _mm256_castsi256_ps(_mm512_i64gather_epi32(a, p, 4))
+gather    int32@256                  _mm256_castps_si256(_mm512_i64gather_ps(a, p, 4))
 gather    f64@128,256 int64@128,256  <mm>_i64gather_<s>((const <c> *)p, a, 8)
 gather    f64@512 int64@512          _mm512_i64gather_<s>(a, p, 8)
 gather_if  f32@64 int32@64           _mm_mmask_i64gather_<s>(<zero>, m, a, p, 4)
-gather_if  f32@128 int32@128         _mm256_mmask_i64gather_<s>(<zero>, m, a, p, 4)
-gather_if  f32@256 int32@256         _mm512_mask_i64gather_<s>(<zero>, m, a, p, 4)
+gather_if  f32@128                   _mm_castsi128_ps(_mm256_mmask_i64gather_epi32(_mm_setzero_si128(), m, a, p, 4))
+gather_if  int32@128                 _mm_castps_si128(_mm256_mmask_i64gather_ps(_mm_setzero_ps(), m, a, p, 4))
+gather_if  f32@256                 <mm>_castsi256_ps(_mm512_mask_i64gather_epi32(<mm>_setzero_si256(), m, a, p, 4))
+gather_if  int32@256               <mm>_castps_si256(_mm512_mask_i64gather_ps(<mm>_setzero_ps(), m, a, p, 4))
 gather_if  f64@128,256 int64@128,256  <mm>_mmask_i64gather_<s>(<zero>, m, a, p, 8)
 gather_if  f64@512 int64@512         _mm512_mask_i64gather_<s>(<zero>, m, a, p, 8)
 scatter   f32@64 int32@64            _mm_i64scatter_<s>(p, a, b, 4)

@@ -36,10 +36,10 @@ from dojoir.proof.certificate import same_elements
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.core.compare import Correspondence, Difference
+from dojoir.proof.core.data_writes import claim_without_data_writes
 from dojoir.proof.core.independence import Finder, find_conflict
 from dojoir.proof.core.marks import mark_error, marked
 from dojoir.proof.core.rule_use import rule_fault
-from dojoir.proof.core.scatters import claim_without_scatters
 from dojoir.proof.core.unchanged import children, same_operations
 from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_dimensions, prove_storage
 from dojoir.proof.core.written import prove_collapsed, prove_written
@@ -55,7 +55,7 @@ def find_failure(claim: Claim) -> Failure | None:
     As long as it takes, or within the budget that is set around it (`dojoir.sets.limits`): past that, raises
     StepLimitReached.
     """
-    plain = claim_without_scatters(claim)
+    plain = claim_without_data_writes(claim)
     return first_failure(_obligations(plain)) if isinstance(plain, Claim) else plain
 
 

@@ -101,6 +101,11 @@ def find_conflict(kernel: Kernel, path: Path, mark: str, seen: frozenset[str] = 
     return shared or _carried_value(sets, path, depth, private - seen)
 
 
+def carries(kernel: Kernel, path: Path, name: str) -> bool:
+    """Whether an iteration of the scope at `path` gets a value through the buffer `name` from another one."""
+    return _carried_value(sets_of(kernel), path, kernel.depth_of(path), frozenset({name})) is not None
+
+
 Finder = Callable[[Kernel, Path, str], "Conflict | None"]
 """What looks for a conflict: `find_conflict`, or what says the same sooner."""
 

@@ -19,9 +19,9 @@ from dojoir.ir.packing import packing_error
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
+from dojoir.proof.core.data_writes import misplaced_data_write, without_data_writes
 from dojoir.proof.core.independence import Conflict, Finder, find_conflict
 from dojoir.proof.core.marks import mark_error
-from dojoir.proof.core.scatters import misplaced_scatter, without_scatters
 from dojoir.proof.core.written import Unwritten, prove_collapsed, prove_written
 from dojoir.sets.kernel_sets import isl_affine, sets_of
 from dojoir.sets.ranges import is_nonnegative
@@ -56,11 +56,14 @@ def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
     """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
     looks for iterations of marked scopes in conflict."""
     found = (
-        _impossible_facts(kernel) or prove_dimensions(kernel) or prove_storage(kernel) or misplaced_scatter(kernel)
+        _impossible_facts(kernel)
+        or prove_dimensions(kernel)
+        or prove_storage(kernel)
+        or misplaced_data_write(kernel)
     )
     if found is not None:
         return found
-    kernel = without_scatters(kernel)
+    kernel = without_data_writes(kernel)
     return (
         prove_bounds(kernel, range(len(kernel.sites)))
         or prove_written(kernel)

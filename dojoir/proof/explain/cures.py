@@ -57,10 +57,10 @@ def divisibility(site: Site, *others: Affine) -> Iterator[Condition]:
 
 def least(affine: Affine, scopes: Sequence[Scope]) -> Iterator[Affine]:
     """Lower bounds of `affine` over the iterations of `scopes`, free of iterators: one for each way to bound
-    them. Gives nothing where an iterator is divided."""
+    them. Gives nothing where an iterator is divided, or in a min or a max."""
     depth = max((a.depth for a, _ in affine.terms if isinstance(a, Iter)), default=None)
     if depth is None:
-        if not affine.iterators:
+        if not (affine.iterators or affine.is_clamped):
             yield affine
         return
     coefficient = affine.coefficient(Iter(depth))

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dojoir.errors import Diagnostic, Note
-from dojoir.ir.nodes import Buffer, Condition, Kernel
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Buffer, Condition, Kernel, Op
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import place
 from dojoir.proof.core.bounds import OutOfBounds, index_and_dim
 from dojoir.proof.core.wellformed import EmptyDimension
-from dojoir.proof.core.written import ReadBeforeWrite, SharedStorage, UnwrittenOutput, assigning
+from dojoir.proof.core.written import ReadBeforeWrite, SharedStorage, UnwrittenOutput, Use, assigning
 from dojoir.proof.explain.cures import divisibility, least, mending_fact, nonnegative, with_cure
 from dojoir.proof.explain.example import Point, accuse, describe, occasion, party, spelling, when, witness
 from dojoir.sets.kernel_sets import sets_of
@@ -45,8 +46,12 @@ def out_of_bounds(failure: OutOfBounds) -> Diagnostic:
     message = f"{start} is outside 0..{declared.extent.evaluate(sizes) - 1}"
     slack = index if value < 0 else declared.extent - 1 - index
     facts = [*divisibility(site, index, declared.extent), *map(nonnegative, least(slack, site.scopes))]
+    if index.is_clamped:
+        facts += [nonnegative(Affine.size(size) - most) for size in sorted(index.sizes) for most in range(2, 9)]
     cures = [mending_fact(sets, wrong, facts)]
-    if index.iterators:
+    if index.is_clamped:
+        cures.append(f"bounds to the index: `clamp(…, 0, {declared.extent - 1})`")
+    elif index.iterators:
         distinct = len(slack.terms) == len(index.terms) + len(declared.extent.terms)
         guard = Condition(index, "<", declared.extent) if value >= 0 and distinct else nonnegative(slack)
         cures.append(f"a guard `if {format_condition(guard, name)}`")
@@ -68,6 +73,8 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
         known = buffer.dtype.is_float or (buffer.dtype.is_integer and op in {"+=", "*=", "^=", "|="})
         first = f"`{text} = {_NEUTRAL[op]}`" if known else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
+    elif _keeps(use):
+        message = f"{start}where data say so, {element} keeps its value, and it has none: assign it before"
     elif not writers:
         message = f"{start}{element} is read, and nothing assigns it"
     else:
@@ -77,6 +84,14 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     message = with_cure(message, [mending_fact(sets_of(kernel), failure.wrong, _running(kernel, writers))])
     reader = party(found.left, kernel, "reads it", use.access)
     return accuse("read-before-write", message, [reader], found.sizes, _assigned(kernel, writers))
+
+
+def _keeps(use: Use) -> bool:
+    """Whether a read is that of an assignment which may leave its target, as the core looks at it."""
+    match use.site.statement.value:
+        case Op("select", (_, _, Access() as own)):
+            return own is use.access and own == use.site.statement.target
+    return False
 
 
 def unwritten_output(failure: UnwrittenOutput) -> Diagnostic:

@@ -1,0 +1,109 @@
+"""Conditions on data that a loop asks once, before it begins, and not in each iteration.
+
+Every statement in the loop must have them, but for those that give values to temporaries of an iteration, which the
+others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
+`{1} < i64(rows[{0}])`, is where it ends: it holds in all iterations before that, and in none behind. What is asked
+must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
+first iteration: where nothing asks, an element need not exist. On a GPU the loop must be one of a single thread,
+since others may have another answer.
+"""
+
+from __future__ import annotations
+
+from dojoir.codegen.lower.state import State, Unit
+from dojoir.codegen.lower.touched import is_sure
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import I64
+from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.paths import is_inside
+from dojoir.support.frozen import dataclass
+from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
+
+MAY_FAIL = frozenset({"floordiv", "mod", "shl", "shr"})
+
+
+@dataclass(frozen=True)
+class Once:
+    """What is asked at the loop of a scope: `around` holds where it runs, each of `lengths` (i64) bounds how often.
+    Statements need not ask for `settled`. `statement` is the path of one that asks."""
+
+    around: tuple[Typed, ...]
+    lengths: tuple[Typed, ...]
+    settled: frozenset[Typed]
+    statement: Path
+
+
+def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
+    """What the loop of a scope asks once; None where that is nothing."""
+    if state.lanes is not None or (state.device is not None and state.device.level != "thread"):
+        return None
+    all_inside = [own for own in unit.typed if is_inside(own, path)]
+    inside = [own for own in all_inside if unit.typed[own].condition is not None or not _is_idle(unit, own, path)]
+    sure = next((own for own in inside if is_sure(unit.kernel, own, path, state, runs=True)), None)
+    if sure is None or "v" in scope.marks:
+        return None
+    first, *others = (conjuncts(unit.typed[own].condition) for own in inside)
+    shared = [part for part in first if part not in state.settled and all(part in other for other in others)]
+    depth = len(state.iterators)
+    written = frozenset(unit.typed[own].target.buffer for own in all_inside)
+    around = tuple(part for part in shared if _stays(part, depth, written))
+    lengths: dict[Typed, Typed] = {}
+    for part in shared:
+        match part:
+            case Apply(_, "lt", (IndexValue(index), length)) if "u" not in scope.marks and length.dtype == I64:
+                if index == Affine.iterator(depth) and _stays(length, depth, written):
+                    lengths[part] = length
+    if not around and not lengths:
+        return None
+    return Once(around, tuple(lengths.values()), frozenset((*around, *lengths)), sure)
+
+
+def conjuncts(condition: Typed | None) -> tuple[Typed, ...]:
+    """What `and` joins in a condition; nothing of none."""
+    match condition:
+        case None:
+            return ()
+        case Apply(_, "and", (left, right)):
+            return (*conjuncts(left), *conjuncts(right))
+        case _:
+            return (condition,)
+
+
+def _is_idle(unit: Unit, own: Path, path: Path) -> bool:
+    """Whether a statement only gives a value to a temporary of an iteration of the scope at `path`, and cannot
+    fail."""
+    statement = unit.typed[own]
+    home = unit.homes.get(statement.target.buffer)
+    private = home is not None and home.is_variable and is_inside(home.owner, path)
+    return private and statement.op is None and _is_safe(statement.value)
+
+
+def _is_safe(typed: Typed) -> bool:
+    """Whether a value cannot be an error of the run."""
+    match typed:
+        case Load(_, access):
+            return all(isinstance(index, Affine) for index in access.indices)
+        case Convert(_, arg):
+            return _is_safe(arg)
+        case Apply(_, name, args):
+            return name not in MAY_FAIL and all(map(_is_safe, args))
+        case Number() | IndexValue():
+            return True
+
+
+def _stays(typed: Typed, depth: int, written: frozenset[str]) -> bool:
+    """Whether a value is the same in all iterations of the scope at `depth`, which writes the buffers `written`,
+    and cannot fail."""
+    match typed:
+        case Number():
+            return True
+        case IndexValue(affine):
+            return all(d < depth for d in affine.iterators)
+        case Load(_, access):
+            indices = [index for index in access.indices if isinstance(index, Affine)]
+            known = len(indices) == len(access.indices) and access.buffer not in written
+            return known and all(d < depth for index in indices for d in index.iterators)
+        case Convert(_, arg):
+            return _stays(arg, depth, written)
+        case Apply(_, name, args):
+            return name not in MAY_FAIL and all(_stays(arg, depth, written) for arg in args)

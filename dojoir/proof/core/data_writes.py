@@ -1,0 +1,167 @@
+"""Writes that data decide, as the checker looks at them. An accumulation at an index from data, `h[x[{0}]] += v`,
+is a loop over all the elements that it may touch, which adds `v` to the one and nothing to the others; one under a
+condition on data, `s += v if c`, adds `v` or nothing; and an assignment of either kind, `h[x[{0}]] = v if c`,
+assigns `v` to an element, or what that has:
+
+    E
+    | h[{1}] += select(i64(x[{0}]) == {1}, v, 0)
+    | h[{1}] = select(i64(x[{0}]) == {1} and c, v, h[{1}])
+
+*Why that is enough.* Of data that keep their indices in range, the two do the same to `h`: of the instances of the
+loop that belong to one of the scatter, exactly one combines `v` with its element, or stores it, and the others
+leave theirs alone. The checker knows nothing of what `select` gives. It compares which instances reach each element
+that is read, in which order where that counts, and where the operands of each come from; the index or the condition
+that is data is one of these operands, and the number of the element is an iterator. So two kernels that it finds
+equal in this form give equal elements whatever the data, also where partial results are passed on between elements
+of different arrays. That data are in range, and divisors not 0, is asked when the kernel runs, where the condition
+holds. What is written before, what conflicts between iterations, and what bounds an index follow in the same way: a
+scatter may touch every element of the dimensions that it indexes by data; what has a condition may read all that it
+names, whether or not that holds, and an assignment that may leave an element is a read of what was there.
+
+Both kernels of a claim are brought into this form, and the certificate with them: an instance of a scatter for the
+element `g` stands for that of the old one for the same `g`. Nothing else in the core knows that there are such
+writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import reduce
+
+from dojoir.errors import Diagnostic
+from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import I64
+from dojoir.ir.nodes import Access, Cast, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.text import format_access
+from dojoir.ir.where import diagnostic_at
+from dojoir.proof.certificate import InstanceMap, Origin, Substitution
+from dojoir.proof.claim import Claim
+from dojoir.proof.core.independence import is_uniform
+from dojoir.proof.core.marks import LEVELS
+from dojoir.support.kept import once_for_each
+from dojoir.types.identities import neutral_value
+
+
+@once_for_each
+def without_data_writes(kernel: Kernel) -> Kernel:
+    """The kernel with a loop, or another value, in the place of each write that data decide; the kernel itself
+    where it has none. Statements keep their numbers, and scopes their paths."""
+    if not any(decided(site.statement) for site in kernel.sites):
+        return kernel
+    return replace(kernel, body=tuple(_node(kernel, node, 0) for node in kernel.body))
+
+
+def decided(statement: Statement) -> bool:
+    """Whether data decide what a statement writes, or whether it does."""
+    return bool(statement.scatters) or statement.condition is not None
+
+
+def _node(kernel: Kernel, node: Node, depth: int) -> Node:
+    match node:
+        case Scope():
+            return replace(node, body=tuple(_node(kernel, child, depth + 1) for child in node.body))
+        case Guard():
+            return replace(node, body=tuple(_node(kernel, child, depth) for child in node.body))
+        case Statement():
+            return _chosen(kernel, node, depth) if decided(node) else node
+
+
+def _chosen(kernel: Kernel, statement: Statement, depth: int) -> Node:
+    buffer, target, value = kernel.buffer(statement.target.buffer), statement.target, statement.value
+    indices, tests, extents = list(target.indices), list[Expr](), list[Affine]()
+    for dim in statement.scatters:
+        own, index = Affine.iterator(depth + len(extents)), indices[dim]
+        assert isinstance(index, Access)
+        tests.append(Op("eq", (Cast(I64, index), Index(own))))
+        indices[dim] = own
+        extents.append(buffer.dims[dim].extent)
+    match value:
+        case Op("when", (condition, value)):
+            tests.append(condition)
+    element = replace(target, indices=tuple(indices))
+    otherwise = element if statement.op == "=" else neutral_value(statement.op, buffer.dtype)
+    assert otherwise is not None, "what accumulates has a neutral value"
+    chosen = reduce(lambda one, other: Op("and", (one, other)), tests)
+    inner: Node = replace(statement, target=element, value=Op("select", (chosen, value, otherwise)))
+    for extent in reversed(extents):
+        inner = Scope(Extent((extent,)), (inner,), loc=statement.loc)
+    return inner
+
+
+def claim_without_data_writes(claim: Claim) -> Claim | Diagnostic:
+    """The same claim about kernels without such writes, or why there is none: a scatter may stand under no mark of
+    a GPU, and no rule of algebra is applied beside one."""
+    before, after, certificate = claim.parts
+    if not any(decided(site.statement) for kernel in (before, after) for site in kernel.sites):
+        return claim
+    error = misplaced_data_write(after)
+    if error is not None:
+        return error
+    if certificate.rule is not None:
+        message = "no rule of algebra is applied to a kernel in which data decide what is written"
+        return Diagnostic("scatter", message)
+    old, new = without_data_writes(before), without_data_writes(after)
+    forth = certificate.forth(before, after)
+    lifted = _lifted(*forth)
+    return Claim(old, new, replace(lifted, backward=certificate.backward))
+
+
+def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> InstanceMap:
+    """A certificate, which nobody has looked at yet, of kernels without such writes. Where it says that a scatter
+    stands for what is none, or for one of other dimensions, the depths do not fit, which is found later."""
+
+    def origin(site: int, given: Origin | None) -> Origin | None:
+        own = after.sites[site]
+        if given is None or not 0 <= given.site < len(before.sites) or not own.statement.scatters:
+            return given
+        more = tuple(Affine.iterator(len(own.scopes) + n) for n in range(len(own.statement.scatters)))
+        return Origin(given.site, (*given.iterators, *more))
+
+    def steps(kernel: Kernel, given: Iterable[Substitution]) -> tuple[Substitution, ...]:
+        return tuple(
+            replace(step, ordinal=step.ordinal + _reads_before(kernel, step.site))
+            if 0 <= step.site < len(kernel.sites)
+            else step
+            for step in given
+        )
+
+    if len(certificate.origins) != len(after.sites):
+        return replace(certificate, backward=False)
+    return InstanceMap(
+        tuple(origin(k, given) for k, given in enumerate(certificate.origins)),
+        steps(before, certificate.inlined),
+        steps(after, certificate.extracted),
+    )
+
+
+def _reads_before(kernel: Kernel, site: int) -> int:
+    """How many reads of the statement without scatters come before those of its value."""
+    statement = kernel.sites[site].statement
+    return len(statement.index_reads) if statement.scatters else 0
+
+
+def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
+    """A write that data decide and that may not be where it is, or None."""
+    for site in kernel.sites:
+        statement, marks = site.statement, [mark for scope in site.scopes for mark in scope.marks if mark in LEVELS]
+        if not marks or not decided(statement):
+            continue
+        written = format_access(statement.target)
+        if statement.scatters:
+            message = (
+                f"{written} is written at an index from data, which no thread of a GPU may do beside others: take "
+                f"the mark `{marks[0]}` away, or accumulate into private copies on cores (split_reduction)"
+            )
+        elif statement.op != "=" and any(
+            set(scope.marks) & set(marks) and is_uniform(kernel, statement.target, depth)
+            for depth, scope in enumerate(site.scopes)
+        ):
+            message = (
+                f"{written} is accumulated by several threads of a GPU under a condition on data: accumulate "
+                "select(condition, value, 0) instead"
+            )
+        else:
+            continue
+        return diagnostic_at(kernel, site.path, "scatter", message, statement.target)
+    return None

@@ -1,0 +1,146 @@
+"""A move that writes an index in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine, Extremum
+from dojoir.ir.expressions import map_leaves
+from dojoir.ir.nodes import Access, Expr, Kernel, Path, Site, Statement
+from dojoir.passes.base.move import Formula, Move, Place, Refusal, Rewrite, place_of
+from dojoir.passes.base.reach import Reach
+from dojoir.passes.values.inlining import statement_at
+from dojoir.proof.check import identity
+from dojoir.sets.ranges import without_divisions
+from dojoir.support.frozen import dataclass
+
+
+@dataclass(frozen=True)
+class SetIndex(Move):
+    """Writes index `number` of a statement as `index`, counted from 0 in the order of the text, the target first.
+    Legal where it gives the same element in every iteration: where what is around decides a `min`, a `max`, a
+    division or a remainder, as it does of clamped indices in the iterations that `cut` parts from the borders. The
+    inverse is the same move, with what was written before.
+
+    >>> import dojoir
+    >>> k = dojoir.parse('''kernel f(N)
+    ... in  x: f32[N]
+    ... out y: f32[N]
+    ... 1
+    ... | y[{0}] = x[max({0} - 1, 0)]
+    ... N - 1
+    ... | y[{0} + 1] = x[max({0}, 0)]
+    ... ''')
+    >>> print(dojoir.apply(k, "set_index(1.0, 1, {0})"))
+    kernel f(N)
+    in  x: f32[N]
+    out y: f32[N]
+    <BLANKLINE>
+    1
+    | y[{0}] = x[max({0} - 1, 0)]
+    N - 1
+    | y[{0} + 1] = x[{0}]
+    <BLANKLINE>
+    """
+
+    name: ClassVar[str] = "set_index"
+    reach: ClassVar[Reach] = Reach.PANE
+    statement: Place
+    number: int
+    index: Formula
+
+    def rewrite(self, kernel: Kernel) -> Rewrite:
+        site, old = self._old(kernel)
+        index = self.index.index(kernel, len(site.scopes))
+        if index == old:
+            raise Refusal("no-change", f"index {self.number} is written so already", site.path)
+        changed = _with_index(site.statement, self.number, index)
+        return Rewrite(kernel.replace_node(site.path, changed), identity(kernel))
+
+    def inverse(self, before: Kernel) -> Move:
+        site, old = self._old(before)
+        return SetIndex(place_of(site.path), self.number, Formula(str(old)))
+
+    def _old(self, kernel: Kernel) -> tuple[Site, Affine]:
+        """The statement, and the index as it is."""
+        _, site = statement_at(kernel, self.statement)
+        found = indices_of(site.statement)
+        if not 0 <= self.number < len(found):
+            message = f"the statement has {len(found)} indices in sizes and iterators, counted from 0"
+            raise Refusal("no-index", message, site.path)
+        return site, found[self.number]
+
+    @classmethod
+    def candidates(cls, kernel: Kernel) -> Iterator[Move]:
+        """Each index with a `min` or a `max` as it is without those that the scopes around are seen to decide."""
+        for site in kernel.sites:
+            for number, index in settled(site):
+                yield cls(place_of(site.path), number, Formula(str(index)))
+
+    @classmethod
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """The same of divisions and remainders, and each of a `min` or a `max` by itself."""
+        for site in kernel.sites:
+            if site.path == place:
+                for number, index in settled(site, divided=True):
+                    yield cls(place_of(site.path), number, Formula(str(index)))
+                for number, index in enumerate(indices_of(site.statement)):
+                    for one in _choices(index):
+                        yield cls(place_of(site.path), number, Formula(str(one)))
+
+
+def _choices(index: Affine) -> Iterator[Affine]:
+    """An index with each part of a `min` or a `max` in its place."""
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Extremum):
+            yield from (index + (part - Affine.atom(atom)) * coefficient for part in atom.parts)
+
+
+def settled(site: Site, divided: bool = False) -> Iterator[tuple[int, Affine]]:
+    """The indices of a statement, by number, that the scopes around are seen to settle, as they are then: of those
+    with a `min` or a `max`, and those with a division or a remainder if `divided` ones are meant."""
+    for number, index in enumerate(indices_of(site.statement)):
+        if index.is_clamped or divided:
+            plain = without_divisions(index, site.scopes)
+            if plain != index:
+                yield number, plain
+
+
+def indices_of(statement: Statement) -> list[Affine]:
+    """The indices of a statement that are made of sizes and iterators, in the order of the text."""
+    found: list[Affine] = []
+
+    def note(_: int, index: Affine) -> Affine:
+        found.append(index)
+        return index
+
+    _mapped(statement, note)
+    return found
+
+
+def _with_index(statement: Statement, number: int, index: Affine) -> Statement:
+    return _mapped(statement, lambda n, old: index if n == number else old)
+
+
+def _mapped(statement: Statement, new: Callable[[int, Affine], Affine]) -> Statement:
+    """The statement with what `new` gives for the number of each index and itself."""
+    number = -1
+
+    def access(old: Access) -> Access:
+        return Access(old.buffer, tuple([access(i) if isinstance(i, Access) else slot(i) for i in old.indices]))
+
+    def slot(old: Affine) -> Affine:
+        nonlocal number
+        number += 1
+        return new(number, old)
+
+    def leaf(old: Expr) -> Expr:
+        return access(old) if isinstance(old, Access) else old
+
+    target = access(statement.target)
+    return Statement(target, statement.op, map_leaves(statement.value, leaf), statement.loc)
+
+
+MOVES = (SetIndex,)

@@ -1,0 +1,185 @@
+"""Small kernels that have wanted features, such as a mark beside a storage, drawn until the language allows one.
+
+`aimed({"mark": "v", "type": "f16"}, random)` chooses the features that are left open at random. A kernel is a row
+of rows: `y[{0}, …] op= x[{0}, …]` in two scopes, perhaps by way of a temporary that each row has for itself. What
+is refused, by the proof or by the target, is drawn again with other features; the codes of the refusals are kept,
+since they say why a pair is impossible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+from agreement import random_arguments
+from features import AXES, CPUS, GPUS, features
+from numpy.typing import NDArray
+from runnable import runnable_kernel
+
+import dojoir
+from dojoir.codegen.emission import lower
+from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.nodes import Kernel
+from dojoir.ir.operations import CONVERSIONS
+from dojoir.meaning.bits import from_floats
+
+Features = Mapping[str, str]
+INDEX = {
+    "0": "3", "1": "{1}", "constant": "2*{1} + 1", "reversed": "7 - {1}", "other": "14 - 2*{1}",
+    "gather": "ids[{1}]", "scatter": "ids[{1}]",
+}  # fmt: skip
+"""An index of 16 columns whose innermost iterator has a stride."""
+WITHIN = {**INDEX, "constant": "2*({1} % 4)", "other": "{1} // 2"}
+"""The same for 8 columns."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A kernel, the target that runs it and the threads of a call: 5 stands for more than two."""
+
+    kernel: Kernel
+    target: str
+    threads: int
+
+
+def plain(random: Random) -> Drawn:
+    """What the other generators draw, for one of the targets that take any mark that they have."""
+    kernel = runnable_kernel(random, random.random() < 0.5, small=random.random() < 0.7)
+    return Drawn(kernel, random.choice(CPUS), random.choice((1, 2, 5)))
+
+
+def aimed(wanted: Features, random: Random, refused: Counter[str], tries: int = 60) -> Drawn | None:
+    """A kernel with the wanted features, or None where all that was tried is refused: `refused` says how."""
+    for _ in range(tries):
+        chosen = {axis: random.choice(values) for axis, values in AXES.items()} | dict(wanted)
+        if "type" not in wanted:
+            chosen["type"] = random.choice(_types(chosen["operator"]))
+        if "operator" not in wanted:
+            chosen["operator"] = random.choice(
+                [op for op in AXES["operator"] if chosen["type"] in _types(op)] or ["="]
+            )
+        threads = {"1": 1, "2": 2, "more": 5}[chosen["threads"]]
+        try:
+            kernel = dojoir.parse(_text(chosen, random))
+            dojoir.prove(kernel)
+            lower(kernel, chosen["target"])
+        except dojoir.DojoError as error:
+            refused[error.diagnostic.code] += 1
+            continue
+        target = chosen["target"]
+        if any(set(wanted.items()) <= features(kernel, site, target, threads) for site in kernel.sites):
+            return Drawn(kernel, target, threads)
+    return None
+
+
+def _types(operator: str) -> list[str]:
+    kinds = {"=": "fiub", "fused": "f", "^=": "iub", "&=": "iub", "|=": "iub"}.get(operator, "fiu")
+    return [name for name, dtype in DTYPES.items() if dtype.kind in kinds]
+
+
+def _text(chosen: Features, random: Random) -> str:
+    """The text of a kernel that has some features, if it is one."""
+    dtype, storage, stride, mark = (chosen[axis] for axis in ("type", "storage", "stride", "mark"))
+    gpu = chosen["target"] in GPUS
+    marks = ["none", "none"]
+    marks[random.randrange(2)] = mark
+    if gpu and mark != "none":  # a grid around, where the mark leaves room for one
+        if marks[0] == "none" and random.random() < 0.8:
+            marks[0] = random.choice(("gx", "gy", "gz"))
+        elif marks[1] == "none" and random.random() < 0.8:
+            marks[1] = random.choice(("bx", "by", "lane", "u"))
+    rows, columns = "N", "8"
+    if marks[0] in ("u", "bx", "by", "bz", "lane"):
+        rows = "min(4, N)" if marks[0] != "u" or random.random() < 0.5 else "4"
+    if chosen["empty"] == "maybe":
+        columns = random.choice(("min(8, N - 1)", "min(8, N - 3)", "min(N // 2, 8)", "0"))
+        if marks[1] == "none" and marks[0] != "v":
+            columns = random.choice((columns, "min({0}, 8)", "min(N - {0} - 1, 8)"))
+    mid = None if storage == "heap" else random.choice(("read", "target"))
+    sized = "" if storage == "reg" and random.random() < 0.7 else "8"
+    at = f"t[{WITHIN[stride]}]" if sized else "t"
+    target, source = f"y[{{0}}, {INDEX[stride]}]", f"x[{{0}}, {INDEX[stride]}]"
+    if stride == "scatter" or (stride != "gather" and random.random() < 0.5):
+        source = f"x[{{0}}, {random.choice(('{1}', '{1} + 8', '0', '15 - {1}'))}]"
+    elif stride == "gather" or mid == "read" or random.random() < 0.7:
+        target = f"y[{{0}}, {random.choice(('0', '{1}', '{1} + 8'))}]"
+    lines = []
+    if mid == "read":
+        lines += ["| 8", "| | t[{1}] = x[{0}, {1}]"] if sized else ["| t = x[{0}, 5]"]
+        source = at
+    elif mid == "target":
+        lines += ["| 8", "| | t[{1}] = y[{0}, {1}]"] if sized else ["| t = y[{0}, 5]"]
+        target = at
+    op, value = chosen["operator"], _worded(chosen["word"], DTYPES[dtype], source, random)
+    if op == "fused":
+        op, value = "=", f"fma({value}, x[{{0}}, 2], {target})"
+    lines.append("| " + columns + _mark(marks[1]))
+    pad = "| | "
+    match chosen["guard"]:
+        case "sizes":
+            lines.append(f"{pad}if {random.choice(('N >= 2', 'N < 5', 'N % 2 == 0'))}")
+            pad += "| "
+        case "iterators":
+            lines.append(f"{pad}if {random.choice(('{1} >= 1', '{0} + {1} < 5', '{0} % 2 == 0', '{1} == 0'))}")
+            pad += "| "
+    if chosen["guard"] == "data":
+        value += " if " + random.choice(
+            ("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2", "ids[{0} % 8] < 5 and ids[{1}] > 0")
+        )
+    lines.append(f"{pad}{target} {op} {value}")
+    if mid == "target":
+        lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
+    head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]", "in ids: i32[8]", f"inout y: {dtype}[N, 16]"]
+    if mid is not None:
+        head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")
+    return "\n".join([*head, "", rows + _mark(marks[0]), *lines, ""])
+
+
+def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
+    """A value of a type that uses a word on a source of it."""
+    choice = random.choice
+    if word == "none":
+        return source
+    if dtype.kind == "b":
+        inner = DTYPES[choice(("i32", "u8", "f32", "f16") if word in CONVERSIONS else ("i32", "u8", "i64"))]
+        return f"{_worded(word, inner, f'{inner.name}({source})', random)} != {choice('01')}"
+    if word in ("//", "%"):
+        kind = dtype.name if dtype.kind != "f" else choice(("i32", "i64"))
+        of = source if kind == dtype.name else f"{kind}({source})"
+        value = f"{of} {word} {choice(('1', '3', '8', f'({of} | 1)', '-3' if kind[0] == 'i' else '5'))}"
+        return value if kind == dtype.name else f"{dtype.name}({value})"
+    if word == "bitcast" and dtype.kind == "f":
+        code = f"u{max(dtype.bits, 8)}"
+        return f"bitcast({dtype.name}, bitcast({code}, {source}))"
+    if word == "bitcast":
+        like = [
+            other for other in DTYPES.values() if other.bits == dtype.bits and other.kind not in ("b", dtype.kind)
+        ]
+        other = choice([t.name for t in like if dtype.kind == "u" or t.kind == "u"])
+        return f"bitcast({dtype.name}, {other}({source}))"
+    wide = choice(("f32", "f64", "i32"))
+    if dtype.name in ("f32", "f64"):
+        return f"{dtype.name}({word}({choice(('f16', 'bf16', 'f8e4m3', 'i8'))}, {source}))"
+    return f"{word}({dtype.name}, {wide}({source}){choice(('', ' * 2', ' * 3'))})"
+
+
+def _mark(mark: str) -> str:
+    return "" if mark == "none" else f" : {mark}"
+
+
+def calm_arguments(drawn: Drawn, sizes: Mapping[str, int], random: Random) -> dict[str, NDArray[Any]]:
+    """Arguments for an aimed kernel whose results do not hang on when a narrow float is rounded: none is negative
+    in a sum, and a product has factors of 1 and -1 alone."""
+    given = random_arguments(drawn.kernel, sizes, random)
+    product = any(site.statement.op == "*=" for site in drawn.kernel.sites)
+    for buffer in drawn.kernel.arguments:
+        if buffer.role != "out" and buffer.dtype.is_float and buffer.dtype.bits < 32:
+            choices = [-1.0, 1.0] if product else [0.0, 0.5, 1.0]
+            shape = given[buffer.name].shape
+            values = np.array([random.choice(choices) for _ in range(int(np.prod(shape)))]).reshape(shape)
+            given[buffer.name] = from_floats(values, buffer.dtype)
+    return given

@@ -1,0 +1,89 @@
+"""Borders cut off by `default_schedule`: what is between them has no clamps, and means what it did."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from able import can_run
+from folders import ROOT
+
+import dojoir
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Site
+
+PRACTICE = ROOT / "benchmarks" / "practice"
+TEXTS = {"blur_edge": (1, 1), "filter5_reflect": (2, 2), "smooth_symmetric": (2, 2)}
+"""Texts with a border, and how many elements are cut off at both ends of a row."""
+
+
+def text(name: str) -> dojoir.Kernel:
+    return dojoir.parse((PRACTICE / f"{name}.dojo").read_text(encoding="utf-8"))
+
+
+def by_rule(kernel: dojoir.Kernel, machine: str = "avx512") -> dojoir.Trace:
+    return dojoir.PASSES["default_schedule"].given(machine).on(kernel)
+
+
+def clamped(site: Site) -> bool:
+    """Whether an index along a row is clamped."""
+    last = [access.indices[-1] for access in site.statement.accesses]
+    return any(isinstance(index, Affine) and index.is_clamped for index in last)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_borders_are_cut_off_and_the_rest_is_certified(name: str) -> None:
+    first, last = TEXTS[name]
+    trace = by_rule(text(name))
+    row = "N" if name == "smooth_symmetric" else "M"
+    made = [str(move) for move in trace.moves]
+    assert made[:2] == [f"cut(0.0, {row} - {last})", f"cut(0.0, {first})"]
+    assert made[2].startswith("set_index(0.1")
+    assert dojoir.certify(trace)
+    parted = dojoir.Trace(text(name))
+    for move in made[: 1 + max(n for n, move in enumerate(made) if move.startswith("set_index"))]:
+        parted.apply(move)
+    nests = [[site for site in parted.kernel.sites if site.path[:2] == (0, n)] for n in range(3)]
+    assert [any(map(clamped, nest)) for nest in nests] == [True, False, True]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("size", [4, 5, 7, 40])
+def test_it_is_right_at_sizes_that_are_all_border(name: str, size: int) -> None:
+    kernel = text(name)
+    random, sizes = np.random.default_rng(size), {s.name: size for s in kernel.sizes}
+    given = {
+        b.name: random.standard_normal([d.extent.evaluate(sizes) for d in b.dims]).astype(np.float32)
+        for b in kernel.buffers
+        if b.role == "in"
+    }
+    want = dojoir.interpret(kernel, given)["y"]
+    for target in ("llvm", "c", "avx2", "avx512"):
+        if can_run(target):
+            made = dojoir.optimize(kernel, target).kernel
+            assert np.allclose(dojoir.compile(made, target).run(given)["y"], want, atol=1e-5), target
+
+
+def test_a_border_of_two_at_the_end_needs_a_fact() -> None:
+    """Without, an array of one element would have an iteration before its first: the text stays as it is."""
+    kernel = text("smooth_symmetric")
+    open_sizes = dojoir.parse(str(kernel).replace("where N >= 4", "where N >= 1"))
+    with pytest.raises(dojoir.KernelError, match="add `where N >= 2`"):
+        dojoir.prove(open_sizes)
+    edges = dojoir.parse(
+        "kernel f(N)\nin  x: f32[N]\nout y: f32[N]\n\n"
+        "N\n| y[{0}] = x[clamp({0} - 2, 0, N - 1)] + x[clamp({0} + 2, 0, N - 1)]\n"
+    )
+    assert not any(move.name == "cut" for move in by_rule(edges).moves)
+    with_a_fact = dojoir.parse(str(edges).replace("(N)", "(N)\nwhere N >= 2"))
+    assert [str(move) for move in by_rule(with_a_fact).moves][:2] == ["cut(0, N - 2)", "cut(0, 2)"]
+
+
+def test_short_rows_and_other_dimensions_stay_as_they_are() -> None:
+    short = text("blur_edge").specialize(M=16)
+    assert not any(move.name == "cut" for move in by_rule(short).moves)
+    rows = dojoir.parse(
+        "kernel f(N, M)\nin  x: f32[N, M]\nout y: f32[N, M]\n\nN\n| M\n| | y[{0}, {1}] = x[max({0} - 1, 0), {1}]\n"
+    )
+    assert not any(move.name == "cut" for move in by_rule(rows).moves)
+    wide = text("blur_edge").specialize(M=700)
+    assert [str(move) for move in by_rule(wide).moves][:2] == ["cut(0.0, 699)", "cut(0.0, 1)"]
