@@ -19,8 +19,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
 from dojoir.ir.packing import has_packed
-from dojoir.proof.core.independence import find_conflict
 from dojoir.proof.core.data_writes import without_data_writes
+from dojoir.proof.core.independence import find_conflict
 
 F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 
@@ -39,7 +39,9 @@ def without_shared_bytes(kernel: Kernel) -> Kernel:
     found = kernel
     for path, node in kernel.walk():
         if isinstance(node, Scope):
-            marks = tuple(m for m in node.marks if m == "u" or not find_conflict(without_data_writes(kernel), path, m))
+            marks = tuple(
+                m for m in node.marks if m == "u" or not find_conflict(without_data_writes(kernel), path, m)
+            )
             now = found.at(path)
             assert isinstance(now, Scope)
             found = found.replace_node(path, replace(now, marks=marks)) if marks != node.marks else found
