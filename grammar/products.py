@@ -141,8 +141,10 @@ class _Apart:
 
     def node(self, node: syntax.Node, around: tuple[Around, ...]) -> syntax.Node:
         match node:
-            case syntax.Statement(target, _, value):
-                return replace(node, target=self.plain(target, around), value=self.plain(value, around))
+            case syntax.Statement(target, _, value, condition):
+                asked = None if condition is None else self.plain(condition, around)
+                target, value = self.plain(target, around), self.plain(value, around)
+                return replace(node, target=target, value=value, condition=asked)
             case syntax.Guard(condition, body):
                 return replace(node, condition=self.plain(condition, around), body=self.nodes(body, around))
             case syntax.Scope():
@@ -340,8 +342,8 @@ def _expressions(written: syntax.Kernel) -> Iterator[syntax.Expr]:
     while left:
         node = left.pop()
         match node:
-            case syntax.Statement(target, _, value):
-                yield from (target, value)
+            case syntax.Statement(target, _, value, condition):
+                yield from (target, value) if condition is None else (target, value, condition)
             case syntax.Guard(condition, body):
                 yield condition
                 left += body
@@ -363,8 +365,9 @@ def _accesses(
     """The indices of every access to a buffer, with what is around it."""
     for node in nodes:
         match node:
-            case syntax.Statement(target, _, value):
-                for part in (*_parts(target), *_parts(value)):
+            case syntax.Statement(target, _, value, condition):
+                asked = () if condition is None else _parts(condition)
+                for part in (*_parts(target), *_parts(value), *asked):
                     if isinstance(part, syntax.Subscript) and part.name.text == name:
                         yield part.args, around
             case syntax.Guard(_, body):

@@ -47,8 +47,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, TypedDict, Unpack
+from typing import NoReturn, Unpack
 
+from dojoir.author.attributes import Attributes
 from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
 from dojoir.author.expressions import (
     Accumulation,
@@ -189,20 +190,6 @@ class Array(Operand):
         raise ArgumentError(f"write {self.name}[()] with ^=, &= or |= for a scalar", "wrong-rank")
 
     __iand__ = __ior__ = __ixor__
-
-
-class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, elements added to each, the bytes
-    that its start is a multiple of, whether stores bypass the caches (a number: from so many bytes on), whether a
-    call gives strides, how many dimensions are one of the array that it gives, and whether elements share bytes."""
-
-    order: Sequence[int] | None
-    pad: Sequence[int] | None
-    align: int
-    stream: bool | int
-    strided: bool
-    flat: Sequence[int] | None
-    packed: bool
 
 
 class Builder:

@@ -86,8 +86,8 @@ def flat_error(buffer: Buffer) -> str | None:
     if not all(buffer.flat) or sum(buffer.flat) != len(buffer.dims):
         count = len(buffer.dims)
         return f"flat says how many dimensions are one, as in flat(2, 1): together {count}, those of {buffer.name}"
-    if buffer.strided or buffer.pad is not None or buffer.order is not None:
-        return f"flat is for memory without gaps, in the order of the dimensions of {buffer.name}"
+    if buffer.strided or buffer.packed or buffer.pad is not None or buffer.order is not None:
+        return f"flat is for bytes without gaps, in the order of the dimensions of {buffer.name}"
     return None
 
 

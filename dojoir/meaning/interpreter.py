@@ -86,7 +86,8 @@ def interpret(
     shapes = {name: unpacked_shape(kernel.buffer(name), value.shape) for name, value in arrays.items()}
     if has_flat(kernel):
         shapes = split_shapes(kernel, shapes, sizes)
-        given = {n: v.reshape(shapes[n]) if isinstance(v, np.ndarray) else v for n, v in given.items()}
+        flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
+        given = {**given, **flat}
     call = _Call(kernel, _all_sizes(kernel, solve(kernel, shapes, sizes)), precision == "f64")
     try:
         buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]

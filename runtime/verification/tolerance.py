@@ -41,6 +41,7 @@ from dojoir.runtime.verification.propagation import (
     ZERO,
     Bound,
     anything_if,
+    coarser,
     error_sum,
     is_exact,
     is_whole,
@@ -224,7 +225,7 @@ class _Lines:
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
         count = Access(self.names.counts[name], indices) if name in self.names.counts else None
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
-        coarse = _coarser(typed.value.dtype, typed.dtype)
+        coarse = coarser(typed.value.dtype, typed.dtype)
         match typed.op:
             case None:
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
@@ -422,7 +423,7 @@ def _unless_exact(lost: Expr, value: Expr, dtype: DType, bound: Bound) -> Expr:
 
 def _conversion(dtype: DType, source: DType, value: Expr, bound: Bound, way: str = "cast") -> Bound:
     if dtype.is_float:
-        widens = source.is_float and _coarser(dtype, source) == source
+        widens = source.is_float and coarser(dtype, source) == source
         return bound if widens else error_sum(bound, _rounding(value, dtype, bound))
     if bound is None:
         return None
@@ -490,10 +491,3 @@ def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -
 
 
 # -- expressions -------------------------------------------------------------------------------------------
-
-
-def _coarser(a: DType, b: DType) -> DType:
-    """The one of two types that rounds more, if both are floats; else the first."""
-    if not (a.is_float and b.is_float):
-        return a
-    return a if FORMATS[a.name].precision <= FORMATS[b.name].precision else b

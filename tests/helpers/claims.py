@@ -120,7 +120,13 @@ class Maker:
     def statement(self, depth: int) -> Statement:
         name = self.random.choice(("y", "t", "t", "c", "c", "z"))
         op = "=" if self.chance(0.35) else self.random.choice(self.ops)
-        return Statement(self.access(name, depth), op, self.value(depth))
+        value = self.value(depth)
+        if self.chance(0.12):
+            asked = self.access(self.random.choice(("x", "v", name)), depth)
+            value = Op(
+                "when", (Op(self.random.choice(("lt", "gt")), (asked, Const(self.random.randint(0, 2)))), value)
+            )
+        return Statement(self.access(name, depth), op, value)
 
     def extent(self, depth: int) -> Extent:
         kinds = [Affine.size("N")] * 3 + [Affine.constant(2), Affine.constant(3), Affine.size("N") - 1]

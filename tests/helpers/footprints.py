@@ -78,7 +78,7 @@ class Text:
                     self.most -= 1
                     if self.most < 0:
                         raise NotKnown
-                    own = node.accumulation or self.kernel.buffer(node.target.buffer).packed  # the byte around it
+                    own = node.accumulation is not None or self.kernel.buffer(node.target.buffer).packed
                     for access in (*node.term_reads, *((node.target,) if own else ())):
                         self._touch(access, iterators, key, False)
                     self._touch(node.target, iterators, key, True, node.condition is not None)

@@ -1,0 +1,21 @@
+"""What a program may say of how a buffer lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+
+class Attributes(TypedDict, total=False):
+    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
+    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
+    more), whether a call gives the strides of all dimensions but the innermost, how many of the dimensions, one
+    after another, are one of the array that it gives, and whether elements share bytes."""
+
+    order: Sequence[int] | None
+    pad: Sequence[int] | None
+    align: int
+    stream: bool | int
+    strided: bool
+    flat: Sequence[int] | None
+    packed: bool
