@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from dojoir.errors import KernelError, Note, Source, Span, did_you_mean
+from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
@@ -31,7 +31,7 @@ from dojoir.ir.nodes import (
     make_op,
     targets_in,
 )
-from dojoir.ir.packing import packing_error
+from dojoir.ir.packing import check_packing
 from dojoir.ir.text import format_expr
 from dojoir.types.elaborate import check, is_integer
 
@@ -64,10 +64,7 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     )
     kernel = with_conditions(kernel)
     check(kernel)
-    error = packing_error(kernel)
-    if error is not None:
-        raise KernelError(error)
-    return kernel
+    return check_packing(kernel)
 
 
 def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] = ()) -> tuple[Node, ...]:

@@ -91,7 +91,7 @@ from dojoir.author.expressions import (
     tanh,
     value_of,
 )
-from dojoir.errors import ArgumentError, KernelError, did_you_mean, repr_of
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
@@ -120,7 +120,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
-from dojoir.ir.packing import packing_error
+from dojoir.ir.packing import check_packing
 from dojoir.ir.writable import nesting
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_with
@@ -222,10 +222,7 @@ class Builder:
         """The kernel. Raises KernelError where its types do not fit."""
         made = self._tree()
         check(made)
-        error = packing_error(made)
-        if error is not None:
-            raise KernelError(error)
-        return made
+        return check_packing(made)
 
     def _tree(self) -> Kernel:
         if len(self._open) > 1:

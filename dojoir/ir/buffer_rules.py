@@ -99,9 +99,3 @@ def declaration_error(buffer: Buffer) -> str | None:
 
 def _argument(buffer: Buffer) -> str:
     return f"{buffer.name} is an argument, and its storage is the caller's"
-
-
-def attribute_error(buffer: Buffer) -> str | None:
-    """The first thing that is wrong with the layout of a buffer, or None."""
-    rules = (storage_error, order_error, pad_error, align_error, stream_error, strided_error)
-    return next((error for rule in rules if (error := rule(buffer)) is not None), None)

@@ -15,7 +15,7 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes that one element takes in memory (f4e2m1 takes a whole byte)."""
+        """Bytes that one element takes in memory (one of 4 bits takes a whole byte)."""
         return max(1, self.bits // 8)
 
     @property
@@ -28,20 +28,28 @@ class DType:
 
     @property
     def compute(self) -> DType:
-        """The type in which arithmetic is done: f32 for narrower floats, the type itself otherwise."""
-        return DTYPES["f32"] if self.is_float and self.bits < 32 else self
+        """The type in which arithmetic is done: f32 for narrower floats, i8 and u8 for i4 and u4, the type itself
+        otherwise."""
+        if self.is_float:
+            return DTYPES["f32"] if self.bits < 32 else self
+        return DTYPES[f"{self.kind}8"] if self.is_nibble else self
+
+    @property
+    def is_nibble(self) -> bool:
+        """Whether it is an integer of 4 bits, which is only stored and converted to."""
+        return self.is_integer and self.bits == 4
 
     @property
     def stored(self) -> str:
         """The NumPy type of an array of it. The floats that NumPy does not know are held as their bits, in an
-        unsigned integer each (f4e2m1 in the low half of a byte)."""
+        unsigned integer each (f4e2m1 in the low half of a byte). Integers of 4 bits are held in 8."""
         match self.kind:
             case "f" if self.bits < 16 or self.name == "bf16":
                 return f"uint{8 * self.itemsize}"
             case "b":
                 return "bool"
             case kind:
-                return {"f": "float", "i": "int", "u": "uint"}[kind] + str(self.bits)
+                return {"f": "float", "i": "int", "u": "uint"}[kind] + str(max(8, self.bits))
 
     @property
     def accepted(self) -> tuple[str, ...]:
@@ -59,6 +67,8 @@ _ML_DTYPES = {
     "f8e5m2": "float8_e5m2",
     "f4e2m1": "float4_e2m1fn",
     "f8e8m0": "float8_e8m0fnu",
+    "i4": "int4",
+    "u4": "uint4",
 }
 
 DTYPES: dict[str, DType] = {
@@ -76,10 +86,12 @@ DTYPES: dict[str, DType] = {
         DType("i32", "i", 32),
         DType("i16", "i", 16),
         DType("i8", "i", 8),
+        DType("i4", "i", 4),
         DType("u64", "u", 64),
         DType("u32", "u", 32),
         DType("u16", "u", 16),
         DType("u8", "u", 8),
+        DType("u4", "u", 4),
         DType("bool", "b", 8),
     )
 }

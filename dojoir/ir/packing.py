@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.errors import Diagnostic
+from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine, Atom, Mod
 from dojoir.ir.expressions import Access
 from dojoir.ir.kernel import Buffer, Kernel
 from dojoir.ir.rewrite import map_accesses
 from dojoir.ir.text import format_access, format_statement
-from dojoir.ir.tree import Condition
+from dojoir.ir.tree import MAY_ASSIGN, Condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.support.frozen import dataclass
 
@@ -32,27 +32,36 @@ def has_packed(kernel: Kernel) -> bool:
     return any(buffer.packed for buffer in kernel.buffers)
 
 
+def check_packing(kernel: Kernel) -> Kernel:
+    """The kernel. Raises KernelError for what `packing_error` finds."""
+    error = packing_error(kernel)
+    if error is not None:
+        raise KernelError(error)
+    return kernel
+
+
 def packing_error(kernel: Kernel) -> Diagnostic | None:
     """What a packed buffer of the kernel does not permit: whole bytes, by what is declared and by the facts, and
     accesses each of which is to one half of a byte that is known."""
     for buffer in kernel.buffers:
-        error = _buffer_error(kernel, buffer) if buffer.packed else None
+        error = _buffer_error(kernel, buffer) if buffer.packed else _scalar_error(buffer)
         if error is not None:
             return diagnostic_at(kernel, (), "bad-packing", error, buffer)
     packed = {buffer.name: packed_dim(buffer) for buffer in kernel.buffers if buffer.packed}
-    for site in kernel.sites if packed else ():
+    halves = {buffer.name for buffer in kernel.buffers if buffer.packed or buffer.dtype.is_nibble}
+    for site in kernel.sites if halves else ():
         statement, target = site.statement, site.statement.target
-        if target.buffer in packed and statement.accumulation is not None:
+        if target.buffer in packed and statement.accumulation not in (None, MAY_ASSIGN):
             message = f"{target.buffer} is packed, and '{format_statement(statement)}' accumulates into it: "
             message += "accumulate into a tmp, and store that"
             return diagnostic_at(kernel, site.path, "bad-packing", message, target)
         for access in statement.accesses:
             for dim, index in enumerate(access.indices):
-                if isinstance(index, Access) and (index.buffer in packed or dim == packed.get(access.buffer)):
-                    what = f"{index.buffer} is packed, and no index is read from it"
-                    if index.buffer not in packed:
+                if isinstance(index, Access) and (index.buffer in halves or dim == packed.get(access.buffer)):
+                    what = f"{index.buffer} is of {BITS} bits, and no index is read from such"
+                    if index.buffer not in halves:
                         what = f"which half of a byte {format_access(access)} is would depend on data"
-                    cure = "copy it into a tmp that is not packed, and index that"
+                    cure = "copy it into a tmp of i32 that is not packed, and use that"
                     return diagnostic_at(kernel, site.path, "bad-packing", f"{what}: {cure}", access)
     return None
 
@@ -64,6 +73,10 @@ def _buffer_error(kernel: Kernel, buffer: Buffer) -> str | None:
         )
     if all(dim.collapsed for dim in buffer.dims):
         return f"packed is for neighbours in memory, and {buffer.name} has none: leave it out"
+    if buffer.flat is not None:
+        return (
+            f"packed is of the dimensions as they are declared, and {buffer.name} is flat: declare each by itself"
+        )
     dim = packed_dim(buffer)
     extent, pad = buffer.dims[dim].extent, buffer.pad[dim] if buffer.pad else 0
     if pad % 2:
@@ -71,6 +84,12 @@ def _buffer_error(kernel: Kernel, buffer: Buffer) -> str | None:
     if not is_even(extent, kernel.facts):
         cure = "make it even" if extent.is_constant else f"say so, as in 'where {extent} % 2 == 0'"
         return f"rows of the packed {buffer.name} are whole bytes, and {extent} may be odd: {cure}"
+    return None
+
+
+def _scalar_error(buffer: Buffer) -> str | None:
+    if buffer.dtype.is_nibble and not buffer.dims and buffer.role != "tmp":
+        return f"an argument without dimensions takes a byte: declare {buffer.name} {buffer.dtype.compute}"
     return None
 
 

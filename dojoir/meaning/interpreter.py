@@ -260,7 +260,7 @@ class _Call:
             message = f"{element} is an output, and nothing writes it: assign every element"
             raise KernelError(Diagnostic("unwritten-output", message, span, source))
         if not buffer.dtype.is_float:
-            return np.array(elements, buffer.dtype.stored).reshape(shape)
+            return packed(buffer, np.array(elements, buffer.dtype.stored).reshape(shape))
         values = np.array(elements, np.float64).reshape(shape)
         return values if self.exact_floats else packed(buffer, from_floats(values, buffer.dtype))
 

@@ -1,4 +1,4 @@
-"""Arrays of packed buffers: two codes of four bits in each byte, as one code a byte, and back."""
+"""Arrays of elements of four bits: two codes in each byte of a packed one, as one code a byte, and back."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ def unpacked_shape(buffer: Buffer, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def unpacked(buffer: Buffer, array: Array) -> Array:
-    """The elements of a buffer, a byte each, of an array as a call takes it; itself, where it is not packed."""
+    """The elements of a buffer, a byte each, of an array as a call takes it; itself, where they have 8 bits.
+    Of an i4 or u4 that is not packed, the low half of a byte counts."""
     if not buffer.packed:
-        return array
+        return _signed(buffer, array.view(np.uint8)) if buffer.dtype.is_nibble else array
     dim, codes = packed_dim(buffer), array.view(np.uint8)
     halves = np.stack([codes & 0xF, codes >> 4], axis=dim + 1)
-    return halves.reshape(unpacked_shape(buffer, array.shape)).view(buffer.dtype.stored)
+    return _signed(buffer, halves.reshape(unpacked_shape(buffer, array.shape)))
+
+
+def _signed(buffer: Buffer, codes: npt.NDArray[np.uint8]) -> Array:
+    """The numbers, or the codes of floats, of the low halves of bytes."""
+    low = codes & 0xF
+    return ((low ^ 8) - 8 if buffer.dtype.kind == "i" else low).astype(np.uint8).view(buffer.dtype.stored)
 
 
 def packed(buffer: Buffer, array: Array) -> Array:

@@ -23,6 +23,7 @@ _libraries: dict[str, Any] = {}
 _TYPES: dict[str, torch.dtype] = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
     "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "f4e2m1": torch.uint8,
+    "i4": torch.int8, "u4": torch.uint8,
     "f8e8m0": getattr(torch, "float8_e8m0fnu", torch.uint8),  # from 2.7 on
     "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
     "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,

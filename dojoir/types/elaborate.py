@@ -154,6 +154,11 @@ def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
     return None if isinstance(value, _Weak) else value.dtype
 
 
+def settled_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType:
+    """The type that an expression has where nothing around it asks for one. It must be well typed."""
+    return _settle(_elaborate(expr, buffers)).dtype
+
+
 def is_integer(expr: Expr, buffers: Mapping[str, Buffer]) -> bool:
     """Whether an expression has an integer type, or can take one."""
     try:
@@ -195,13 +200,16 @@ def _statement(statement: Statement, buffers: Mapping[str, Buffer]) -> TypedStat
     dtype = buffers[target.buffer].dtype
     value = _elaborate(expr, buffers)
     if statement.op == "=":
-        typed = _adapt(value, dtype.compute) if isinstance(value, _Weak) else value
+        typed = _adapt(value, dtype.compute if dtype.is_float else dtype) if isinstance(value, _Weak) else value
         if _family(typed.dtype) != _family(dtype):
             _mismatch_store(target, dtype, expr, typed.dtype)
         if statement.fused and isinstance(typed, Apply):
             return TypedStatement(target, dtype, "add", Apply(typed.dtype, "mul", typed.args[:2]), fused=True)
         return TypedStatement(target, dtype, None, typed)
     op = ACCUMULATIONS[statement.op]
+    if dtype.is_nibble:
+        message = f"{format_access(target)} is {dtype}, which is only stored: accumulate in {dtype.compute}"
+        raise _Clash("type-operand", f"{message} or wider, and store that", target)
     bits = OPERATIONS[op].kind is Class.BITS
     if dtype == BOOL if not bits else dtype.is_float:
         name = format_access(target)
@@ -319,9 +327,11 @@ def _shift(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Wea
             _check_count(op, exprs[1], I64)
             return _Weak(op, False, (number, count))
         number = _adapt(number, count.dtype)
+    number = _convert(number.dtype.compute, number)
     _check_count(op, exprs[1], number.dtype)
     if isinstance(count, _Weak):
         count = _adapt(count, number.dtype if isinstance(exprs[1], Const) else I64)
+    count = _convert(count.dtype.compute, count) if count.dtype.is_integer else count
     return Apply(number.dtype, name, (number, count))
 
 
@@ -398,7 +408,7 @@ def _common(exprs: Sequence[Expr], values: Sequence[Typed | _Weak]) -> DType:
             message = f"{dtype} and {_describe(value)} do not mix: write {cast}({format_expr(expr)})"
             raise _Clash("type-mismatch", message, expr if isinstance(expr, Access | Op | Cast) else other)
     if not dtype.is_float:
-        return dtype
+        return dtype.compute
     return F64 if any(its == F64 for _, its in typed) else F32
 
 
@@ -424,7 +434,7 @@ def _adapt(value: Typed | _Weak, dtype: DType) -> Typed:
             return _convert(dtype, IndexValue(affine))
         case Op(name):
             # What is of integers only is done in i64, whatever the context.
-            inner = I64 if OPERATIONS[name].kind in _WHOLE else dtype
+            inner = I64 if OPERATIONS[name].kind in _WHOLE else dtype.compute
             args = tuple(_adapt(a, inner) if isinstance(a, _Weak) else a for a in value.args)
             return _convert(dtype, Apply(inner, name, args))
 
@@ -451,7 +461,7 @@ def _check_gathers(access: Access, buffers: Mapping[str, Buffer]) -> None:
 # -- words -------------------------------------------------------------------------------------------------
 def _family(dtype: DType) -> str:
     """Types of one family go together without a cast: all floats, or one integer type, or bool."""
-    return "float" if dtype.is_float else dtype.name
+    return "float" if dtype.is_float else dtype.compute.name
 
 
 def _float_for(dtype: DType) -> DType:

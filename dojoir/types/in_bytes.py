@@ -1,7 +1,9 @@
-"""Kernels on bytes in the place of those with packed buffers: what is lowered, and what a call takes.
+"""Kernels on bytes in the place of those with packed buffers, and of those with integers of 4 bits: what is
+lowered, and what a call takes.
 
 A read takes its half out of the byte, an assignment puts its code into one half and leaves the other as it is.
-Where both halves are assigned, one after the other, the whole byte is stored at once.
+Where both halves are assigned, one after the other, the whole byte is stored at once. An i4 that is not packed is
+the low half of an i8, with the sign in the high half.
 """
 
 from __future__ import annotations
@@ -10,28 +12,44 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES, F32
-from dojoir.ir.expressions import Cast, Const, Expr, Leaf, index_value, make_op, map_leaves
+from dojoir.ir.dtypes import DTYPES, F32, DType
+from dojoir.ir.expressions import Cast, Const, Expr, Index, Op, index_value, make_op, parts
 from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.packing import at_byte, has_packed, is_even, of_bytes, packed_dim
 from dojoir.ir.substitution import substitute, substitute_iterators
 from dojoir.ir.tree import with_body
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import natural_type
+from dojoir.types.elaborate import natural_type, settled_type
 
 U8 = DTYPES["u8"]
 ZERO, ONE, TWO = (Affine.constant(number) for number in range(3))
+LOW = Const(0xF)
 
 
 def in_bytes(kernel: Kernel) -> Kernel:
-    """The kernel with a buffer of u8, half as long, for each that is packed; the kernel itself, where none is."""
-    if not has_packed(kernel):
+    """The kernel with a buffer of u8, half as long, for each that is packed, and of i8 or u8 for others of i4 and
+    u4; the kernel itself, where there is no such type."""
+    if not (has_packed(kernel) or _has_nibbles(kernel)):
         return kernel
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     body = _Writer(kernel, buffers).block(kernel.body, 0)
-    bytes_ = (replace(of_bytes(b), dtype=U8) if b.packed else b for b in kernel.buffers)
-    made = kernel.evolve(buffers=tuple(bytes_), body=body)
+    made = kernel.evolve(buffers=tuple(map(byte_buffer, kernel.buffers)), body=body)
     return replace(made, source=kernel.source)
+
+
+def byte_buffer(buffer: Buffer) -> Buffer:
+    """What lies in memory for a buffer."""
+    if buffer.packed:
+        return replace(of_bytes(buffer), dtype=U8)
+    return replace(buffer, dtype=buffer.dtype.compute) if buffer.dtype.is_nibble else buffer
+
+
+def _has_nibbles(kernel: Kernel) -> bool:
+    return any(buffer.dtype.is_nibble for buffer in kernel.buffers) or any(
+        isinstance(part, Cast) and part.dtype.is_nibble
+        for site in kernel.sites
+        for part in parts(site.statement.value)
+    )
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,8 @@ class _Writer:
         name = one.target.buffer
         if other.target.buffer != name or not self.buffers[name].packed or name in other.buffers_read:
             return None
+        if one.condition is not None or other.condition is not None:
+            return None
         even, odd = sorted((one, other), key=lambda statement: self._half(statement.target) != ZERO)
         dim = packed_dim(self.buffers[name])
         both = self._half(even.target) == ZERO and self._half(odd.target) == ONE
@@ -95,15 +115,21 @@ class _Writer:
 
     # -- halves ----------------------------------------------------------------------------------------------
     def _statement(self, statement: Statement) -> Statement:
-        target = statement.target
-        if not self.buffers[target.buffer].packed:
-            return replace(statement, value=self._value(statement.value)) if statement.reads else statement
-        half, to = self._half(target), self._to(target)
-        shift = index_value(4 * half)
-        known = Const(0xF0 >> 4 * half.offset) if half.is_constant else None
-        kept = make_op("bitand", (to, known or make_op("shr", (Cast(U8, Const(0xF0)), shift))))
-        value = make_op("bitor", (kept, make_op("shl", (self._code(statement), shift))))
-        return Statement(to, "=", value, statement.loc)
+        target, condition = statement.target, statement.condition
+        buffer = self.buffers[target.buffer]
+        if condition is not None:
+            assert isinstance(statement.value, Op)
+            done = self._statement(replace(statement, value=statement.value.args[1]))
+            return replace(done, value=Op("when", (self._value(condition), done.value)))
+        if buffer.packed:
+            half, to = self._half(target), self._to(target)
+            shift = index_value(4 * half)
+            known = Const(0xF0 >> 4 * half.offset) if half.is_constant else None
+            kept = make_op("bitand", (to, known or make_op("shr", (Cast(U8, Const(0xF0)), shift))))
+            value = make_op("bitor", (kept, make_op("shl", (self._code(statement), shift))))
+            return Statement(to, "=", value, statement.loc)
+        value = self._value(self._typed(statement))
+        return replace(statement, value=_wrapped(buffer.dtype, value) if buffer.dtype.is_nibble else value)
 
     def _half(self, access: Access) -> Affine:
         """Which half of its byte an element is: 0 or 1."""
@@ -115,21 +141,61 @@ class _Writer:
         return at_byte(access, packed_dim(self.buffers[access.buffer]))
 
     def _code(self, statement: Statement) -> Expr:
-        """The four bits of what a statement assigns, rounded as it is stored."""
-        dtype = self.buffers[statement.target.buffer].dtype
-        value = statement.value
-        if natural_type(value, self.buffers) is None and dtype.is_float:
-            value = make_op("mul", (value, Cast(F32, Const(1.0))))  # which is done in f32, as the text does it
-        return Cast(U8, Cast(dtype, self._value(value)), way="bitcast")
+        """The four bits of what a statement assigns, rounded or wrapped as it is stored."""
+        dtype, value = self.buffers[statement.target.buffer].dtype, self._value(self._typed(statement))
+        if dtype.is_nibble:
+            return make_op("bitand", (Cast(U8, value), LOW))
+        return Cast(U8, Cast(dtype, value), way="bitcast")
 
+    def _typed(self, statement: Statement) -> Expr:
+        """The value of a statement; numbers, sizes and iterators alone are of the type that the text uses."""
+        dtype, value = self.buffers[statement.target.buffer].dtype, statement.value
+        if dtype.bits > 4 or natural_type(value, self.buffers) is not None:
+            return value
+        if dtype.is_float:
+            return make_op("mul", (value, Cast(F32, Const(1.0))))
+        return make_op("add", (value, Cast(dtype.compute, Const(0))))
+
+    # -- values ----------------------------------------------------------------------------------------------
     def _value(self, value: Expr) -> Expr:
-        def leaf(old: Leaf) -> Expr:
-            if not (isinstance(old, Access) and self.buffers[old.buffer].packed):
-                return old
-            shifted = make_op("shr", (self._to(old), index_value(4 * self._half(old))))
-            return Cast(self.buffers[old.buffer].dtype, make_op("bitand", (shifted, Const(0xF))), way="bitcast")
+        """An expression on bytes. What is of i4 or u4 is of i8 or u8, in the range of the former."""
+        match value:
+            case Const() | Index():
+                return value
+            case Access():
+                return self._element(value)
+            case Op(name, args, loc):
+                return Op(name, tuple(map(self._value, args)), loc)
+            case Cast(dtype, arg, loc, way):
+                source, inner = settled_type(arg, self.buffers), self._value(arg)
+                if dtype.is_nibble:
+                    return _narrowed(dtype, source, inner, way)
+                if way == "bitcast" and source.is_nibble:
+                    inner = Cast(U8, inner)
+                return Cast(dtype, inner, loc, way)
 
-        return map_leaves(value, leaf)
+    def _element(self, access: Access) -> Expr:
+        buffer = self.buffers[access.buffer]
+        if not buffer.packed:
+            return _wrapped(buffer.dtype, access) if buffer.dtype.is_nibble else access
+        code = make_op("bitand", (make_op("shr", (self._to(access), index_value(4 * self._half(access)))), LOW))
+        return _wrapped(buffer.dtype, code) if buffer.dtype.is_nibble else Cast(buffer.dtype, code, way="bitcast")
+
+
+def _wrapped(dtype: DType, value: Expr) -> Expr:
+    """An integer modulo 16 in the range of i4 or u4."""
+    low = make_op("bitand", (Cast(dtype.compute, value), LOW))
+    return make_op("sub", (make_op("bitxor", (low, Const(8))), Const(8))) if dtype.kind == "i" else low
+
+
+def _narrowed(dtype: DType, source: DType, value: Expr, way: str) -> Expr:
+    """A number converted to i4 or u4: integers wrap where they are not to saturate, floats saturate."""
+    if way == "bitcast":
+        return _wrapped(dtype, Cast(U8, value, way="bitcast") if source.is_float else value)
+    if way == "cast" and not source.is_float:
+        return _wrapped(dtype, value)
+    least, most = (-8, 7) if dtype.kind == "i" else (0, 15)
+    return make_op("max", (make_op("min", (Cast(dtype.compute, value, way=way), Const(most))), Const(least)))
 
 
 def _at(statement: Statement, depth: int, index: Affine) -> Statement:

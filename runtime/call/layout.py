@@ -12,27 +12,22 @@ import numpy as np
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Buffer
-from dojoir.ir.packing import of_bytes
 from dojoir.runtime.call.dlpack import contiguous
+from dojoir.types.in_bytes import byte_buffer
 
 ALIGNMENT = 64
 """Bytes: what new arrays are aligned to at least. A cache line, and the widest vector register."""
 
 
-def in_memory(buffer: Buffer) -> Buffer:
-    """What lies in memory for a buffer: one element a byte for one that is packed."""
-    return of_bytes(buffer) if buffer.packed else buffer
-
-
 def array_shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of the array that stands for a buffer: of bytes, for one that is packed."""
-    buffer = in_memory(buffer)
+    buffer = byte_buffer(buffer)
     return tuple(1 if dim.collapsed else max(0, dim.extent.evaluate(sizes)) for dim in buffer.dims)
 
 
 def storage_shape(buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> tuple[int, ...]:
     """The same with the padding that its memory has."""
-    buffer = in_memory(buffer)
+    buffer = byte_buffer(buffer)
     shape = array_shape(buffer, sizes)
     pad = buffer.pad or (0,) * len(shape)
     if buffer.steps:
@@ -97,7 +92,7 @@ def passed_strides(buffer: Buffer, sizes: Mapping[str, int], steps: Iterator[int
 
 def array_at(address: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
     """The array of a buffer that lies at an address. Strides are in elements. It does not own its memory."""
-    dtype = np.dtype(buffer.dtype.stored)
+    dtype = np.dtype(byte_buffer(buffer).dtype.stored)
     within = tuple(stride * dtype.itemsize for stride in strides)
     span = 0 if 0 in shape else dtype.itemsize + sum((n - 1) * step for n, step in zip(shape, within, strict=True))
     if not span:
@@ -115,7 +110,7 @@ def span_of(array: np.ndarray) -> int:
 
 def place(memory: np.ndarray, buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> np.ndarray:
     """The array of a buffer on `memory`: at least `storage_bytes` of type uint8."""
-    dtype = np.dtype(buffer.dtype.stored)
+    dtype = np.dtype(byte_buffer(buffer).dtype.stored)
     strides = tuple(stride * dtype.itemsize for stride in strides_of(buffer, sizes, gap))
     return np.ndarray(array_shape(buffer, sizes), dtype, memory.data, 0, strides)
 

@@ -22,7 +22,6 @@ from dojoir.codegen.emission import emit, lower
 from dojoir.codegen.simd.isas import ISAS
 from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.packing import has_packed
 from dojoir.ir.text import to_text
 from dojoir.proof.wellformed import prove
 from dojoir.runtime.build import c_toolchain, host
@@ -38,6 +37,7 @@ from dojoir.runtime.verification.verify import verify
 from dojoir.support.files import path_of, write_file
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
+from dojoir.types.in_bytes import in_bytes
 
 FORMAT, VERSION = "dojoir-library", 1
 MANIFEST = "manifest.json"
@@ -119,9 +119,9 @@ def write_library(
         kernel = trace.kernel
         for made in _kernels(trace):
             prove(made)
-            if has_packed(made):
-                message = f"the demo of a library prints elements, and {made.name} has some that share a byte"
-                raise ArgumentError(f"{message}: take dojoir.emit, or leave out 'packed'", "bad-packing")
+            if in_bytes(made) is not made:
+                message = f"the demo of a library prints elements, and {made.name} has some of 4 bits"
+                raise ArgumentError(f"{message}: take dojoir.emit, or store bytes", "bad-packing")
             checked = verify(made, against=trace.start, target=target, emulated=emulated) if check else None
             reports[kernel.name] = checked
             if checked is not None:

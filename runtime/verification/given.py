@@ -12,6 +12,7 @@ from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.arguments import check_type
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.call.views import as_numpy, view_of
+from dojoir.types.in_bytes import byte_buffer
 
 GIVEN = "given"
 """What stands for a distribution where nothing is drawn."""
@@ -36,6 +37,6 @@ def _array(buffer: Buffer, value: object) -> np.ndarray:
     if takes_value(buffer):
         number = scalar_value(buffer, value)
         return np.asarray(number, np.float64 if buffer.dtype.is_float else buffer.dtype.stored)
-    view = view_of(buffer.name, value)
+    view, buffer = view_of(buffer.name, value), byte_buffer(buffer)
     check_type(buffer, view)
     return np.array(as_numpy(view, buffer.dtype.stored), order="C", copy=True)

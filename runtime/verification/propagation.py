@@ -128,6 +128,12 @@ def is_exact(value: Expr, dtype: DType) -> Expr:
     return op("eq", Cast(dtype, value), value)
 
 
+def roundoff(dtype: DType) -> tuple[float, float]:
+    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
+    format_ = FORMATS[dtype.name]
+    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
+
+
 def coarser(a: DType, b: DType) -> DType:
     """The one of two types that rounds more, if both are floats; else the first."""
     if not (a.is_float and b.is_float):

@@ -14,7 +14,6 @@ comparison, a selection, a floor or an index, the bound is the whole difference 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
@@ -52,6 +51,7 @@ from dojoir.runtime.verification.propagation import (
     of_product,
     of_quotient,
     op,
+    roundoff,
     worst,
 )
 from dojoir.runtime.verification.sums import is_in_parts, share, weight
@@ -113,12 +113,6 @@ def bounded(kernel: Kernel) -> Bounded:
         if reached <= names.errors.keys():
             return _written(kernel, typed, names)
         names = replace(names, errors=_beside(kernel, reached | names.errors.keys(), "error"))
-
-
-def roundoff(dtype: DType) -> tuple[float, float]:
-    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
-    format_ = FORMATS[dtype.name]
-    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
 
 
 # -- the kernel --------------------------------------------------------------------------------------------

@@ -133,7 +133,9 @@ def _text(chosen: Features, random: Random) -> str:
     lines.append(f"{pad}{target} {op} {value}")
     if mid == "target":
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
-    head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]", "in ids: i32[8]", f"inout y: {dtype}[N, 16]"]
+    packed = [" packed" if DTYPES[dtype].bits == 4 and random.random() < 0.4 else "" for _ in range(2)]
+    head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]{packed[0]}", "in ids: i32[8]"]
+    head.append(f"inout y: {dtype}[N, 16]{packed[1]}")
     if mid is not None:
         head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")
     return "\n".join([*head, "", rows + _mark(marks[0]), *lines, ""])

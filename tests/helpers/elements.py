@@ -41,6 +41,11 @@ STACK = 64 * 1024
 """The largest temporary that is put on the stack, in bytes: what the move `place` allows."""
 
 
+def assigned_only(buffer: Buffer) -> bool:
+    """Whether nothing accumulates into a buffer."""
+    return buffer.packed or buffer.dtype.is_nibble
+
+
 class Elements(Leaves):
     """Statements that write an element, and the buffers and scopes that they need."""
 
@@ -128,7 +133,7 @@ class Elements(Leaves):
         """Writes a new element."""
         dtype = self.buffers[target.buffer].dtype
         kind = self.random.random()
-        if kind < 0.35 or self.buffers[target.buffer].packed or dtype == BOOL or here.depth >= self.deepest:
+        if kind < 0.35 or assigned_only(self.buffers[target.buffer]) or dtype == BOOL or here.depth >= self.deepest:
             return (self._assign(here, target),)
         if kind < 0.7:
             init = Statement(target, "=", self._start(dtype))

@@ -21,6 +21,8 @@ RELATIONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 def accumulations(dtype: DType) -> tuple[str, ...]:
     """The operators that accumulate into elements of a type."""
+    if dtype.is_nibble:
+        return ()
     bits = () if dtype.is_float else ("^=", "&=", "|=")
     return bits if dtype == BOOL else ("+=", "*=", "max=", "min=", *bits)
 
@@ -70,7 +72,9 @@ class Expressions(ABC):
         if self.wild and self.chance(0.1):
             top = 2 ** (dtype.bits - (dtype.kind == "i")) - 1
             return Cast(dtype, Const(self.random.choice((top, top - 1, -top - 1 if dtype.kind == "i" else 0))))
-        return Const(self.random.choice((0, 1, 2, 3, 5, 7, 100) + ((-1, -2, -100) if dtype.kind == "i" else ())))
+        large = () if dtype.is_nibble else (100,)
+        signed = (-1, -2, *(-n for n in large)) if dtype.kind == "i" else ()
+        return Const(self.random.choice((0, 1, 2, 3, 5, 7, *large, *signed)))
 
     def _typed(self, dtype: DType, value: Expr) -> Expr:
         """`value` as one of the type `dtype` and no other, where it may be a number that takes any."""
@@ -80,8 +84,9 @@ class Expressions(ABC):
         """`expr`, unless folding made it a number that its type does not hold."""
         if isinstance(expr, Const) and isinstance(expr.value, int) and dtype.is_integer:
             low = -(2 ** (dtype.bits - 1)) if dtype.kind == "i" else 0
-            if not low <= expr.value < 2 ** (dtype.bits - (dtype.kind == "i")):
-                return Const(abs(expr.value) % 100)
+            high = 2 ** (dtype.bits - (dtype.kind == "i"))
+            if not low <= expr.value < high:
+                return Const(abs(expr.value) % min(high, 100))
         return expr
 
     # -- one type each -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.simt.harness import Harness
+from dojoir.types.in_bytes import byte_buffer
 
 
 def run(
@@ -37,7 +38,8 @@ def run(
                 elements = program.elements(array, sizes)
                 buffers[array.name] = device.empty((elements,), numpy_type(array.dtype), array.name)
                 if array.name in arrays:
-                    stored = np.asarray(arrays[array.name], kernel.buffer(array.name).dtype.stored)
+                    kind = byte_buffer(kernel.buffer(array.name)).dtype.stored
+                    stored = np.asarray(arrays[array.name], kind)
                     buffers[array.name].array[...] = stored.reshape(-1).view(numpy_type(array.dtype))
         for array in program.workspace:
             elements = program.elements(array, sizes)
@@ -61,7 +63,7 @@ def run(
         assert not status.array[0]
         outputs = [buffer for buffer in kernel.arguments if buffer.role != "in"]
         return {
-            b.name: buffers[b.name].array.copy().view(b.dtype.stored).reshape(array_shape(b, sizes))
+            b.name: buffers[b.name].array.copy().view(byte_buffer(b).dtype.stored).reshape(array_shape(b, sizes))
             for b in outputs
         }
 

@@ -53,8 +53,12 @@ EVERY: tuple[Pair, ...] = tuple(
 
 IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
     ("operator += *= max= min=", "type bool"): ("type-operand", "flags have no sum, product or order"),
-    ("operator ^= &= |=", "type f64 f32 f16 bf16 f8e4m3 f8e5m2 f4e2m1"): ("type-operand", "floats are no bits"),
-    ("operator fused", "type i64 i32 i16 i8 u64 u32 u16 u8 bool"): ("type-operand", "fma is of floats"),
+    ("operator ^= &= |=", "type f64 f32 f16 bf16 f8e4m3 f8e5m2 f4e2m1 f8e8m0"): (
+        "type-operand",
+        "floats are no bits",
+    ),
+    ("operator += *= max= min= ^= &= |=", "type i4 u4"): ("type-operand", "what has four bits is only stored"),
+    ("operator fused", "type i64 i32 i16 i8 i4 u64 u32 u16 u8 u4 bool"): ("type-operand", "fma is of floats"),
     ("operator fused", "guard data"): ("", "under a condition, it is an assignment of what it adds up or leaves"),
     ("mark gx gy gz bx by bz lane", "stride scatter"): ("scatter", "it would need an atomic of any operator"),
     ("threads 1 2 more", "target cuda hip"): ("", "the threads are those of the host; a launch has its own"),

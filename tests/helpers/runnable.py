@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
 from partly import Partial
@@ -158,15 +159,15 @@ class _Maker(Partial):
         def body(here: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
             target = Access(buffer.name, indices)
             here = replace(here, own=(*here.own, target))
-            if self.chance(0.3) and not buffer.packed:
+            if self.chance(0.3) and not assigned_only(buffer):
                 return self._accumulate(here, target)
             return (self._perhaps(here, self._assign(here, target), 0.3),)
 
         was_readable = buffer.name in self.readable
         if was_readable:
             self.readable.remove(buffer.name)
-        nodes = self._scatter(buffer) if self.chance(0.4) and not buffer.packed else ()
-        if not nodes and not buffer.packed and self.chance(0.5):
+        nodes = self._scatter(buffer) if self.chance(0.4) and not assigned_only(buffer) else ()
+        if not nodes and not assigned_only(buffer) and self.chance(0.5):
             nodes = self._partly(buffer)
         if not nodes:
             nodes = self._cover(Here(closed=frozenset({buffer.name})), tuple(d.extent for d in buffer.dims), body)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dojoir.ir.dtypes import DTYPES
+from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.types.rounding import FORMATS
 
@@ -27,10 +27,27 @@ def floats(name: str, seed: int, count: int = 400) -> Array:
     return from_floats(np.concatenate([values, rng.choice(special, count)]), DTYPES[name])
 
 
+def limits(dtype: DType) -> tuple[int, int]:
+    """The least and the largest number of an integer type."""
+    low = -(1 << (dtype.bits - 1)) if dtype.kind == "i" else 0
+    return low, low + (1 << dtype.bits) - 1
+
+
+def wrapped(values: Array, dtype: DType) -> Array:
+    """Integers modulo 2**bits in the range of an integer type."""
+    stored = values.astype(dtype.stored)
+    if not dtype.is_nibble:
+        return stored
+    low = stored & np.array(15, stored.dtype)
+    return ((low ^ 8) - 8).astype(dtype.stored) if dtype.kind == "i" else low
+
+
 def integers(name: str, seed: int, count: int = 400) -> Array:
     """Random values over the whole range of an integer type, small ones, and the ends of the range."""
     rng = np.random.default_rng(seed)
     info = np.iinfo(DTYPES[name].stored)
+    if DTYPES[name].is_nibble:
+        return rng.integers(*limits(DTYPES[name]), 3 * count, info.dtype, endpoint=True)
     wide = rng.integers(info.min, info.max, count, dtype=info.dtype, endpoint=True)
     small = rng.integers(0, 10, count).astype(info.dtype)
     return np.concatenate([wide, small, rng.choice(np.array([info.min, info.max, 0, 1], info.dtype), count)])

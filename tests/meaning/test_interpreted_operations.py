@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from typed_values import COMPUTE, FLOATS, Array, assert_same_floats, floats, integers
+from typed_values import COMPUTE, FLOATS, Array, assert_same_floats, floats, integers, limits, wrapped
 
 from dojoir.grammar import parse
 from dojoir.ir.dtypes import DTYPES
@@ -18,7 +18,7 @@ from dojoir.ir.operations import CALLS, OPERATIONS, Class
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.interpreter import interpret
 
-INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer]
+INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer and not dtype.is_nibble]
 
 
 def elementwise(expression: str, result: str, **arrays: tuple[str, Array]) -> Array:
@@ -242,14 +242,14 @@ def converted(values: Array, source: str, target: str) -> Array:
             return from_floats(numbers, to)
         if target == "bool":
             return numbers != 0
-        info = np.iinfo(to.stored)
-        exact = [0 if math.isnan(x) else max(info.min, min(info.max, _truncated(x, info.max))) for x in numbers]
+        low, high = limits(to)
+        exact = [0 if math.isnan(x) else max(low, min(high, _truncated(x, high))) for x in numbers]
         return np.array(exact, to.stored)
     if to.is_float:
         if target in ("f64", "f32"):
             return values.astype(to.stored)
         return from_floats(values.astype(np.float64), to)
-    return values != 0 if target == "bool" else values.astype(to.stored)
+    return values != 0 if target == "bool" else wrapped(values, to)
 
 
 def _truncated(x: float, most: int) -> int:

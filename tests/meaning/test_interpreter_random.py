@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from expressions import Expressions
+from typed_values import limits, wrapped
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, DType
@@ -49,8 +50,8 @@ def contents(dtype: DType, random: Random) -> Array:
         return rng.integers(0, 2, COUNT).astype(np.bool_)
     if dtype.is_integer:
         info = np.iinfo(dtype.stored)
-        wide = rng.integers(info.min, info.max, COUNT, dtype=info.dtype, endpoint=True)
-        return np.where(rng.random(COUNT) < 0.5, wide, rng.integers(0, 9, COUNT).astype(info.dtype))
+        wide = rng.integers(*limits(dtype), COUNT, dtype=info.dtype, endpoint=True)
+        return np.where(rng.random(COUNT) < 0.5, wide, rng.integers(0, 8, COUNT).astype(info.dtype))
     values = rng.normal(size=COUNT) * 10.0 ** rng.integers(-2, 3, COUNT)
     special = rng.choice(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 1e30, 1e-30]), COUNT)
     return as_computed(np.where(rng.random(COUNT) < 0.8, values, special), dtype)
@@ -90,13 +91,11 @@ def convert(values: Array, dtype: DType) -> Array:
             return values.astype(dtype.stored)
         return np.array([rounder(dtype)(float(x)) for x in values.tolist()], np.float32)
     if not floating:
-        return values.astype(dtype.stored)
-    info = np.iinfo(dtype.stored)
-    inside = (values > float(info.min)) & (values < float(info.max))
+        return wrapped(values, dtype)
+    low, high = limits(dtype)
+    inside = (values > float(low)) & (values < float(high))
     truncated = np.where(inside, values, 0).astype(dtype.stored)
-    return np.where(inside | np.isnan(values), truncated, np.where(values > 0, info.max, info.min)).astype(
-        dtype.stored
-    )
+    return np.where(inside | np.isnan(values), truncated, np.where(values > 0, high, low)).astype(dtype.stored)
 
 
 def by_name(values: Array, source: DType, dtype: DType, way: str) -> Array:
@@ -113,8 +112,8 @@ def by_name(values: Array, source: DType, dtype: DType, way: str) -> Array:
     if source.is_float:
         whole = np.floor(np.abs(values))
         return convert(np.copysign(whole + (np.abs(values) - whole >= 0.5), values), dtype)
-    info = np.iinfo(dtype.stored)
-    return np.array([min(max(x, info.min), info.max) for x in values.tolist()], dtype.stored)
+    low, high = limits(dtype)
+    return np.array([min(max(x, low), high) for x in values.tolist()], dtype.stored)
 
 
 def apply(name: str, args: list[Array], dtype: DType) -> Array:

@@ -13,7 +13,7 @@ from emulated import Trial, build, machine, run
 import dojoir
 from dojoir.ir.dtypes import DTYPES
 
-TYPES = [name for name, dtype in DTYPES.items() if not dtype.is_float]
+TYPES = [name for name, dtype in DTYPES.items() if not dtype.is_float and not dtype.is_nibble]
 UFUNCS = {"^=": np.bitwise_xor, "&=": np.bitwise_and, "|=": np.bitwise_or}
 
 

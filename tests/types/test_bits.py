@@ -12,7 +12,7 @@ from emulated import Trial, build, machine, run
 import dojoir
 from dojoir.ir.dtypes import DTYPES
 
-INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer]
+INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer and not dtype.is_nibble]
 MIXED = "~(a[{0}] ^ b[{0}]) & (a[{0}] >> s[{0}] | b[{0}] << 3) ^ b[{0}] >> 2"
 
 

@@ -13,7 +13,7 @@ from emulated import Trial, build, machine, run
 import dojoir
 from dojoir.ir.dtypes import DTYPES
 
-INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer]
+INTEGERS = [name for name, dtype in DTYPES.items() if dtype.is_integer and not dtype.is_nibble]
 HOST = ("llvm", "c", "avx2", "avx512")
 
 
