@@ -37,7 +37,7 @@ from dojoir.ir.text import format_access
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.independence import is_uniform
+from dojoir.proof.core.independence import is_uniform, private_buffers
 from dojoir.proof.core.marks import LEVELS
 from dojoir.support.kept import once_for_each
 from dojoir.types.identities import neutral_value
@@ -142,26 +142,22 @@ def _reads_before(kernel: Kernel, site: int) -> int:
 
 
 def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
-    """A write that data decide and that may not be where it is, or None."""
+    """A write that data decide and that threads of a GPU would make beside others, or None."""
     for site in kernel.sites:
-        statement, marks = site.statement, [mark for scope in site.scopes for mark in scope.marks if mark in LEVELS]
-        if not marks or not decided(statement):
-            continue
-        written = format_access(statement.target)
-        if statement.scatters:
-            message = (
-                f"{written} is written at an index from data, which no thread of a GPU may do beside others: take "
-                f"the mark `{marks[0]}` away, or accumulate into private copies on cores (split_reduction)"
-            )
-        elif statement.op != "=" and any(
-            set(scope.marks) & set(marks) and is_uniform(kernel, statement.target, depth)
-            for depth, scope in enumerate(site.scopes)
-        ):
-            message = (
-                f"{written} is accumulated by several threads of a GPU under a condition on data: accumulate "
-                "select(condition, value, 0) instead"
-            )
-        else:
-            continue
-        return diagnostic_at(kernel, site.path, "scatter", message, statement.target)
+        target, depth = site.statement.target, -1
+        for length, node in enumerate(site.ancestors if decided(site.statement) else (), 1):
+            depth += isinstance(node, Scope)
+            mark = next((mark for mark in LEVELS if isinstance(node, Scope) and mark in node.marks), None)
+            together = mark is not None and site.statement.op != "=" and is_uniform(kernel, target, depth)
+            if mark is not None and (
+                site.statement.scatters
+                or (together and target.buffer not in private_buffers(kernel, site.path[:length], mark))
+            ):
+                how = "at an index from data" if site.statement.scatters else "under a condition on data"
+                message = (
+                    f"{format_access(target)} is written {how}, which no thread of a GPU may do beside others: "
+                )
+                cure = "or accumulate into private copies on cores (split_reduction)"
+                message += f"take the mark `{mark}` away, {cure}"
+                return diagnostic_at(kernel, site.path, "scatter", message, target)
     return None
