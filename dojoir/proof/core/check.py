@@ -107,7 +107,7 @@ def declarations(before: Kernel, after: Kernel) -> Diagnostic | None:
             return Diagnostic("changed-argument", f"the argument `{old.name}` would change")
     if len(after.arguments) != len(before.arguments):
         return Diagnostic("changed-argument", "the kernel would have another argument")
-    return prove_storage(after)
+    return prove_storage(after) or packing_error(after)
 
 
 def _shape(claim: Claim) -> Diagnostic | None:

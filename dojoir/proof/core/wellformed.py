@@ -59,6 +59,7 @@ def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
         _impossible_facts(kernel)
         or prove_dimensions(kernel)
         or prove_storage(kernel)
+        or packing_error(kernel)
         or misplaced_data_write(kernel)
     )
     if found is not None:
@@ -76,8 +77,7 @@ def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
 def _impossible_facts(kernel: Kernel) -> Diagnostic | None:
     if not kernel.facts or not sets_of(kernel).parameters.is_empty():
         return None
-    facts = ", ".join(format_condition(fact) for fact in kernel.facts)
-    message = f"no sizes satisfy the facts {facts}"
+    message = f"no sizes satisfy the facts {', '.join(map(format_condition, kernel.facts))}"
     return diagnostic_at(kernel, (), "impossible-facts", message, kernel.facts[0])
 
 
@@ -96,9 +96,6 @@ def prove_dimensions(kernel: Kernel) -> EmptyDimension | None:
 
 def prove_storage(kernel: Kernel) -> Diagnostic | None:
     """Storage and accesses that a buffer does not permit, whatever the sizes."""
-    wrong = packing_error(kernel)
-    if wrong is not None:
-        return wrong
     for buffer in kernel.buffers:
         found = _misplaced_buffer(buffer)
         if found is not None:
