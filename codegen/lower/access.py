@@ -181,8 +181,9 @@ class Accesses:
             return False
         if self.unit.homes[access.buffer].is_shared:
             return False
-        if place.copies != 1:
-            return place.copies == lanes.count
+        if place.copies != 1:  # an index that is right in a lane at work is right in all, if it is the same
+            alike = all(isinstance(i, Affine) and lanes.depth not in i.iterators for i in access.indices)
+            return place.copies == lanes.count and alike
         last, extent = place.layout.stored[-1]
         start = known(self.state.iterators[lanes.depth])
         return (

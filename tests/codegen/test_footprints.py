@@ -88,3 +88,25 @@ def test_lowered_programs_divide_integers_of_64_bits(divisor: str) -> None:
     _, memory = run_lowered(lower(kernel, "llvm"), kernel, {"N": 5}, {"x": x}, 10**6)
     found = results_of(kernel, {"N": 5}, memory)["y"]
     assert np.array_equal(found, dojoir.interpret(kernel, {"x": x})["y"])
+
+
+def test_lanes_that_are_off_stay_inside_of_what_each_lane_has() -> None:
+    """Of an array that each lane has for itself, an index that moves with the lane is right where the lane is at
+    work: the others read and wrote behind its end."""
+    kernel = dojoir.parse("""kernel own(N)
+in    x: u8[N]
+inout y: u8[N]
+tmp   t: u8[16, 1] stack
+
+5 : v
+| if {0} < 2
+| | 16
+| | | t[{1}, {0} // 2] = x[0]
+| | 16
+| | | t[{1}, {0} // 2] += x[0]
+| | if {0} < 1
+| | | y[{0}] += t[15, {0} // 2]
+""")
+    dojoir.prove(kernel)
+    inputs = {"x": np.array([3], np.uint8), "y": np.array([5], np.uint8)}
+    assert list(strays(kernel, {"N": 1}, inputs, ("avx2", "avx512", "neon", "sve", "rvv", "llvm", "c"))) == []
