@@ -16,6 +16,7 @@ from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Kernel, Path, Scope
 from dojoir.ir.where import place
 from dojoir.proof.core.independence import carries
+from dojoir.proof.core.written import gives_itself
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 
 
@@ -34,7 +35,8 @@ def _within(threads: Threads, home: Home) -> Home:
         if len(held) > 1:
             raise _crosses(kernel, home, "two launches use it")
         if True in held:
-            around = _host_scopes(kernel, launched)
+            own = launched.grid[0] if launched.grid else launched.body
+            around = () if gives_itself(kernel, home.buffer, own) else _host_scopes(kernel, launched)
             if any(_carries(kernel, path, home.buffer.name) for path in around):
                 raise _crosses(kernel, home, "a launch may read what the one before it left there")
             return _inside(kernel, launched, home)

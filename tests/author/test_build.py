@@ -316,7 +316,6 @@ def misuses() -> dict[str, tuple[Callable[[Builder, Array, Array], object], str]
         "a huge product": (lambda b, x, s: b.sizes[0] * 2**40 * 2**40, "number-too-large"),
         "a write to an input": (lambda b, x, s: b.set(x[0], 1), "write-to-input"),
         "a write to a number": (lambda b, x, s: b.add(s + 1, 1), "not-a-target"),
-        "a scatter": (lambda b, x, s: b.set(b.temp("t", "f32", ["N"])[x[0]], 1), "scatter"),
         "an unknown accumulation": (lambda b, x, s: b.accumulate(s, "-=", 1), "unknown-operation"),
         "an iterator outside its scope": (stale, "unknown-iterator"),
         "an array of another kernel": (

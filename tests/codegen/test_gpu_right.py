@@ -95,4 +95,4 @@ def test_all_are_asked() -> None:
     kinds = {kind: [case for case in every if case.startswith(f"{kind} ")] for kind in ("library", "random")}
     assert len(kinds["library"]) == 2 * len(dojoir.kernels.names())
     assert len(kinds["random"]) == 300
-    assert len(gpu_right.TYPES) == 16
+    assert len(gpu_right.TYPES) == 17

@@ -47,14 +47,14 @@ def operations(expr: Expr) -> frozenset[str]:
 
 def is_bitwise(kernel: Kernel) -> bool:
     """Whether every target must give the bits of the interpreter: no function whose last bit is free, no float sum
-    across lanes, no algebra."""
+    that lanes or wider variables may carry, no product across lanes, no algebra."""
     if kernel.fp == "fast":
         return False
     for site in kernel.sites:
         statement: Statement = site.statement
         if operations(statement.value) & INEXACT:
             return False
-        lanes = any("v" in scope.marks for scope in site.scopes)
+        lanes = any("v" in scope.marks for scope in site.scopes) or (statement.op == "+=" and kernel.fp != "strict")
         if lanes and statement.op in {"+=", "*="} and kernel.buffer(statement.target.buffer).dtype.is_float:
             return False
     return True

@@ -62,7 +62,7 @@ def telling_arguments(
     gathers = gathered(kernel)
     for name, plain in arguments.items():
         dtype = kernel.buffer(name).dtype
-        if name in gathers or dtype == BOOL:
+        if name in gathers or dtype == BOOL or kernel.buffer(name).packed:
             continue
         order = np.array(random.sample(range(plain.size), plain.size), np.int64).reshape(plain.shape)
         if dtype.is_float:
@@ -115,7 +115,7 @@ def exposed(kernel: Kernel) -> Kernel:
         kernel = kernel.replace_node(path, statement)
     for buffer in kernel.buffers:
         if buffer.name not in gathers:
-            kernel = kernel.replace_buffer(replace(buffer, dtype=I64))
+            kernel = kernel.replace_buffer(replace(buffer, dtype=I64, packed=False))
     return kernel
 
 

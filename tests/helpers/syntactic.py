@@ -85,6 +85,8 @@ class _Syntactic(Expressions):
         )
         if role != "tmp" and rank > 1 and buffer.order is None and buffer.pad is None and self.chance(0.2):
             buffer = replace(buffer, flat=random.choice(((2,),) if rank == 2 else ((3,), (1, 2), (2, 1))))
+        if role != "tmp" and not rank and buffer.dtype.is_nibble:  # a call gives bytes
+            buffer = replace(buffer, dtype=DTYPES["i8"])
         return buffer
 
     # -- the body ----------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ class _Syntactic(Expressions):
         return None if dtype.kind == "b" else self._fitting(index_value(self.affine(2, self.labels)), dtype)
 
     def access(self, buffer: Buffer, gathers: int) -> Access:
-        ids = [b for b in self.buffers if b.dtype.is_integer]
+        ids = [b for b in self.buffers if b.dtype.is_integer and not b.dtype.is_nibble]
         return Access(
             buffer.name,
             tuple(
