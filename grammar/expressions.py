@@ -275,8 +275,10 @@ def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
     if role.startswith(INDEX):
         message += ": as an index, an element stands alone; compute it into an integer tmp first"
+    elif role == "an extent":
+        message += f": a length from data stands beside another, as in min({buffer}[…], N)"
     elif role == "a condition":
-        message += ": choose between values with select(…)"
+        message += ": a fact is about sizes; a statement may have a condition on data, y = x if c"
     return names.error("not-affine", message, span, names.note(names.buffers[buffer]))
 
 

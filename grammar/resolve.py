@@ -101,15 +101,17 @@ def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node
 def _check_kept(
     data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
 ) -> None:
-    """That what conditions read is not written under them, where they are asked more than once: each statement asks
-    for itself."""
+    """Raises KernelError where a body writes what its conditions read: each statement of it evaluates them again,
+    so a body of one statement may."""
     if not several and len(inner) == 1 and isinstance(inner[0], Statement):
         return
     written = {access.buffer for access in targets_in(inner)}
     for read in (read for part in data for read in expr_accesses(part)):
         if read.buffer in written:
             cure = "copy it into a tmp before"
-            message = f"this reads {read.buffer}, which is written under it, and each statement asks anew: {cure}"
+            message = (
+                f"this reads {read.buffer}, which is written under it, and each statement evaluates it: {cure}"
+            )
             raise names.error("condition-written", message, span, names.note(names.buffers[read.buffer]))
 
 

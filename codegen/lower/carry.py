@@ -7,8 +7,9 @@ way: a sum means the set of what is added, and each rounding that is left out on
 is carried in f64, one of a narrower float in f32. A chain of scalar additions takes as long in f64 as in f32: it
 waits for the sum before, and what converts the numbers does not stand in that chain.
 
-Scopes in lanes keep sums of their own, many side by side (`plan`); so do tiles, whose temporaries have room for f32
-where they are of a narrower float (`with_room`).
+Scopes in lanes keep sums of their own, many side by side (`plan`); one marked `v` that a target cannot run in lanes
+is a plain loop. Tiles keep sums of their own too: their temporaries have room for f32 where they are of a narrower
+float (`with_room`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def carried(analysis: Analysis, plans: Mapping[Path, Plan]) -> dict[Path, tuple[
     found: dict[Path, tuple[Accumulator, ...]] = {}
     done: set[Path] = set()
     for path, node in analysis.kernel.walk():
-        if isinstance(node, Scope) and not {*node.marks} & {"p", "v"} and not _in_lanes(path, plans):
+        if isinstance(node, Scope) and "p" not in node.marks and not _in_lanes(path, plans):
             own = [a for a in analysis.reductions(path, node) if _is_carried(analysis, path, a, plans)]
             own = [a for a in own if not done.intersection(a.paths)]
             done.update(at for accumulator in own for at in accumulator.paths)
@@ -77,8 +78,6 @@ def _holds_sums(kernel: Kernel, buffer: Buffer) -> bool:
             isinstance(statement.value, Access) and types[statement.value.buffer] == types[statement.target.buffer]
         )
         if any(isinstance(h, Use) for scope in site.scopes for h in scope.hints):
-            return False
-        if statement.condition is not None:
             return False
         if written and not (summed or (statement.op == "=" and (copied or isinstance(statement.value, Const)))):
             return False

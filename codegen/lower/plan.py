@@ -202,13 +202,13 @@ class Analysis:
         op, dtype = next(iter(kinds))
         if len(kinds) > 1 or op is None or any(not use.writes or use.access != target for use in inside):
             return None
-        if any(self.typed[use.site.path].condition is not None for use in inside):
-            return None  # whether its element is touched is known only when it runs
         affine = [index for index in target.indices if isinstance(index, Affine)]
         depths = {d for index in affine for d in index.iterators if d >= depth}
         along = self._spelled(path, depths, inside)
         if len(affine) < len(target.indices) or along is None:
             return None
+        if along and any(self.typed[use.site.path].condition is not None for use in inside):
+            return None  # each variable would need a flag of its own
         until = self._until(path, scope, inside, target)
         dtype = U8 if dtype == BOOL else dtype  # vectors keep bools as masks, which are no variables
         return Accumulator(target, op, dtype, tuple(use.site.path for use in inside), until, along)

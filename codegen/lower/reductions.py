@@ -48,7 +48,11 @@ def keep(
             into |= dict.fromkeys(accumulator.paths, Kept((), {(): place.var}))
             continue
         variables = {at: _declared(unit, accumulator, lanes, block) for at in accumulator.iterations}
-        kept = Kept(tuple(scope.depth for scope in accumulator.along), variables)
+        touched = None
+        if not isinstance(place, Variable) and any(unit.typed[path].condition for path in accumulator.paths):
+            touched = Var(FLAG, unit.names.fresh(f"{accumulator.target.buffer}_touched"))
+            block.emit(lir.Declare(touched, Const(FLAG, False)))
+        kept = Kept(tuple(scope.depth for scope in accumulator.along), variables, touched)
         made.append((accumulator, kept))
         into |= dict.fromkeys(accumulator.paths, kept)
     return replace(state, accumulators={**state.accumulators, **into}), made
@@ -65,8 +69,9 @@ def finish(
         is_variable = isinstance(state.places[accumulator.target.buffer], Variable)
         for at, var in kept.variables.items():
             values = dict(zip(kept.depths, at, strict=True))
-            asking, some = Block(), None
-            if not is_variable:
+            asking = Block()
+            some: Value | None = kept.touched
+            if not is_variable and kept.touched is None:
                 some = where_touched(unit, accumulator.paths, scope, state, asking, runs, values)
             if asking.statements or not groups or groups[-1][0] != some:
                 block.statements.extend(asking.statements)

@@ -17,7 +17,7 @@ from dojoir.codegen.lir.arith import (
     smaller,
     spread,
 )
-from dojoir.codegen.lir.program import INDEX, Type, Value, Var
+from dojoir.codegen.lir.program import FLAG, INDEX, Type, Value, Var
 from dojoir.codegen.lower.access import Accesses, lane_condition
 from dojoir.codegen.lower.asked_once import asked_once, conjuncts
 from dojoir.codegen.lower.contiguous import Nest, contiguous_nest
@@ -204,7 +204,10 @@ class Scopes:
     def _do(self, path: Path, statement: TypedStatement, accesses: Accesses) -> None:
         state = accesses.state
         if path in state.accumulators:
-            self._accumulate(state.accumulators[path].at(state.iterators), statement, accesses)
+            kept = state.accumulators[path]
+            self._accumulate(kept.at(state.iterators), statement, accesses)
+            if kept.touched is not None:
+                accesses.block.emit(lir.Assign(kept.touched, lir.Const(FLAG, True)))
         elif (within := accesses.within(statement.target)) is not None:
             self._scatter(statement, within, accesses)
         else:

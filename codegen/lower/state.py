@@ -62,10 +62,12 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Kept:
-    """The variables that a reduction goes into: one for each value of the iterators at `depths`."""
+    """The variables that a reduction goes into: one for each value of the iterators at `depths`. `touched` is a
+    flag that is set where something goes there, if only the data say whether something does."""
 
     depths: tuple[int, ...]
     variables: Mapping[tuple[int, ...], Var]
+    touched: Var | None = None
 
     def at(self, iterators: Sequence[Value]) -> Var:
         """The one of an iteration."""

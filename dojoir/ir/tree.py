@@ -19,7 +19,8 @@ from dojoir.support.kept import cached_property
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 MAY_ASSIGN = "?="
-"""The operator, as it were, of an assignment that may leave its target as it was. Its order always counts."""
+"""Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under
+a condition on data. The order of such assignments always counts."""
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
@@ -138,8 +139,8 @@ class Statement:
     @property
     def accumulation(self) -> str | None:
         """The operator that combines `term` with the target (`+=`, `*=`, `max=`, `min=`), or None for a plain
-        assignment. An assignment of which data say where it goes, or whether it runs, is none: it leaves other
-        elements as they were, which is MAY_ASSIGN."""
+        assignment. An assignment at an index from data, or under a condition on data, is not plain: it may leave an
+        element as it was, and gives MAY_ASSIGN."""
         if self.op != "=":
             return self.op
         if self.fused:

@@ -11,6 +11,7 @@ from able import can_run
 from emulated import Trial, build, machine, run
 
 import dojoir
+from dojoir.ir.dtypes import DTYPES
 
 HOST = ("llvm", "c", "avx2", "avx512")
 
@@ -287,3 +288,26 @@ def test_what_a_loop_asks_once(body: str, text: str) -> None:
         expected = dojoir.interpret(kernel, given)
         for target in filter(can_run, HOST):
             assert same(dojoir.compile(kernel, target).run(given), expected), target
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f32"])
+def test_sums_under_a_condition_are_carried_as_others_are(dtype: str) -> None:
+    """4,096 ones, in types that have no odd numbers from 256 or 2,048 on; and where nothing is added, not even the
+    bits of the element change."""
+    one = {"bf16": 0x3F80, "f16": 0x3C00, "f32": 0x3F800000}[dtype]
+    quiet = {"bf16": 0x7F81, "f16": 0x7C01, "f32": 0x7F800001}[dtype]
+    stored, bits = np.dtype(DTYPES[dtype].stored), np.uint32 if dtype == "f32" else np.uint16
+    for mark in ("", " : v"):
+        kernel = dojoir.parse(
+            f"kernel k(N)\nin ok: bool[N]\nin x: {dtype}[N]\ninout y: {dtype}[1]\n\n"
+            f"N{mark}\n| y[0] += x[{{0}}] if ok[{{0}}]\n"
+        )
+        x = np.full(4096, one, bits).view(stored)
+        for target in filter(can_run, HOST):
+            y = np.zeros(1, bits).view(stored)
+            compiled = dojoir.compile(kernel, target)
+            compiled(np.ones(4096, bool), x, y)
+            assert np.array_equal(y, dojoir.interpret(kernel, {"ok": np.ones(4096, bool), "x": x, "y": y * 0})["y"])
+            y = np.full(1, quiet, bits).view(stored)
+            compiled(np.zeros(4096, bool), x, y)
+            assert y.view(bits)[0] == quiet, target

@@ -95,4 +95,4 @@ def test_indices_that_only_a_program_can_build() -> None:
     scattered = refusal(kernel.replace_node((0, 0), scatter))
     assert scattered is not None
     assert scattered.diagnostic.code == "read-before-write"
-    assert "where data say so, y[0] keeps its value" in scattered.diagnostic.message
+    assert "y[0] may stay as it was, and has no value yet" in scattered.diagnostic.message

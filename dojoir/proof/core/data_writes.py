@@ -53,7 +53,7 @@ def without_data_writes(kernel: Kernel) -> Kernel:
 
 
 def decided(statement: Statement) -> bool:
-    """Whether data decide what a statement writes, or whether it does."""
+    """Whether a statement writes at an index from data, or under a condition on data."""
     return bool(statement.scatters) or statement.condition is not None
 
 
@@ -142,7 +142,8 @@ def _reads_before(kernel: Kernel, site: int) -> int:
 
 
 def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
-    """A write that data decide and that threads of a GPU would make beside others, or None."""
+    """A write at an index from data by a thread of a GPU, or an accumulation under a condition on data into an
+    element that threads share; None where there is neither."""
     for site in kernel.sites:
         target, depth = site.statement.target, -1
         for length, node in enumerate(site.ancestors if decided(site.statement) else (), 1):
@@ -157,7 +158,7 @@ def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
                 message = (
                     f"{format_access(target)} is written {how}, which no thread of a GPU may do beside others: "
                 )
-                cure = "or accumulate into private copies on cores (split_reduction)"
-                message += f"take the mark `{mark}` away, {cure}"
+                copies = ", or accumulate into private copies on cores (split_reduction)"
+                message += f"take the mark `{mark}` away{copies if site.statement.op != '=' else ''}"
                 return diagnostic_at(kernel, site.path, "scatter", message, target)
     return None

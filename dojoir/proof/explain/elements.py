@@ -74,7 +74,7 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
         first = f"`{text} = {_NEUTRAL[op]}`" if known else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
     elif _keeps(use):
-        message = f"{start}where data say so, {element} keeps its value, and it has none: assign it before"
+        message = f"{start}{element} may stay as it was, and has no value yet: assign it before"
     elif not writers:
         message = f"{start}{element} is read, and nothing assigns it"
     else:
