@@ -13,11 +13,10 @@ from dataclasses import replace
 
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Expr, Kernel, Op, Site, Statement, expr_accesses
+from dojoir.ir.operations import MAY_FAIL
 
 UNDER = "under"
 """The name of an operation that says under which conditions a statement stands. It is in no finished kernel."""
-
-_MAY_FAIL = frozenset({"floordiv", "mod", "shl", "shr"})
 
 
 def with_conditions(kernel: Kernel) -> Kernel:
@@ -99,5 +98,5 @@ def _assigns(site: Site, name: str) -> bool:
 
 def _is_harmless(value: Expr) -> bool:
     """Whether computing a value is no error of the run, whatever the data."""
-    plain = not any(isinstance(part, Op) and part.name in _MAY_FAIL for part in parts(value))
+    plain = not any(isinstance(part, Op) and part.name in MAY_FAIL for part in parts(value))
     return plain and not any(isinstance(i, Access) for access in expr_accesses(value) for i in access.indices)

@@ -15,11 +15,10 @@ from dojoir.codegen.lower.touched import is_sure
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Path, Scope
+from dojoir.ir.operations import MAY_FAIL
 from dojoir.ir.paths import is_inside
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
-
-MAY_FAIL = frozenset({"floordiv", "mod", "shl", "shr"})
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,9 @@ OPERATIONS: dict[str, Operation] = {
     )
 }  # fmt: skip
 
+MAY_FAIL = frozenset(op.name for op in OPERATIONS.values() if op.kind in (Class.INTEGER, Class.SHIFT))
+"""The operations that are an error of the run for some operands: a divisor of 0, a count out of range."""
+
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
 CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast")

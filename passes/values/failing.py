@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Guard, Index, Op, Path, Scope, Site, Statement
+from dojoir.ir.operations import MAY_FAIL
 from dojoir.ir.text import format_expr
 from dojoir.passes.base.move import Refusal
 from dojoir.proof.explain.divisors import is_never_0
@@ -14,7 +15,7 @@ from dojoir.sets.ranges import is_nonnegative
 def may_fail(expr: Expr) -> bool:
     """Whether computing an expression may be an error of the run."""
     return any(
-        (isinstance(part, Op) and part.name in ("floordiv", "mod", "shl", "shr") and not _is_safe(part.args[1]))
+        (isinstance(part, Op) and part.name in MAY_FAIL and not _is_safe(part.args[1]))
         or (isinstance(part, Access) and any(isinstance(index, Access) for index in part.indices))
         for part in parts(expr)
     )
