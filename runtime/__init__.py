@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.measurement.roofline import Ceilings, ceilings
     from dojoir.runtime.process.subject import PythonCode
     from dojoir.runtime.verification.random_inputs import random_inputs
+    from dojoir.runtime.verification.repeats import Repeats, ignored_inputs, repeats
     from dojoir.runtime.verification.report import Case, Report
     from dojoir.runtime.verification.verify import verify
 
@@ -47,6 +48,7 @@ _HOME = {
     "Measurement": "measurement.measure",
     "PythonCode": "process.subject",
     "Ratio": "measurement.ratio",
+    "Repeats": "verification.repeats",
     "Report": "verification.report",
     "Together": "measurement.measure",
     "bottleneck": "measurement.bottleneck",
@@ -55,11 +57,13 @@ _HOME = {
     "doctor": "diagnosis",
     "emit": "build.emission",
     "format_seconds": "measurement.measure",
+    "ignored_inputs": "verification.repeats",
     "measure": "measurement.measure",
     "measure_together": "measurement.measure",
     "processor": "build.host",
     "random_inputs": "verification.random_inputs",
     "ratio_of": "measurement.measure",
+    "repeats": "verification.repeats",
     "thread_count": "build.pool",
     "verify": "verification.verify",
     "write_library": "library.library",
@@ -79,6 +83,7 @@ __all__ = [
     "Measurement",
     "PythonCode",
     "Ratio",
+    "Repeats",
     "Report",
     "Together",
     "bottleneck",
@@ -87,11 +92,13 @@ __all__ = [
     "doctor",
     "emit",
     "format_seconds",
+    "ignored_inputs",
     "measure",
     "measure_together",
     "processor",
     "random_inputs",
     "ratio_of",
+    "repeats",
     "thread_count",
     "verify",
     "write_library",
