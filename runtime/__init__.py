@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.evaluation.evaluator import Evaluator
     from dojoir.runtime.library.library import Library, write_library
     from dojoir.runtime.measurement.bottleneck import Bottleneck, bottleneck
+    from dojoir.runtime.measurement.card import Card, profile
     from dojoir.runtime.measurement.measure import (
         Contestant,
         Measurement,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Bottleneck": "measurement.bottleneck",
+    "Card": "measurement.card",
     "Case": "verification.report",
     "Ceilings": "measurement.roofline",
     "Compiled": "call.compiled",
@@ -56,6 +58,7 @@ _HOME = {
     "measure": "measurement.measure",
     "measure_together": "measurement.measure",
     "processor": "build.host",
+    "profile": "measurement.card",
     "random_inputs": "verification.random_inputs",
     "ratio_of": "measurement.measure",
     "thread_count": "build.pool",
@@ -65,6 +68,7 @@ _HOME = {
 
 __all__ = [
     "Bottleneck",
+    "Card",
     "Case",
     "Ceilings",
     "Compiled",
@@ -87,6 +91,7 @@ __all__ = [
     "measure",
     "measure_together",
     "processor",
+    "profile",
     "random_inputs",
     "ratio_of",
     "thread_count",

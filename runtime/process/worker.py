@@ -58,6 +58,7 @@ _JOBS = {
     "trial": "dojoir.runtime.verification.trial:run_trial",
     "timing": "dojoir.runtime.measurement.timing:run_timing",
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
+    "counting": "dojoir.runtime.measurement.counters:run_counting",
 }
 """What each kind of job runs, `module:function`, imported in the process that runs it."""
 
