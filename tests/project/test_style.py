@@ -19,7 +19,9 @@ from rooms import ROOMS
 
 from dojoir.codes import CODES
 
-ON_TOP = tuple(f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "verbs"))
+ON_TOP = tuple(
+    f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "verbs")
+)
 """What knows only the public names."""
 
 
