@@ -97,10 +97,10 @@ def _steps(view: View) -> str:
     return f"""<section id="steps" aria-labelledby="steps-head">
 <h2 id="steps-head">Moves</h2>
 <div class="bar">
-<button type="button" id="first" aria-label="first">⏮</button>
+<button type="button" id="first" aria-label="first">|◀</button>
 <button type="button" id="back" aria-label="one move back">◀</button>
 <button type="button" id="on" aria-label="one move on">▶</button>
-<button type="button" id="last" aria-label="last">⏭</button>
+<button type="button" id="last" aria-label="last">▶|</button>
 <label>search <input id="find" type="search" autocomplete="off" spellcheck="false"></label>
 <span id="said" role="status" aria-live="polite"></span>
 </div>
