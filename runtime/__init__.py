@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from dojoir.runtime.measurement.card import Card, profile
     from dojoir.runtime.measurement.measure import (
         Contestant,
+        ForTarget,
         Measurement,
-        Ratio,
         Together,
         format_seconds,
         measure,
         measure_together,
         ratio_of,
     )
+    from dojoir.runtime.measurement.ratio import Ratio
     from dojoir.runtime.measurement.roofline import Ceilings, ceilings
     from dojoir.runtime.process.subject import PythonCode
     from dojoir.runtime.verification.random_inputs import random_inputs
@@ -43,10 +44,11 @@ _HOME = {
     "Doctor": "diagnosis",
     "Evaluation": "evaluation.evaluation",
     "Evaluator": "evaluation.evaluator",
+    "ForTarget": "measurement.measure",
     "Library": "library.library",
     "Measurement": "measurement.measure",
     "PythonCode": "process.subject",
-    "Ratio": "measurement.measure",
+    "Ratio": "measurement.ratio",
     "Report": "verification.report",
     "Together": "measurement.measure",
     "bottleneck": "measurement.bottleneck",
@@ -76,6 +78,7 @@ __all__ = [
     "Doctor",
     "Evaluation",
     "Evaluator",
+    "ForTarget",
     "Library",
     "Measurement",
     "PythonCode",

@@ -35,7 +35,9 @@ Call = Callable[[], object]
 
 SAMPLE_SECONDS = 200e-6
 MOST_CALLS = 200
-FEWEST_ROUNDS, MOST_ROUNDS = 9, 500
+MOST_ROUNDS = 500
+LONGEST = 5
+"""What the fewest rounds of would take so many times the budget is called once."""
 COPIED = 512 << 20
 """The bytes that the copy of the ceiling reads."""
 
@@ -67,6 +69,7 @@ class Contestant:
     restored: Mapping[str, DeviceArray]
     calls: int = 1
     samples: list[float] = field(default_factory=list)
+    is_slow: bool = False
 
 
 class Gpu:
@@ -128,7 +131,8 @@ def time_on_gpu(
     report: Report,
 ) -> None:
     """Builds the subjects, warms them up, then samples them until each median is known to within
-    `job["precision"]`, or `job["budget"]` seconds are over. `kernel` is that of the first."""
+    `job["precision"]`, but at least `job["fewest"]` times, or `job["budget"]` seconds are over. `kernel` is that of
+    the first."""
     sizes: dict[str, int] = job["sizes"]
     contestants: list[Contestant] = []
     gpu: Gpu | None = None
@@ -158,11 +162,15 @@ def time_on_gpu(
         gpu.driver.wait(0)
     report({"differences": [_difference(kernel, contestants[0], other) for other in contestants]})
     for contestant in contestants:
-        best = min(gpu.sample(contestant) for _ in range(3))
+        best = gpu.sample(contestant)
+        if best * job["fewest"] > LONGEST * job["budget"]:
+            contestant.samples, contestant.is_slow = [best], True
+            continue
+        best = min(best, *(gpu.sample(contestant) for _ in range(2)))
         if job["hot"]:
             contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
     report({"sampling": True})
-    rounds = _sample(gpu, contestants, job["precision"], job["confidence"], job["budget"])
+    rounds = _sample(gpu, [contestant for contestant in contestants if not contestant.is_slow], job)
     report({
         "samples": [contestant.samples for contestant in contestants],
         "calls": [contestant.calls for contestant in contestants],
@@ -171,22 +179,22 @@ def time_on_gpu(
     })  # fmt: skip
 
 
-def _sample(gpu: Gpu, contestants: Sequence[Contestant], precision: float, confidence: float, budget: float) -> int:
+def _sample(gpu: Gpu, contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
     order = list(contestants)
     shuffle = random.Random(0).shuffle
     start = perf_counter()
-    next_look = FEWEST_ROUNDS
-    for number in range(1, MOST_ROUNDS + 1):
+    next_look = job["fewest"]
+    for number in range(1, MOST_ROUNDS + 1 if order else 1):
         shuffle(order)
         for contestant in order:
             contestant.samples.append(gpu.sample(contestant))
-        over = perf_counter() - start > budget
+        over = perf_counter() - start > job["budget"]
         if number >= next_look or over:
-            known = max(spread(contestant.samples, confidence).uncertainty for contestant in contestants)
-            if over or known <= precision:
+            known = max(spread(contestant.samples, job["confidence"]).uncertainty for contestant in contestants)
+            if over or known <= job["precision"]:
                 return number
             next_look = number + max(1, number // 4)
-    return MOST_ROUNDS
+    return MOST_ROUNDS if order else 1
 
 
 def _arguments(

@@ -1,0 +1,53 @@
+"""The options of the verbs that ask for evidence."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from dojoir.verbs.values import positive, seconds, shape, words
+
+Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
+"""Adds a verb: its name, what it is for, and what does it as `module:function`."""
+
+RUNS = "runs"
+"""The folder of runs where none is named."""
+
+
+def add(verbs: Any, verb: Verb) -> None:
+    """Adds the verbs."""
+    _bench(verb(verbs, "bench", "times kernels beside others: right, and how much faster", "bench:bench"))
+
+
+def _bench(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "subjects", metavar="KERNEL|TRACE|RUN", nargs="+",
+        help="a .dojo file, - for stdin, library:NAME, a file of a trace, or a run",
+    )  # fmt: skip
+    _measured(made)
+    made.add_argument("--samples", type=positive, default=30, metavar="INT", help="of each, at least (30)")
+    made.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="of the rounds of a shape (10)")
+    made.add_argument(
+        "--no-check", dest="check", action="store_false", help="do not compare the results with the text first"
+    )
+
+
+def _measured(made: argparse.ArgumentParser) -> None:
+    """How something is timed, and beside what."""
+    made.add_argument(
+        "-s", "--size", dest="shapes", action="append", default=[], type=shape, metavar="NAME=INT[,INT...]",
+        help="a runtime size; several values are several shapes; may be repeated",
+    )  # fmt: skip
+    made.add_argument("--target", default="llvm", metavar="TARGET", help="the target (llvm)")
+    made.add_argument("--threads", type=positive, default=1, metavar="INT", help="cores (1)")
+    made.add_argument(
+        "--beside", type=words, default=("text", "optimize", "numpy", "torch"), metavar="NAMES",
+        help="what it is timed beside, of text, optimize, default, c, numpy, torch, compile, with commas "
+             "(text,optimize,numpy,torch)",
+    )  # fmt: skip
+    made.add_argument("--torch", metavar="FILE:FUNCTION", help="what PyTorch runs (the library kernel's own)")
+    made.add_argument("--cold", action="store_true", help="empty the caches before each call")
+    made.add_argument(
+        "--runs", dest="runs_folder", default=RUNS, metavar="DIR", help=f"where runs are found by name ({RUNS})"
+    )
