@@ -51,7 +51,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Judged:
     """What became of a gate: its status, why, and the file of the bundle that shows it, empty for none."""
 
     name: str
@@ -108,7 +108,7 @@ class Run:
     moves: int = 0
     states: int = 0
     gained: tuple[Gained, ...] = ()
-    gates: tuple[Asked, ...] = ()
+    gates: tuple[Judged, ...] = ()
     code: Code | None = None
     files: tuple[Listed, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)

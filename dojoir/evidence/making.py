@@ -17,7 +17,7 @@ from typing import Any
 import dojoir
 
 FORMAT, VERSION = "dojoir-made", 1
-MANIFEST, TABLE, RUNS = "library.json", "library.md", "runs.db"
+MANIFEST, TABLE, STORE = "library.json", "library.md", "library.db"
 ENDINGS = {"llvm": "ll", "cuda": "cu", "hip": "hip"}
 """How the names of sources end, by target; those of others are C."""
 
@@ -153,7 +153,7 @@ def make(
         try:
             tuned = tune(
                 wish.kernel, wish.target, sizes=wish.sizes, budget=dojoir.Budget(seconds=seconds, states=states),
-                threads=threads, seed=seed, timer=timer, strategy=strategy, db=str(folder / RUNS), run=wish.name,
+                threads=threads, seed=seed, timer=timer, strategy=strategy, db=str(folder / STORE), run=wish.name,
             )  # fmt: skip
             if tuned.stopped == "interrupted":
                 raise KeyboardInterrupt
@@ -239,7 +239,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
     """What was made before in a folder, by name."""
     path = folder / MANIFEST
     if not path.exists():
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / RUNS).exists():
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / STORE).exists():
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return {}
     try:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import importlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,20 @@ class State:
     status: str = ""
     seconds: float | None = None
     reason: str = ""
+
+
+def states_of(lines: Iterable[Mapping[str, Any]]) -> tuple[State, ...]:
+    """The states that some lines have, in their order, each with what became of it last."""
+    found: dict[str, State] = {}
+    for line in lines:
+        match line:
+            case {"state": str(hash), "parent": str() | None as parent, "move": str() | None as move}:
+                found.setdefault(hash, State(hash, parent, move))
+            case {"result": str(hash), "status": str(status), "reason": str(reason)} if hash in found:
+                given = line.get("seconds")
+                seconds = float(given) if isinstance(given, int | float) else None
+                found[hash] = replace(found[hash], status=status, seconds=seconds, reason=reason)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -93,16 +107,7 @@ class Bundle:
     @cached_property
     def states(self) -> tuple[State, ...]:
         """The states in the order of the file, each with what became of it last."""
-        found: dict[str, State] = {}
-        for line in self.lines(bundle.STATES):
-            match line:
-                case {"state": str(hash), "parent": str() | None as parent, "move": str() | None as move}:
-                    found.setdefault(hash, State(hash, parent, move))
-                case {"result": str(hash), "status": str(status), "reason": str(reason)} if hash in found:
-                    given = line.get("seconds")
-                    seconds = float(given) if isinstance(given, int | float) else None
-                    found[hash] = replace(found[hash], status=status, seconds=seconds, reason=reason)
-        return tuple(found.values())
+        return states_of(self.lines(bundle.STATES))
 
     def wrong_files(self) -> list[str]:
         """What does not agree with the list of files in the record, a line each; nothing of a run that goes on."""

@@ -188,6 +188,11 @@ class Writer:
             self.text(f"{bundle.SOURCE}.{ending}", dojoir.emit(trace.kernel, target))
         self.note(result=trace.kernel.hash, moves=len(trace.moves), code=code_of(trace.kernel, target))
 
+    def machine(self, measured: bool = False) -> None:
+        """Writes what the doctor says of this machine; with what it reaches, where that is `measured` already."""
+        about = dojoir.doctor(measure=measured).to_json()
+        self.text(bundle.MACHINE, json.dumps(about, indent=1, default=str) + "\n")
+
     def end(self, status: Status, stopped: str = "", gained: Sequence[Gained] = ()) -> Run:
         """Ends the bundle: the states from the database once more, and every file with its digest."""
         with contextlib.suppress(dojoir.DojoError):
@@ -240,3 +245,44 @@ def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
         return None
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest)
+
+
+@contextlib.contextmanager
+def recorded(
+    runs: Path,
+    verb: Verb,
+    trace: dojoir.Trace,
+    *,
+    target: str,
+    sizes: Sequence[Mapping[str, int]],
+    threads: int,
+    settings: Mapping[str, Any],
+    url: str | None = None,
+    arguments: Sequence[str] = (),
+    parent: str | None = None,
+) -> Iterator[Writer]:
+    """A bundle around what is found of a trace: it is written when that is over, with the trace as its answer; one
+    that an error ends is `failed`."""
+    with store_of(runs, url) as database:
+        writer = Writer.begin(
+            runs, verb, trace, database, target=target, sizes=sizes, threads=threads, settings=settings,
+            arguments=arguments, parent=parent,
+        )  # fmt: skip
+        with writer:
+            database.begin(trace.start, writer.run.settings, writer.run.database)
+            yield writer
+            writer.answer(trace)
+            writer.machine()
+            if trace.is_safe:
+                database.end(writer.run.database, "done", trace)
+            writer.end("done")
+
+
+@contextlib.contextmanager
+def resumed(folder: Path, database: Database) -> Iterator[Writer]:
+    """The bundle of a run that was stopped, to go on with. Raises as `read` does."""
+    from dojoir.evidence.reading import read
+
+    run = replace(read(folder).run, status="running", ended=None, files=())
+    with Writer(folder, run, database) as writer:
+        yield writer

@@ -12,8 +12,11 @@ from dojoir.cli.chunks import display_name, read_input
 
 TRACE = "trace.json"
 
+RUNS = "runs"
+"""The folder of runs where none is named."""
 
-def trace_of(name: str, runs: str = "runs", unsafe: bool = False) -> dojoir.Trace:
+
+def trace_of(name: str, runs: str = RUNS, unsafe: bool = False) -> dojoir.Trace:
     """The trace of a subject: a `.dojo` file, `-`, `library:NAME`, a file of a trace, the folder of a run, or the
     name of a run in the folder `runs`. A kernel is a trace without moves. With `unsafe`, moves that no checker saw
     are made all the same. Raises DojoError."""
@@ -34,7 +37,7 @@ def trace_of(name: str, runs: str = "runs", unsafe: bool = False) -> dojoir.Trac
     return dojoir.Trace(kernel)
 
 
-def run_folder(name: str, runs: str = "runs") -> Path | None:
+def run_folder(name: str, runs: str = RUNS) -> Path | None:
     """The folder of a run by its path or name; None where the name is of something else."""
     for folder in (Path(name), Path(runs, name)):
         if os.path.isfile(folder / "run.json"):
