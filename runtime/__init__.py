@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.measurement.roofline import Ceilings, ceilings
     from dojoir.runtime.process.subject import PythonCode
     from dojoir.runtime.verification.random_inputs import random_inputs
+    from dojoir.runtime.verification.repeats import Repeats, ignored_inputs, repeats
     from dojoir.runtime.verification.report import Case, Report
     from dojoir.runtime.verification.verify import verify
 
@@ -49,6 +50,7 @@ _HOME = {
     "Measurement": "measurement.measure",
     "PythonCode": "process.subject",
     "Ratio": "measurement.ratio",
+    "Repeats": "verification.repeats",
     "Report": "verification.report",
     "Together": "measurement.measure",
     "bottleneck": "measurement.bottleneck",
@@ -57,12 +59,14 @@ _HOME = {
     "doctor": "diagnosis",
     "emit": "build.emission",
     "format_seconds": "measurement.measure",
+    "ignored_inputs": "verification.repeats",
     "measure": "measurement.measure",
     "measure_together": "measurement.measure",
     "processor": "build.host",
     "profile": "measurement.card",
     "random_inputs": "verification.random_inputs",
     "ratio_of": "measurement.measure",
+    "repeats": "verification.repeats",
     "thread_count": "build.pool",
     "verify": "verification.verify",
     "write_library": "library.library",
@@ -83,6 +87,7 @@ __all__ = [
     "Measurement",
     "PythonCode",
     "Ratio",
+    "Repeats",
     "Report",
     "Together",
     "bottleneck",
@@ -91,12 +96,14 @@ __all__ = [
     "doctor",
     "emit",
     "format_seconds",
+    "ignored_inputs",
     "measure",
     "measure_together",
     "processor",
     "profile",
     "random_inputs",
     "ratio_of",
+    "repeats",
     "thread_count",
     "verify",
     "write_library",

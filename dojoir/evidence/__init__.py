@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.evidence.bench import bench
     from dojoir.evidence.figures import Bench, Interval, Shape, Times, fast_p
+    from dojoir.evidence.forms import from_text, schema, to_data, to_text
+    from dojoir.evidence.gates import Asked, Gate, Gates, gate, gate_lines
     from dojoir.evidence.peers import PEERS, TorchFunction
 
 _HOME = {
+    "Asked": "gates",
+    "Gate": "gates",
+    "Gates": "gates",
+    "from_text": "forms",
+    "gate": "gates",
+    "gate_lines": "gates",
+    "schema": "forms",
+    "to_data": "forms",
+    "to_text": "forms",
     "Bench": "figures",
     "Interval": "figures",
     "PEERS": "peers",
@@ -21,7 +32,25 @@ _HOME = {
     "fast_p": "figures",
 }
 
-__all__ = ["PEERS", "Bench", "Interval", "Shape", "Times", "TorchFunction", "bench", "fast_p"]
+__all__ = [
+    "PEERS",
+    "Asked",
+    "Bench",
+    "Gate",
+    "Gates",
+    "Interval",
+    "Shape",
+    "Times",
+    "TorchFunction",
+    "bench",
+    "fast_p",
+    "from_text",
+    "gate",
+    "gate_lines",
+    "schema",
+    "to_data",
+    "to_text",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import dojoir
-from dojoir.evidence.figures import Bench, Ceiling, Correct, Interval, Shape, Times
+from dojoir.evidence.figures import Bench, Ceiling, Correct, Interval, Shape, Status, Times
 from dojoir.evidence.peers import TorchFunction, contestants
 from dojoir.records.contexts import this_machine, versions_here
 
@@ -71,7 +71,8 @@ def bench(
                 sizes=sizes,
             )
         except (dojoir.RunError, dojoir.ToolchainError, dojoir.KernelError) as error:
-            found.append(Shape(dict(sizes), "failed", error.diagnostic.message, left_out=left_out))
+            status: Status = "unavailable" if isinstance(error, dojoir.ToolchainError) else "failed"
+            found.append(Shape(dict(sizes), status, error.diagnostic.message, left_out=left_out))
             continue
         protocol = together.measurements[0].protocol
         found.append(shape(sizes, [ITSELF, *there], together, left_out))

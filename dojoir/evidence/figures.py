@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Status = Literal["ok", "failed"]
+Status = Literal["ok", "failed", "unavailable"]
 Correct = Literal["pass", "fail", "not-run", "unavailable"]
 
 

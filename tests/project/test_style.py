@@ -186,8 +186,9 @@ def test_no_file_is_longer_than_one_reads_at_once() -> None:
 
 
 DATA = {
-    "goldens": {".c"},
     "bundles": {".json", ".jsonl", ".dojo", ".ll"},
+    "cheats": {".c", ".py"},
+    "goldens": {".c"},
     "kept": {".dojo", ".json", ".moves", ".txt"},
 }
 """The folders of `tests` that hold what tests are compared with, and the endings of such files."""
@@ -209,7 +210,7 @@ def test_tests_stand_in_rooms() -> None:
             case "helpers":
                 is_script = path.suffix == ".py" or path.name in {"on_arm.sh", "PRECISION.md", "GPU.md"}
                 fits = len(below) == 1 and is_script and not path.match("test_*")
-            case "goldens" | "kept" | "bundles":
+            case "bundles" | "cheats" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
             case _:
                 fits = top in rooms and len(below) == 1 and path.match("test_*.py")
