@@ -10,7 +10,7 @@ from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, shapes_of, trace_of
+from dojoir.verbs.subject import RUNS, shapes_for, trace_of
 
 if TYPE_CHECKING:
     from dojoir.evidence import Bench
@@ -26,7 +26,10 @@ def bench(options: argparse.Namespace) -> int:
 
     torch = None if options.torch is None else TorchFunction.of(options.torch)
     traces = [trace_of(name, options.runs_folder or RUNS) for name in options.subjects]
-    shapes = [shapes_of(options.shapes, trace.start) for trace in traces]
+    shapes = [
+        shapes_for(name, options.runs_folder or RUNS, options.shapes, trace.start)
+        for name, trace in zip(options.subjects, traces, strict=True)
+    ]
     found: list[Bench] = []
     names = ("beside", "cold", "torch", "samples", "seconds", "check")
     settings = {name: getattr(options, name) for name in names}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, run_folder, shapes_of, trace_of
+from dojoir.verbs.subject import RUNS, run_folder, shapes_for, trace_of
 
 if TYPE_CHECKING:
     from dojoir.evidence import Asked, Gates
@@ -24,7 +24,7 @@ def gate(options: argparse.Namespace) -> int:
     from dojoir.evidence import gate as gated
 
     trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
-    shapes = shapes_of(options.shapes, trace.start)
+    shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
     source, complaint = _of_run(options)
     asked = Asked(
         trace, options.target, shapes, options.threads, options.beside,

@@ -8,7 +8,7 @@ import json
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.verbs.recording import recording
-from dojoir.verbs.subject import RUNS, shapes_of, trace_of
+from dojoir.verbs.subject import RUNS, shapes_for, trace_of
 
 
 def profile(options: argparse.Namespace) -> int:
@@ -16,7 +16,7 @@ def profile(options: argparse.Namespace) -> int:
     from dojoir.evidence.bundle import PROFILE
 
     trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
-    shapes = shapes_of(options.shapes, trace.start)
+    shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
     cards = []
     with recording(options, "profile", trace, shapes, {"ncu": options.ncu}, options.subject) as writer:
         for sizes in shapes:

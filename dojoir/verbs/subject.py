@@ -45,6 +45,18 @@ def run_folder(name: str, runs: str = RUNS) -> Path | None:
     return None
 
 
+def shapes_for(
+    name: str, runs: str, given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel
+) -> list[dict[str, int]]:
+    """The shapes that are given; of a run without any, those that it was run at. Raises as `shapes_of`."""
+    folder = run_folder(name, runs)
+    if given or folder is None:
+        return shapes_of(given, kernel)
+    from dojoir.evidence.reading import read
+
+    return [dict(sizes) for sizes in read(folder).run.sizes]
+
+
 def shapes_of(given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel) -> list[dict[str, int]]:
     """The shapes of `-s N=1024,4096 -s M=64`: the values of each size in turn, one value stands for all. Raises
     ArgumentError, `size-missing`, `unknown-size`, or `bad-size` for lists of other lengths."""

@@ -67,6 +67,25 @@ def test_the_path_of_a_stranger(capsys: pytest.CaptureFixture[str], here: Path) 
         assert (status, out) == (0, "") and "no such run" in err
 
 
+def test_gates_leave_what_shows_them(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    traced().save(here / "trace.json")
+    given = ["gate", "trace.json", "-s", "N=4096", "--beside", "text", "--seconds", "0.2", "--runs"]
+    status, out, err = run(capsys, *given)
+    assert status in (0, 3, 4) and "proved" in out, err
+    found = read(here / "runs" / err.split("run ")[1].split()[0])
+    said = {one.name: one.status for one in found.run.gates}
+    assert [said[name] for name in ("proved", "built", "correct", "deterministic")] == ["pass"] * 4
+    names = {one.name for one in found.run.files}
+    assert {one.file for one in found.run.gates if one.status == "pass" and one.file != "source"} <= names
+    assert "gates.json" in names and found.wrong_files() == [] and found.run.sizes == ({"N": 4096},)
+    assert run(capsys, "show", "last", "--section", "gates")[0] == 0
+    path = found.folder / "source.ll"
+    path.write_text(path.read_text().replace("fcmp", "fcmp fast", 1))
+    status, out, _ = run(capsys, "gate", found.run.name, "--seconds", "0.2", "--json")
+    said = {one["name"]: one["status"] for one in json.loads(out)["gates"]["gates"]}
+    assert status == 3 and said["built"] == "fail" and said["correct"] == "not-run"
+
+
 def test_a_run_is_resumed_by_its_name(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     tune = [
         "tune",
