@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dojoir.runtime.evaluation.evaluator import Evaluator
     from dojoir.runtime.library.library import Library, write_library
     from dojoir.runtime.measurement.bottleneck import Bottleneck, bottleneck
+    from dojoir.runtime.measurement.card import Card, profile
     from dojoir.runtime.measurement.measure import (
         Contestant,
         ForTarget,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Bottleneck": "measurement.bottleneck",
+    "Card": "measurement.card",
     "Case": "verification.report",
     "Ceilings": "measurement.roofline",
     "Compiled": "call.compiled",
@@ -61,6 +63,7 @@ _HOME = {
     "measure": "measurement.measure",
     "measure_together": "measurement.measure",
     "processor": "build.host",
+    "profile": "measurement.card",
     "random_inputs": "verification.random_inputs",
     "ratio_of": "measurement.measure",
     "repeats": "verification.repeats",
@@ -71,6 +74,7 @@ _HOME = {
 
 __all__ = [
     "Bottleneck",
+    "Card",
     "Case",
     "Ceilings",
     "Compiled",
@@ -96,6 +100,7 @@ __all__ = [
     "measure",
     "measure_together",
     "processor",
+    "profile",
     "random_inputs",
     "ratio_of",
     "repeats",

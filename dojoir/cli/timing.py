@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import dojoir
-from dojoir.cli.bounds import bound_facts, bound_lines, legal_moves
+from dojoir.cli.bounds import bound_facts, bound_lines
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.running import read_inputs
@@ -70,7 +70,7 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     )
     rows = list(zip(names, together.measurements, strict=True))
     found = dojoir.bottleneck(trace.kernel, together.measurements[0])
-    moves = [] if found is None else legal_moves(trace.kernel, found, options.target)
+    moves = [] if found is None else found.legal_moves(trace.kernel, options.target)
     if options.json:
         times: dict[str, object] = {
             name: _facts(row, together.measurements[0], dict(rows)["as written"]) for name, row in rows

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.subject import shapes_of, trace_of
+from dojoir.verbs.recording import recording
+from dojoir.verbs.subject import RUNS, shapes_for, trace_of
 
 if TYPE_CHECKING:
     from dojoir.evidence import Bench
@@ -20,17 +21,27 @@ def bench(options: argparse.Namespace) -> int:
     DojoError."""
     from dojoir.evidence import TorchFunction
     from dojoir.evidence import bench as benched
+    from dojoir.evidence.bundle import BENCH
     from dojoir.evidence.told import bench_lines, result_lines
 
     torch = None if options.torch is None else TorchFunction.of(options.torch)
-    traces = [trace_of(name, options.runs_folder) for name in options.subjects]
-    shapes = [shapes_of(options.shapes, trace.start) for trace in traces]
+    traces = [trace_of(name, options.runs_folder or RUNS) for name in options.subjects]
+    shapes = [
+        shapes_for(name, options.runs_folder or RUNS, options.shapes, trace.start)
+        for name, trace in zip(options.subjects, traces, strict=True)
+    ]
     found: list[Bench] = []
-    for trace, each in zip(traces, shapes, strict=True):
-        one = benched(
-            trace, options.target, shapes=each, beside=options.beside, threads=options.threads, cold=options.cold,
-            torch=torch, samples=options.samples, seconds=options.seconds, check=options.check,
-        )  # fmt: skip
+    names = ("beside", "cold", "torch", "samples", "seconds", "check")
+    settings = {name: getattr(options, name) for name in names}
+    for subject, trace, each in zip(options.subjects, traces, shapes, strict=True):
+        with recording(options, "bench", trace, each, settings, subject) as writer:
+            one = benched(
+                trace, options.target, shapes=each, beside=options.beside, threads=options.threads,
+                cold=options.cold, torch=torch, samples=options.samples, seconds=options.seconds,
+                check=options.check,
+            )  # fmt: skip
+            if writer is not None:
+                writer.data(BENCH, one)
         found.append(one)
         if not options.json:
             write_result(bench_lines(one), None)

@@ -6,13 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from dojoir.verbs.subject import RUNS
 from dojoir.verbs.values import positive, seconds, shape, words
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
 """Adds a verb: its name, what it is for, and what does it as `module:function`."""
-
-RUNS = "runs"
-"""The folder of runs where none is named."""
 
 
 def add(verbs: Any, verb: Verb) -> None:
@@ -60,5 +58,10 @@ def _measured(made: argparse.ArgumentParser, beside: tuple[str, ...]) -> None:
     made.add_argument("--torch", metavar="FILE:FUNCTION", help="what PyTorch runs (the library kernel's own)")
     made.add_argument("--cold", action="store_true", help="empty the caches before each call")
     made.add_argument(
-        "--runs", dest="runs_folder", default=RUNS, metavar="DIR", help=f"where runs are found by name ({RUNS})"
+        "--runs",
+        dest="runs_folder",
+        nargs="?",
+        const=RUNS,
+        metavar="DIR",
+        help=f"leave a bundle of the run there ({RUNS}); a run is found there by its name",
     )

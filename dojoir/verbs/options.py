@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import evidence
+from dojoir.verbs import evidence, run_options
 from dojoir.verbs.values import device, positive, seconds, size
 
 EPILOG = """\
@@ -21,6 +21,8 @@ examples:
   dojoir learn agent --kernel softmax --kernel layernorm -o agent.safetensors
   dojoir tune library:rmsnorm -s N=1024 -s M=1024 --strategy maxq:agent.safetensors
   dojoir bench library:softmax -s N=4096 -s M=1024,4096 --beside text,numpy,torch
+  dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
+  dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -54,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     _worker(verbs)
     _db(verbs)
     evidence.add(verbs, _verb)
+    run_options.add(verbs, _verb)
     return made
 
 
@@ -109,6 +112,7 @@ def _tune(verbs: Any) -> None:
     add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
     add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
     add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
+    run_options.runs(made, "leave a bundle of the run there, as it goes; --resume goes on with one")
     add("--save-trace", metavar="FILE", help="write the answer as a trace")
     add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")
 

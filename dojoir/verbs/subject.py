@@ -12,8 +12,11 @@ from dojoir.cli.chunks import display_name, read_input
 
 TRACE = "trace.json"
 
+RUNS = "runs"
+"""The folder of runs where none is named."""
 
-def trace_of(name: str, runs: str = "runs", unsafe: bool = False) -> dojoir.Trace:
+
+def trace_of(name: str, runs: str = RUNS, unsafe: bool = False) -> dojoir.Trace:
     """The trace of a subject: a `.dojo` file, `-`, `library:NAME`, a file of a trace, the folder of a run, or the
     name of a run in the folder `runs`. A kernel is a trace without moves. With `unsafe`, moves that no checker saw
     are made all the same. Raises DojoError."""
@@ -34,12 +37,24 @@ def trace_of(name: str, runs: str = "runs", unsafe: bool = False) -> dojoir.Trac
     return dojoir.Trace(kernel)
 
 
-def run_folder(name: str, runs: str = "runs") -> Path | None:
+def run_folder(name: str, runs: str = RUNS) -> Path | None:
     """The folder of a run by its path or name; None where the name is of something else."""
     for folder in (Path(name), Path(runs, name)):
         if os.path.isfile(folder / "run.json"):
             return folder
     return None
+
+
+def shapes_for(
+    name: str, runs: str, given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel
+) -> list[dict[str, int]]:
+    """The shapes that are given; of a run without any, those that it was run at. Raises as `shapes_of`."""
+    folder = run_folder(name, runs)
+    if given or folder is None:
+        return shapes_of(given, kernel)
+    from dojoir.evidence.reading import read
+
+    return [dict(sizes) for sizes in read(folder).run.sizes]
 
 
 def shapes_of(given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel) -> list[dict[str, int]]:

@@ -60,6 +60,7 @@ _JOBS = {
     "repeats": "dojoir.runtime.verification.repeats:run_repeats",
     "changed": "dojoir.runtime.verification.repeats:run_changed",
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
+    "counting": "dojoir.runtime.measurement.counters:run_counting",
 }
 """What each kind of job runs, `module:function`, imported in the process that runs it."""
 
