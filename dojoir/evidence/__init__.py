@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dojoir.evidence.bench import bench
+    from dojoir.evidence.benching import bench
     from dojoir.evidence.figures import Bench, Interval, Shape, Times, fast_p
     from dojoir.evidence.forms import from_text, schema, to_data, to_text
     from dojoir.evidence.gates import Asked, Gate, Gates, gate, gate_lines
@@ -28,7 +28,7 @@ _HOME = {
     "Shape": "figures",
     "Times": "figures",
     "TorchFunction": "peers",
-    "bench": "bench",
+    "bench": "benching",
     "fast_p": "figures",
 }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import dojoir
-from dojoir.evidence.bench import Measure, bench
+from dojoir.evidence.benching import Measure, bench
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.honest import Honesty, honesty
 from dojoir.evidence.peers import TorchFunction

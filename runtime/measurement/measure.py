@@ -397,10 +397,7 @@ def _way(on_gpu: bool, caches: str) -> str:
             return "a graph started again" if on_gpu else "warm caches"
         case "rotated":
             return "arrays rotated past the last cache"
-        case _:
-            return (
-                "events, the last cache written before each call" if on_gpu else "caches written before each call"
-            )
+    return f"{'by events, ' if on_gpu else ''}the last cache written before each call"
 
 
 def _last_begun(outcome: Outcome) -> int:

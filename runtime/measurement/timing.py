@@ -28,6 +28,7 @@ from dojoir.meaning.packed import unpacked
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.measurement.clocks import disagreement, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
 from dojoir.runtime.measurement.memory import last_level_cache, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
@@ -70,6 +71,11 @@ class Contestant:
     samples: list[float] = field(default_factory=list)
     position: int = 0
     is_slow: bool = False
+    is_kernel: bool = True
+    """What is not leaves its results where it likes, after its first call."""
+
+    clocks: tuple[int, int, int] = (0, 0, 0)
+    """The nanoseconds of all that was timed, by both clocks, and how often they were read."""
 
     def sample(self) -> float:
         """Seconds of one call, as the mean of a sample."""
@@ -78,10 +84,11 @@ class Contestant:
         if self.inouts or self.flush is not None:
             return sum(self.single(number) for number in batch) * 1e-9 / self.calls
         bound = [self.bound[number] for number in batch]
+        begin = second_clock()
         start = perf_counter_ns()
         for call in bound:
             call()
-        return (perf_counter_ns() - start) * 1e-9 / self.calls
+        return self._read(perf_counter_ns() - start, begin) * 1e-9 / self.calls
 
     def single(self, number: int) -> int:
         """Nanoseconds of one call on fresh values: those that a kernel changes in place must not drift."""
@@ -92,9 +99,15 @@ class Contestant:
         if self.flush is not None:
             self.flush()
         call = self.bound[number]
+        begin = second_clock()
         start = perf_counter_ns()
         call()
-        return perf_counter_ns() - start
+        return self._read(perf_counter_ns() - start, begin)
+
+    def _read(self, took: int, begin: int) -> int:
+        """What the clock says that something took which began at `begin` by the second one."""
+        self.clocks = self.clocks[0] + took, self.clocks[1] + second_clock() - begin, self.clocks[2] + 1
+        return took
 
 
 def run_timing(job: Mapping[str, Any], report: Report) -> None:
@@ -128,6 +141,9 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     report({"sampling": True})
     rounds = _sample(contestants, job)
     for number, contestant in enumerate(contestants):
+        own, sure, readings = contestant.clocks
+        if (wrong := disagreement(own * 1e-9, sure * 1e-9, readings)) is not None:
+            raise RunError(wrong, "bad-clock")
         differences[number] = max(differences[number], _after(first.kernel, results, contestant))
     report({
         "differences": differences,
@@ -158,7 +174,8 @@ class _Arena:
             assert isinstance(subject, PythonCode)
             bound = [subject.bind(arguments) for arguments in sets]
         inouts = {buffer.name: self.inputs[buffer.name] for buffer in own.arguments if buffer.role == "inout"}
-        return Contestant(sets, bound, inouts, self.flush if self.caches == "flushed" else None)
+        flush = self.flush if self.caches == "flushed" else None
+        return Contestant(sets, bound, inouts, flush, is_kernel=compiled is not None)
 
     def sets(self, kernel: Kernel) -> list[Arguments]:
         """The arrays of what takes the arguments of a kernel."""
@@ -179,7 +196,7 @@ def _after(kernel: Kernel, results: Mapping[str, np.ndarray | int | float], cont
     """The largest difference from the results of the first in some calls after the rounds: work that is left out
     once nobody looks any more."""
     worst = 0.0
-    for _ in range(0 if contestant.is_slow else LAST_CALLS):
+    for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
         _poison(kernel, contestant)
         contestant.single(0)
         worst = max(worst, _difference(kernel, results, contestant))

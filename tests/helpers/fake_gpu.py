@@ -100,12 +100,18 @@ class FakeDriver:
                     arguments.append(value)
                     continue
                 if value not in copies:
-                    memory = np.frombuffer(self.memory[int(value)], np.uint32)
+                    memory = self._from(int(value))
                     copies[value] = memory, device.array(memory, f"argument {number}")
                 arguments.append(copies[value][1])
             device.launch(name, grid, (threads,), arguments, shared_bytes=self.shared.get(function, 0))
             for memory, buffer in copies.values():
                 memory[...] = buffer.array
+
+    def _from(self, address: int) -> np.ndarray:
+        """What lies from an address on, in the memory that it is of."""
+        start = max(one for one in self.memory if one <= address)
+        found: np.ndarray = np.frombuffer(self.memory[start], np.uint8)[address - start :].view(np.uint32)
+        return found
 
     def allocate(self, size: int) -> int:
         whole = ctypes.create_string_buffer(-(-max(size, 1) // 4) * 4 + ALIGNMENT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import dojoir
 from dojoir.runtime.measurement import timing
+from dojoir.runtime.measurement.clocks import disagreement
 from dojoir.runtime.measurement.ratio import ratio_of_samples
 from dojoir.runtime.measurement.spread import bootstrap
 from dojoir.runtime.measurement.timing import Contestant
@@ -37,6 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
     monkeypatch.setattr(timing, "perf_counter", lambda: made.now)
     monkeypatch.setattr(timing, "perf_counter_ns", lambda: round(made.now * 1e9))
+    monkeypatch.setattr(timing, "second_clock", lambda: round(made.now * 1e9))
     monkeypatch.setattr(timing, "_let_rest", lambda: 0.0)
     return made
 
@@ -133,3 +136,26 @@ def test_times_of_two_protocols_are_not_compared() -> None:
     with pytest.raises(dojoir.ArgumentError, match="two protocols") as refused:
         dojoir.ratio_of(warm, cold)
     assert refused.value.diagnostic.code == "other-protocol"
+
+
+@pytest.mark.parametrize(("factor", "agree"), [(1.0, True), (0.1, False), (10.0, False)])
+def test_a_clock_that_another_one_gainsays_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, factor: float, agree: bool
+) -> None:
+    true = time.perf_counter_ns
+    monkeypatch.setattr(timing, "perf_counter_ns", lambda: int(true() * factor))
+    monkeypatch.setattr(timing, "WARM_SECONDS", 0.0)
+    one = Contestant([{}], [lambda: time.sleep(2e-3)], {})
+    for _ in range(20):
+        one.sample()
+    own, sure, readings = one.clocks
+    assert readings == 20 and (disagreement(own * 1e-9, sure * 1e-9, readings) is None) == agree
+
+
+def test_that_is_the_end_of_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "disagreement", lambda *_: "the clocks disagree")
+    job = {**JOB, "budget": 0.01, "seed": 0, "sizes": {"N": 64}, "hot": True}
+    job["subjects"] = [KernelSubject(RELU, "llvm", 1).to_json()]
+    with pytest.raises(dojoir.RunError) as refused:
+        timing.run_timing(job, lambda _: None)
+    assert refused.value.diagnostic.code == "bad-clock"
