@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 import dojoir
-from dojoir.evidence.bench import bench
+from dojoir.evidence.benching import bench
 from dojoir.evidence.bundle import BENCH, FINAL, SOURCE, START, STATES, TRACE, Judged, Verdict
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.reading import Bundle, State
