@@ -12,7 +12,9 @@ from dojoir.backends.registry import is_device
 from dojoir.costs.scopes import ScopeWork, hottest_lines, scopes
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.text import lines
-from dojoir.runtime.build.compiler import check_kernel
+from dojoir.runtime.build.compiler import check_kernel, compile
+from dojoir.runtime.gpu.compiled import DeviceCompiled
+from dojoir.runtime.gpu.driver import Resources
 from dojoir.runtime.measurement.bottleneck import bottleneck, machine_code
 from dojoir.runtime.measurement.counters import Counters, counters, read_ncu
 from dojoir.runtime.measurement.hot_loop import hottest, innermost
@@ -70,6 +72,8 @@ class Card:
     scopes: tuple[ScopeWork, ...]
     code: Code
     counters: Counters
+    launches: tuple[Resources, ...] = ()
+    """Of a GPU, what each of its kernels takes."""
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -89,6 +93,11 @@ class Card:
             f"{one.place:<10} {one.line:4}{one.runs:12,}{one.work:12,}{one.accessed:12,}{one.footprint:12,}"
             f"  {one.share:5.0%}"
             for one in self.scopes
+        ]
+        text += [
+            f"launch {one.name}: {one.threads} threads, {one.registers} registers, {one.local_bytes} local bytes, "
+            f"{one.shared_bytes} shared bytes, occupancy {one.occupancy:.0%}"
+            for one in self.launches
         ]
         text += ["", f"hot loop: {self._loop()}", f"counters: {self._counted()}"]
         return "\n".join(text)
@@ -142,8 +151,14 @@ def profile(
         hottest_lines(kernel, rows),
         () if found is None else tuple(found.legal_moves(kernel, own.target)),
         tuple(rows), code_of(kernel, own.target),
-        values,
+        values, launches_of(kernel, own.target),
     )  # fmt: skip
+
+
+def launches_of(kernel: Kernel, target: str) -> tuple[Resources, ...]:
+    """What the kernels of a GPU take; none elsewhere."""
+    made = compile(kernel, target) if is_device(target) else None
+    return made.resources() if isinstance(made, DeviceCompiled) else ()
 
 
 def code_of(kernel: Kernel, target: str) -> Code:

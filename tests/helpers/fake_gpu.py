@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dojoir.runtime.gpu.driver import Gpu
+from dojoir.runtime.gpu.driver import Gpu, Resources
 from dojoir.runtime.simt.harness import Argument, Buffer, Harness
 
 _NUMBERS = {("f", 4): ctypes.c_float, ("f", 8): ctypes.c_double}
@@ -70,6 +70,9 @@ class FakeDriver:
 
     def reserve(self, function: int, shared_bytes: int) -> None:
         self.shared[function] = shared_bytes
+
+    def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
+        return Resources(name, threads, 32, 0, shared_bytes, min(1.0, threads / 2048))
 
     def launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
         harness, name = self.functions[function]

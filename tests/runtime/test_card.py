@@ -7,10 +7,12 @@ import platform
 from pathlib import Path
 
 import pytest
+from fake_gpu import FakeDriver
 
 import dojoir
 from dojoir.backends.host import machine_for
 from dojoir.costs.scopes import hottest_lines, scopes
+from dojoir.runtime.gpu import devices
 from dojoir.runtime.measurement import counters as counting
 from dojoir.runtime.measurement.counters import Counters, open_counters, read_ncu
 
@@ -133,3 +135,24 @@ def test_what_is_no_csv_of_ncu_is_told(tmp_path: Path, text: str) -> None:
         read_ncu(str(path), "rows")
     with pytest.raises(dojoir.ArgumentError, match="cannot read"):
         read_ncu(str(tmp_path / "no.csv"), "rows")
+
+
+GRID = """
+kernel scaled(N)
+in  x: f32[N]
+out y: f32[N]
+(N + 63) // 64 : gx
+| min(64, N - 64*{0}) : bx
+| | y[64*{0} + {1}] = x[64*{0} + {1}] * 2
+"""
+
+
+def test_on_a_gpu_it_says_what_the_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeDriver()
+    monkeypatch.setattr(devices, "find", lambda target: fake)
+    kernel = dojoir.parse(GRID)
+    given = dojoir.Measurement(kernel.name, "cuda", {"N": 640}, 1, True, (1e-3,) * 9, 0.95, 1, 1, 1e9, 1e9)
+    found = dojoir.profile(kernel, "cuda", sizes={"N": 640}, measurement=given)
+    assert [(one.threads, one.registers) for one in found.launches] == [(64, 32)]
+    assert "32 registers" in str(found) and "ncu" in found.counters.reason and "ncu" in found.code.reason
+    assert json.loads(json.dumps(found.to_json()))["launches"][0]["local_bytes"] == 0
