@@ -34,6 +34,14 @@ class TorchFunction:
         return cls(os.path.abspath(path), name)
 
 
+def check_peers(names: Sequence[str]) -> None:
+    """Raises ArgumentError, `unknown-peer`, for a name that is none of PEERS."""
+    for name in names:
+        if name not in PEERS:
+            known = ", ".join(PEERS)
+            raise dojoir.ArgumentError(f"there is no peer {name} to bench beside: {known}", "unknown-peer")
+
+
 @dataclass(frozen=True)
 class Absent:
     """A peer that there is not, and why."""
@@ -89,8 +97,8 @@ def _peer(
             return Absent(f"there is no NumPy version of {start.name}") if made is None else made
         case "torch" | "compile":
             return _torch(name, start, torch)
-    known = ", ".join(PEERS)
-    raise dojoir.ArgumentError(f"there is no peer {name} to bench beside: {known}", "unknown-peer")
+    check_peers([name])
+    raise AssertionError(name)
 
 
 def _torch(name: str, start: dojoir.Kernel, given: TorchFunction | None) -> dojoir.PythonCode | Absent:

@@ -29,11 +29,12 @@ def bound(
     def call() -> object:
         nonlocal is_first
         with torch.no_grad():
-            found = function(*values)
-        if is_first:
+            if not is_first:
+                return function(*values)
             is_first = False
+            found = _first(function, values)
             _put(name, found, results)
-        return found
+            return found
 
     return call
 
@@ -49,6 +50,15 @@ def _function(path: str, name: str) -> Callable[..., Any]:
         raise dojoir.ArgumentError(f"{path} has no function {name}", "unknown-function")
     made: Callable[..., Any] = found
     return made
+
+
+def _first(function: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """The first call, in which PyTorch compiles. Raises RunError, `crash`, with what it raises."""
+    try:
+        return function(*values)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+        raise dojoir.RunError(f"PyTorch failed: {words}", "crash") from None
 
 
 def _tensor(torch: Any, value: Any) -> Any:

@@ -22,7 +22,9 @@ def gate(options: argparse.Namespace) -> int:
     Raises DojoError."""
     from dojoir.evidence import Asked, TorchFunction, gate_lines, to_data
     from dojoir.evidence import gate as gated
+    from dojoir.evidence.peers import check_peers
 
+    check_peers(options.beside)
     trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
     shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
     source, complaint = _of_run(options)

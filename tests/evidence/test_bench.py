@@ -80,11 +80,14 @@ def test_fast_p_is_the_share_of_what_is_right_and_faster() -> None:
     assert [fast_p(benches, "text", p) for p in (0.0, 1.0, 1.8)] == [0.75, 0.5, 0.25]
 
 
-@pytest.mark.parametrize("function", ["relu", "two", "missing"])
+@pytest.mark.parametrize("function", ["relu", "two", "missing", "fails"])
 def test_pytorch_is_a_function_of_a_file(tmp_path: Path, function: str) -> None:
     pytest.importorskip("torch", reason="PyTorch is a peer")
     path = tmp_path / "mine.py"
-    path.write_text("import torch\ndef relu(x):\n    return torch.relu(x)\ndef two(x):\n    return x, x\n")
+    path.write_text(
+        "import torch\ndef relu(x):\n    return torch.relu(x)\ndef two(x):\n    return x, x\n"
+        "def fails(x):\n    raise ValueError('no such thing')\n"
+    )
     found = bench(
         SPLIT, shapes=[{"N": 64}], beside=("torch", "numpy"), torch=TorchFunction.of(f"{path}:{function}"),
         seconds=0.05, check=False,
@@ -95,7 +98,11 @@ def test_pytorch_is_a_function_of_a_file(tmp_path: Path, function: str) -> None:
     if function == "relu":
         assert torch is not None and torch.difference == 0 and torch.count > 0
     else:
-        reason = {"two": "gives 2 results, and the kernel 1", "missing": "has no function missing"}[function]
+        reason = {
+            "two": "gives 2 results, and the kernel 1",
+            "missing": "has no function missing",
+            "fails": "PyTorch failed: ValueError: no such thing",
+        }[function]
         assert torch is None and reason in shape.left_out["torch"]
 
 
@@ -109,6 +116,31 @@ def test_the_command_benches_a_kernel_and_a_trace(capsys: pytest.CaptureFixture[
     assert err == "" and [line["sizes"] for line in lines] == [{"N": 64}, {"N": 128}] * 2
     assert all(line["correct"] is True and line["protocol"] == "measure 2, warm caches" for line in lines)
     assert "text" in lines[2]["speedup"] and "text" not in lines[0]["speedup"]
+
+
+def test_sizes_of_several_kernels_are_those_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    given = [
+        "bench",
+        "library:relu",
+        "library:softmax",
+        "-s",
+        "N=16",
+        "-s",
+        "M=8",
+        "--seconds",
+        "0.05",
+        "--no-check",
+    ]
+    assert main([*given, "--no-check", "--beside", "c", "--json"]) == 0
+    lines = [json.loads(line)["bench"] for line in capsys.readouterr().out.splitlines()]
+    assert [line["sizes"] for line in lines] == [{"N": 16}, {"N": 16, "M": 8}]
+    assert main([*given, "-s", "K=3"]) == 1 and "error[unknown-size]" in capsys.readouterr().err
+
+
+def test_a_wrong_peer_leaves_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for verb in ("bench", "gate"):
+        assert main([verb, "library:relu", "-s", "N=4", "--beside", "jax", "--runs", str(tmp_path / "runs")]) == 1
+        assert "error[unknown-peer]" in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
