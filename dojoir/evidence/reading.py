@@ -200,18 +200,29 @@ def find(name: str, runs: Path) -> Bundle:
     for folder in (Path(name), runs / name):
         if (folder / bundle.RUN).is_file():
             return read(folder)
-    known = sorted(path.parent.name for path in runs.glob(f"*/{bundle.RUN}"))
-    if name == "last" and known:
-        return read(runs / known[-1])
-    fitting = [one for one in known if name and (one.startswith(name) or one.endswith(name))]
-    if len(fitting) == 1:
-        return read(runs / fitting[0])
-    if fitting:
-        message = f"{name} may be {', '.join(fitting[:5])}: write more of it"
+    found = fitting(name, runs)
+    if len(found) == 1:
+        return read(runs / found[0])
+    if found:
+        message = f"{name} may be {', '.join(found[:5])}: write more of it"
     else:
+        known = _names(runs)
         there = f"the last there are {', '.join(known[-5:])}" if known else "there are none"
         message = f"there is no run {name} in {runs}, and {there}"
     raise dojoir.ArgumentError(message, "no-run")
+
+
+def fitting(name: str, runs: Path) -> list[str]:
+    """The names of the runs in a folder that one name may mean: that begin or end with it; the latest for
+    `last`."""
+    known = _names(runs)
+    if name == "last":
+        return known[-1:]
+    return [one for one in known if name and (one.startswith(name) or one.endswith(name))]
+
+
+def _names(runs: Path) -> list[str]:
+    return sorted(path.parent.name for path in runs.glob(f"*/{bundle.RUN}"))
 
 
 def every(runs: Path) -> Iterator[Bundle | tuple[str, str]]:

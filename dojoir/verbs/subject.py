@@ -38,11 +38,16 @@ def trace_of(name: str, runs: str = RUNS, unsafe: bool = False) -> dojoir.Trace:
 
 
 def run_folder(name: str, runs: str = RUNS) -> Path | None:
-    """The folder of a run by its path or name; None where the name is of something else."""
+    """The folder of a run by its path or its name, which may be part of one or `last`; None where the name is of
+    something else. Raises ArgumentError, `no-run`, for a part of several names."""
     for folder in (Path(name), Path(runs, name)):
         if os.path.isfile(folder / "run.json"):
             return folder
-    return None
+    if name == "-" or ":" in name or os.path.exists(name) or not os.path.isdir(runs):
+        return None
+    from dojoir.evidence.reading import find, fitting
+
+    return find(name, Path(runs)).folder if fitting(name, Path(runs)) else None
 
 
 def shapes_for(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ import dojoir
 from dojoir.evidence import Asked, Gates, gate, gate_lines
 from dojoir.evidence.gates import JUDGES, NAMES
 from dojoir.evidence.honest import faster_than, small_sizes
+from dojoir.verbs import main
 
 CHEATS = cheats()
 SCALED = dojoir.parse("kernel scaled(N)\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}] * 2 + 1\n")
@@ -192,3 +196,48 @@ def test_nobody_is_faster_than_the_machine(seconds: float, moved: int, flops: in
 def test_small_sizes_fit_the_facts() -> None:
     kernel = dojoir.parse("kernel f(N)\nwhere N % 16 == 0\nin x: f32[N]\nout y: f32[N]\nN\n| y[{0}] = x[{0}]\n")
     assert small_sizes(kernel) == {"N": 16}
+
+
+# -- runs that were changed --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of `bench`."""
+    pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+    folder = tmp_path_factory.mktemp("runs")
+    path = folder / "trace.json"
+    dojoir.Trace(SCALED).then("split(0, 16)").save(path)
+    given = ["bench", str(path), "-s", "N=5000", "--beside", "text", "--seconds", "0.1", "--no-check"]
+    assert main([*given, "--runs", str(folder)]) == 0
+    (found,) = folder.glob("*/run.json")
+    return found.parent
+
+
+def edited_figure(run: Path) -> None:
+    text = (run / "bench.json").read_text()
+    (run / "bench.json").write_text(re.sub(r'"seconds": [\d.e-]+', '"seconds": 1e-12', text, count=1))
+
+
+def other_source(run: Path) -> None:
+    (path,) = run.glob("source.*")
+    path.write_text(path.read_text() + "; a line more\n")
+
+
+def a_file_more(run: Path) -> None:
+    (run / "notes.txt").write_text("believe me\n")
+
+
+@pytest.mark.parametrize("change", [edited_figure, other_source, a_file_more])
+def test_a_run_that_was_changed_fails_as_built(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], None]
+) -> None:
+    copy = tmp_path / run.name
+    shutil.copytree(run, copy)
+    change(copy)
+    given = ["last", "--runs", str(tmp_path / "made")] if change is a_file_more else [str(copy)]
+    if change is a_file_more:
+        shutil.copytree(copy, tmp_path / "made" / run.name)
+    assert main(["gate", *given, "--beside", "text", "--json"]) == 3
+    found = json.loads(capsys.readouterr().out)["gates"]["gates"]
+    assert [one["status"] for one in found] == ["pass", "fail", *["not-run"] * 4]
+    name = {edited_figure: "bench.json", other_source: "source.", a_file_more: "notes.txt"}[change]
+    assert name in found[1]["reason"]
