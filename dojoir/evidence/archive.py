@@ -18,8 +18,9 @@ from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.forms import from_text
+from dojoir.evidence.gates import Gates
 from dojoir.evidence.reading import Bundle, read_run, states_of
-from dojoir.evidence.replay import STEPS, Check, Proof, Prover, along, ends, figures
+from dojoir.evidence.replay import STEPS, Check, Proof, Prover, along, ends, figures, verdicts
 from dojoir.records.lines import read_line
 
 MOST_BYTES = 1 << 30
@@ -144,9 +145,14 @@ def check(path: Path) -> Proof:
             read_line(line)
         return "pass", f"{len(lines())} lines, not proved again: dojoir db import proves them"
 
-    def benched() -> Check:
+    def bench() -> Bench | None:
         given = text(bundle.BENCH)
-        return figures(None if given is None else from_text(Bench, given, bundle.BENCH))
+        return None if given is None else from_text(Bench, given, bundle.BENCH)
+
+    def said() -> Check:
+        given = text(bundle.GATES)
+        gates = None if given is None else from_text(Gates, given, bundle.GATES)
+        return verdicts(runs[0], gates, bench())
 
     prover = Prover()
     prover.ask("archive", archive)
@@ -155,7 +161,8 @@ def check(path: Path) -> Proof:
     prover.ask("certified", certified, ["moves"], bundle.TRACE)
     prover.ask("ends", lambda: ends(text, traces[0], runs[0].start, runs[0].result), ["moves"], bundle.FINAL)
     prover.ask("states", states, ["record"], bundle.STATES)
-    prover.ask("figures", benched, ["record"], bundle.BENCH)
+    prover.ask("figures", lambda: figures(bench()), ["record"], bundle.BENCH)
+    prover.ask("verdicts", said, ["record"], bundle.GATES)
     return Proof(runs[0].name if runs else path.name, tuple(prover.found))
 
 

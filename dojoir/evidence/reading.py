@@ -17,6 +17,7 @@ from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.forms import from_data, from_text
+from dojoir.evidence.gates import Gates
 
 LARGEST = 1 << 30
 """How many bytes a file of a bundle may have that is read."""
@@ -81,6 +82,12 @@ class Bundle:
         """What was benched, if that is there. Raises ArgumentError, `bad-record`."""
         text = self.text(bundle.BENCH)
         return None if text is None else from_text(Bench, text, str(self.folder / bundle.BENCH))
+
+    @cached_property
+    def gates(self) -> Gates | None:
+        """What the gates said, if they were asked. Raises ArgumentError, `bad-record`."""
+        text = self.text(bundle.GATES)
+        return None if text is None else from_text(Gates, text, str(self.folder / bundle.GATES))
 
     @property
     def source(self) -> tuple[str, str] | None:

@@ -9,8 +9,9 @@ from itertools import count
 
 import dojoir
 from dojoir.evidence.benching import bench
-from dojoir.evidence.bundle import BENCH, FINAL, SOURCE, START, STATES, TRACE, Judged, Verdict
+from dojoir.evidence.bundle import BENCH, FINAL, GATES, SOURCE, START, STATES, TRACE, Judged, Run, Verdict
 from dojoir.evidence.figures import Bench
+from dojoir.evidence.gates import Gates
 from dojoir.evidence.reading import Bundle, State
 from dojoir.evidence.writing import code_of
 
@@ -87,6 +88,7 @@ def replay(given: Bundle, *, again: bool = False, seconds: float = 10.0) -> Proo
     ask("code", lambda: _code(given), ["moves"])
     ask("results", lambda: _results(given), ["moves"])
     ask("figures", lambda: figures(given.bench), file=BENCH)
+    ask("verdicts", lambda: verdicts(run, given.gates, given.bench), file=GATES)
     if again:
         ask("times", lambda: _times(given, seconds), ["results"], BENCH)
     return Proof(run.name, tuple(prover.found))
@@ -203,6 +205,28 @@ def figures(found: Bench | None) -> Check:
                     return "fail", f"{where}: the samples give a ratio of {paired:.6g}, not {one.ratio.median:.6g}"
             checked += 1
     return "pass", f"{checked} times agree with their samples"
+
+
+def verdicts(run: Run, gates: Gates | None, found: Bench | None) -> Check:
+    """Whether the gates that a record has are those that its file has, and `faster` what the figures say."""
+    if not run.gates:
+        return "unavailable", "no gates were asked"
+    if gates is None:
+        return "fail", f"the record has gates, and there is no {GATES}"
+    kept = {one.name: (one.status, one.reason) for one in gates.gates}
+    for one in run.gates:
+        if kept.get(one.name) != (one.status, one.reason):
+            return "fail", f"the record says {one.status} of {one.name}, and {GATES} something else"
+    if len(kept) != len(run.gates) or gates.hash != run.result:
+        return "fail", f"{GATES} is of another kernel, or of other gates"
+    if any(one.name == "faster" and one.status == "pass" for one in gates.gates):
+        for shape in [] if found is None else found.shapes:
+            for peer in shape.peers:
+                if peer.ratio is None or peer.ratio.low <= 1 + shape.slack:
+                    return "fail", f"faster passes, and {peer.name} at {_sizes(shape.sizes)} is as fast by {BENCH}"
+        if found is None:
+            return "fail", f"faster passes, and there is no {BENCH}"
+    return "pass", f"{len(run.gates)} gates are those of {GATES}"
 
 
 def _near(one: float, other: float) -> bool:

@@ -34,6 +34,8 @@ RUNS = "runs"
 STORE = "runs.db"
 """The database in a folder of bundles, where no other is named."""
 
+_NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
+
 PACKAGES = ("dojoir", "numpy", "llvmlite", "islpy", "torch")
 
 
@@ -100,9 +102,12 @@ class Writer:
         name: str | None = None,
     ) -> Writer:
         """A bundle of a run that begins at the first kernel of a trace, with a run of its name in the database.
-        Raises ArgumentError, `cannot-write`, and what the database raises."""
+        Raises ArgumentError, `cannot-write`, `bad-arguments` for a name that is none, and as the database does."""
         kernel = trace.start
         name = name or fresh_name(kernel.name)
+        if not _NAME.fullmatch(name):
+            message = f"a run is named by letters, digits, - and _, not {name[:60]!r}: write --resume softmax-1"
+            raise dojoir.ArgumentError(message, "bad-arguments")
         run = Run(
             version=bundle.VERSION, name=name, verb=verb, status="running", kernel=kernel.name, target=target,
             sizes=tuple(dict(one) for one in sizes), threads=threads, arguments=tuple(arguments),

@@ -49,7 +49,7 @@ def test_a_run_is_proved_again(benched: Bundle) -> None:
     found = replay(benched)
     assert found.ok and found.first is None, found
     assert statuses(found) == dict.fromkeys(
-        ("files", "moves", "certified", "ends", "source", "code", "results", "figures"), "pass"
+        ("files", "moves", "certified", "ends", "source", "code", "results", "figures", "verdicts"), "pass"
     )
     assert "nothing differs" in str(found)
 
@@ -146,6 +146,26 @@ def test_a_file_that_is_changed_missing_or_added_is_named(benched: Bundle, tmp_p
             export(given, tmp_path / "y.zip")
         assert caught.value.diagnostic.code == "changed-run"
     assert not (tmp_path / "y.zip").exists()
+
+
+def test_an_edited_verdict_is_found(tmp_path: Path) -> None:
+    given = bench_bundle(tmp_path / "runs", traced(), fails=True)
+    told = changed(given, tmp_path / "a", "run.json", lambda text: text.replace('"fail"', '"pass"'), listed=False)
+    assert told.run.gates[0].status == "pass"
+    for found in (replay(told), check(export(told, tmp_path / "a.zip"))):
+        assert found.first is not None and found.first.name == "verdicts", found
+
+    def both(text: str) -> str:
+        return text.replace('"correct"', '"faster"').replace('"fail"', '"pass"')
+
+    slow = changed(given, tmp_path / "b", "run.json", both, listed=False)
+    slow = changed(slow, tmp_path / "c", "gates.json", both)
+    assert statuses(replay(slow))["verdicts"] == "pass"
+    path = slow.folder / "bench.json"
+    data = json.loads(path.read_text())
+    data["shapes"][0]["peers"][0]["ratio"]["low"] = 1.0
+    slow = changed(slow, tmp_path / "d", "bench.json", lambda _: json.dumps(data))
+    assert statuses(replay(slow))["verdicts"] == "fail"
 
 
 def test_code_of_another_processor_is_unavailable(benched: Bundle, tmp_path: Path) -> None:

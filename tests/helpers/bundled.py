@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import dojoir
-from dojoir.evidence.bundle import BENCH, Judged
+from dojoir.evidence.bundle import BENCH, GATES, Judged
 from dojoir.evidence.figures import Bench, Interval, Shape, Times
+from dojoir.evidence.gates import Gate, Gates
 from dojoir.evidence.reading import Bundle, read
 from dojoir.evidence.writing import Writer, recorded, store_of
 from dojoir.records import Database
@@ -57,7 +58,10 @@ def bench_bundle(
         runs, "bench", trace, target="llvm", sizes=[SIZES], threads=1, settings={"seed": 0}, parent=parent
     ) as writer:  # fmt: skip
         writer.data(BENCH, benched(trace.kernel, seconds))
-        writer.note(gates=(Judged("correct", "fail" if fails else "pass", "as it was told"),))
+        said = Gate("correct", "fail" if fails else "pass", "as it was told", "verify.json")
+        gates = Gates(trace.start.name, trace.kernel.hash, "llvm", 1, (SIZES,), 0, (said,))
+        writer.data(GATES, gates)
+        writer.note(gates=tuple(Judged(one.name, one.status, one.reason, one.file) for one in gates.gates))
     return read(writer.folder)
 
 

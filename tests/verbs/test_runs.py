@@ -241,6 +241,8 @@ WRONG: list[tuple[tuple[str, ...], int, str]] = [
     (("library", *RELU, "--seconds", "-1", "-o", "made"), 2, "usage"),
     (("library", *RELU, "-o", "runs"), 1, "not-empty"),
     (("tune", *RELU, "--timer", "static", "--states", "3", "--runs", "text.zip"), 1, "cannot-write"),
+    (("tune", *RELU, "--timer", "static", "--runs", "runs", "--resume", "../out"), 1, "bad-arguments"),
+    (("tune", *RELU, "--timer", "static", "--runs", "runs", "--resume", "broken"), 1, "bad-record"),
 ]
 
 

@@ -54,7 +54,7 @@ def view_of_run(given: Bundle) -> View:
         if text is not None:
             texts[title] = text
     source = given.source
-    if source is not None and view.language not in source[0]:
+    if source is not None and view.language != source[0].rpartition(".")[2]:
         texts[source[0]] = source[1]
     with contextlib.suppress(dojoir.DojoError):
         if run.target.partition("@")[0] == "llvm":
