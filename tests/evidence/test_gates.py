@@ -16,7 +16,7 @@ from synthetic import Clock
 import dojoir
 from dojoir.evidence import Asked, Gates, gate, gate_lines
 from dojoir.evidence.gates import JUDGES, NAMES
-from dojoir.evidence.honest import faster_than, small_sizes
+from dojoir.evidence.honest import faster_than, once_share, small_sizes
 from dojoir.verbs import main
 
 CHEATS = cheats()
@@ -191,6 +191,14 @@ def test_five_percent_are_found() -> None:
 def test_nobody_is_faster_than_the_machine(seconds: float, moved: int, flops: int, why: str | None) -> None:
     found = faster_than(seconds, moved, flops, memory=50.0, arithmetic=200.0, cache=32 << 20)
     assert (found is None) if why is None else (found is not None and why in found)
+
+
+def test_equal_parts_of_a_statement_are_computed_once() -> None:
+    text = "kernel far(N)\nin x: f32[N]\nin z: f32[N]\nout y: f32[N]\nN\n| y[{0}] = "
+    shares = [once_share(dojoir.parse(f"{text}{value}\n")) for value in (
+        "(x[{0}] - z[{0}]) * (x[{0}] - z[{0}])", "(x[{0}] - z[{0}]) * (x[{0}] + z[{0}])", "x[{0}]"
+    )]  # fmt: skip
+    assert shares == [pytest.approx(2 / 3), 1.0, 1.0]
 
 
 def test_small_sizes_fit_the_facts() -> None:

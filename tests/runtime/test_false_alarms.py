@@ -1,4 +1,4 @@
-"""Results below the smallest normal number: rounding may take them to zero, in f64 too."""
+"""What honest schedules were refused for: bounds that were too small for what the language allows."""
 
 from __future__ import annotations
 
@@ -33,3 +33,18 @@ def test_a_product_that_is_fused_or_not_may_underflow() -> None:
     inputs = {"a": tiny, "b": np.array([0.75, -0.5]), "c": np.array(0.0)}
     report = dojoir.verify(fused, kernel, inputs=inputs)
     assert report.ok, report
+
+
+def test_what_a_sum_may_be_off_does_not_follow_from_the_order_of_its_text() -> None:
+    """What is small beside a term that comes later in the text may be added after it."""
+    text = "kernel sums(N)\nin x: f32[N]\ninout y: f32\nN\n| y += x[{0}]\n"
+    kernels = [dojoir.parse(text), dojoir.parse(text.replace("x[{0}]", "x[N - 1 - {0}]"))]
+    x = np.array([1.0] * 30 + [2.0**24], np.float32) * np.float32(1.5)
+    allowed = []
+    for kernel in kernels:
+        report = dojoir.verify(kernel, kernel, inputs={"x": x, "y": np.array(0, np.float32)})
+        assert report.ok and report.worst is not None, report
+        allowed.append(report.worst.allowed)
+    one_rounding = 2.0**-24 * float(x.sum())
+    assert min(allowed) > 2 * 10 * one_rounding, "what 30 additions to the large one are off, most of them a half"
+    assert max(allowed) < 1.5 * min(allowed)
