@@ -24,7 +24,8 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Code, Gained, Listed, Run, Status, Verb
+from dojoir.evidence.bundle import Gained, Listed, Run, Status, Verb
+from dojoir.evidence.code import code_of
 from dojoir.evidence.forms import to_text
 from dojoir.records import Database, RunLines
 
@@ -237,19 +238,6 @@ def count_states(folder: Path) -> int:
             return sum(line.startswith('{"result"') for line in file)
     except OSError:
         return 0
-
-
-def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
-    """The machine code of a kernel as LLVM gives it, by its digest; None for what another compiler makes."""
-    name, _, cpu = target.partition("@")
-    if name != "llvm":
-        return None
-    try:
-        text = dojoir.emit(kernel, "asm", cpu=cpu or None)
-    except dojoir.DojoError:
-        return None
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest)
 
 
 @contextlib.contextmanager
