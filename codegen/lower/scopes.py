@@ -300,8 +300,12 @@ class Scopes:
         accesses.store(statement.target, self._combined(statement, accesses, total))
 
     # -- guards ----------------------------------------------------------------------------------------------
+    def is_idle(self, path: Path, state: State) -> bool:
+        """Whether the condition at a place need not be asked."""
+        return False
+
     def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
-        if path in state.holding:
+        if path in state.holding or self.is_idle(path, state):
             self.nodes(path, guard.body, state, block)
             return
         uniform: Value | None = None

@@ -26,10 +26,10 @@ from dojoir.passes.schedule.contractions import (
     take_units_away,
 )
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
-from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.next_rows import fetch_next_rows
 from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.plan.planner import plan_grids
 from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
@@ -37,7 +37,7 @@ from dojoir.passes.schedule.rows_in_lanes import rows_in_lanes
 from dojoir.passes.schedule.scalars import own_scalars
 from dojoir.passes.schedule.scans import block_scans
 from dojoir.passes.schedule.short_rows import are_short_rows
-from dojoir.passes.schedule.simplify import delete_dead, join_all
+from dojoir.passes.schedule.simplify import delete_dead
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
@@ -136,8 +136,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     delete_dead(trace)
     every(_guards)(trace)
     if machine.kind == "gpu":
-        join_all(trace)
-        schedule_grids(trace, machine)
+        plan_grids(trace, machine, sizes)
         return
     if split_residues(trace):
         every(_guards)(trace)

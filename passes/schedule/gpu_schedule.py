@@ -64,6 +64,11 @@ def schedule_grids(trace: Trace, machine: Machine) -> None:
         _host(trace, (i,), machine)
 
 
+def schedule_grid(trace: Trace, path: Path, machine: Machine) -> None:
+    """The same for the node at a path alone."""
+    _host(trace, path, machine)
+
+
 def _host(trace: Trace, path: Path, machine: Machine) -> None:
     node = trace.kernel.at(path)
     if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks):
