@@ -56,8 +56,9 @@ from dojoir.runtime.verification.propagation import (
 )
 from dojoir.runtime.verification.sums import is_in_parts, share, weight
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 FUNCTION_ROUNDINGS = 4
 """Roundings that a call of exp, log and the like counts for. The implementations are within 2 ulp, which are up

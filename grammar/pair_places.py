@@ -1,0 +1,43 @@
+"""What must be known of the sizes for the place of a pair to be an i32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.nodes import Condition, Const, Expr, Index, Scope
+from dojoir.types.pair_keys import LEAST
+
+
+def facts_of_place(place: Expr, scopes: Sequence[Scope]) -> tuple[Condition, ...] | None:
+    """The facts by which a number or an affine value is always an i32, `N <= 2147483648` of the iterator of a scope
+    of N; None where it is not, or none are found."""
+    match place:
+        case Const(int() as number):
+            return () if LEAST <= number < -LEAST else None
+        case Index(affine):
+            facts: list[Condition] = []
+            for sign, most in ((1, -LEAST - 1), (-1, -LEAST)):
+                largest = _largest(affine * sign, scopes)
+                if largest is None or (largest.is_constant and largest.offset > most):
+                    return None
+                if not largest.is_constant:
+                    facts.append(Condition(largest - largest.offset, "<=", Affine.constant(most - largest.offset)))
+            return tuple(facts)
+    return None
+
+
+def _largest(affine: Affine, scopes: Sequence[Scope]) -> Affine | None:
+    """A bound from above in the sizes, for all iterations of the scopes."""
+    while affine.iterators:
+        deepest = max(affine.iterators)
+        coefficient = affine.coefficient(Iter(deepest))
+        if deepest in affine.divided or affine.is_clamped or not coefficient:
+            return None
+        last = Affine.constant(0)
+        if coefficient > 0:
+            bounds = sorted(scopes[deepest].extent.bounds, key=lambda bound: len(bound.terms))
+            last = bounds[0] - 1
+        rest = affine - Affine.iterator(deepest) * coefficient
+        affine = rest + last * coefficient
+    return affine if all(isinstance(atom, SizeVar) for atom, _ in affine.terms) else None
