@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.affine import Affine, FloorDiv, Iter, Mod
 from dojoir.ir.nodes import Condition, Const, Expr, Index, Scope
 from dojoir.types.pair_keys import LEAST
 
@@ -30,14 +30,36 @@ def facts_of_place(place: Expr, scopes: Sequence[Scope]) -> tuple[Condition, ...
 def _largest(affine: Affine, scopes: Sequence[Scope]) -> Affine | None:
     """A bound from above in the sizes, for all iterations of the scopes."""
     while affine.iterators:
-        deepest = max(affine.iterators)
-        coefficient = affine.coefficient(Iter(deepest))
-        if deepest in affine.divided or affine.is_clamped or not coefficient:
+        found = _without_quotients(affine, scopes)
+        if found is None:
             return None
-        last = Affine.constant(0)
-        if coefficient > 0:
-            bounds = sorted(scopes[deepest].extent.bounds, key=lambda bound: len(bound.terms))
-            last = bounds[0] - 1
-        rest = affine - Affine.iterator(deepest) * coefficient
-        affine = rest + last * coefficient
-    return affine if all(isinstance(atom, SizeVar) for atom, _ in affine.terms) else None
+        affine = found
+        deepest = max(affine.iterators, default=None)
+        if deepest is not None:
+            coefficient = affine.coefficient(Iter(deepest))
+            last = Affine.constant(0)
+            if coefficient > 0:
+                last = min(scopes[deepest].extent.bounds, key=lambda bound: len(bound.terms)) - 1
+            affine += (last - Affine.iterator(deepest)) * coefficient
+    return affine
+
+
+def _without_quotients(affine: Affine, scopes: Sequence[Scope]) -> Affine | None:
+    """A bound from above in which no iterator is divided."""
+    for atom, coefficient in affine.terms:
+        own = Affine.atom(atom)
+        if not own.iterators or isinstance(atom, Iter):
+            continue
+        match atom:
+            case Mod(_, divisor):
+                bound = Affine.constant(divisor - 1 if coefficient > 0 else 0)
+            case FloorDiv(numerator, divisor):
+                sign = 1 if coefficient > 0 else -1
+                largest = _largest(numerator * sign, scopes)
+                if largest is None:
+                    return None
+                bound = largest * sign // divisor
+            case _:
+                return None
+        affine += (bound - own) * coefficient
+    return affine

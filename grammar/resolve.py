@@ -10,10 +10,11 @@ from dojoir.grammar import syntax
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
+from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.grammar.names import Around, Names, short
-from dojoir.grammar.pairs import pair_statements, with_pairs, written_in
+from dojoir.grammar.pairs import pair_statements, written_in
 from dojoir.grammar.products import apart
-from dojoir.grammar.under_conditions import UNDER, with_conditions
+from dojoir.grammar.under_conditions import UNDER
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (
@@ -63,7 +64,7 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
         "reassoc" if fp is None else fp_mode(fp, names),
         source,
     )
-    kernel = with_conditions(with_pairs(kernel))
+    kernel = written_out(kernel)
     check(kernel)
     return check_packing(kernel)
 

@@ -11,7 +11,7 @@ operations that each target has.
 from __future__ import annotations
 
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, I64, DType
-from dojoir.types.typed import Apply, Convert, IndexValue, Number, Typed, convert
+from dojoir.types.typed import Apply, Convert, Number, Typed, convert
 
 I32, U32 = DTYPES["i32"], DTYPES["u32"]
 LEAST = -(1 << 31)
@@ -40,8 +40,6 @@ def _lower(place: Typed, largest: bool) -> Typed:
     match place:
         case Number(dtype, int() as number):
             return Number(dtype, -LEAST - 1 - number if largest else number - LEAST)
-        case IndexValue(affine):
-            return IndexValue(-LEAST - 1 - affine if largest else affine - LEAST)
         case _ if largest:
             return Apply(I64, "sub", (Number(I64, -LEAST - 1), place))
         case _:
