@@ -61,6 +61,12 @@ def pair_statements(
     return (Statement(targets[0], op, _when(condition, Op(PAIR, (targets[1], *values), span)), span),)
 
 
+def reads_itself(halves: tuple[Access, Access], values: tuple[Expr, Expr]) -> bool:
+    """Whether a pair is made of values that read it."""
+    read = {access.buffer for value in values for access in expr_accesses(value)}
+    return bool(read & {half.buffer for half in halves})
+
+
 def written_in(nodes: tuple[Node, ...]) -> set[str]:
     """The buffers that nodes write, as they are read."""
     inner = (site.statement for node in nodes if not isinstance(node, Statement) for site in node.inner)

@@ -12,7 +12,7 @@ from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.grammar.names import Around, Names, short
-from dojoir.grammar.pairs import pair_statements, written_in
+from dojoir.grammar.pairs import pair_statements, reads_itself, written_in
 from dojoir.grammar.products import apart
 from dojoir.grammar.under_conditions import UNDER
 from dojoir.ir.affine import Affine
@@ -139,8 +139,7 @@ def _statements(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) ->
             first, second = (_target(target, names) for target in targets)
             halves = first, second
             result, place = (value(part, names) for part in values)
-            read = {access.buffer for part in (result, place) for access in expr_accesses(part)}
-            if read & {first.buffer, second.buffer}:
+            if reads_itself(halves, (result, place)):
                 message = "a pair is made of values that read neither of its halves: copy these into a tmp first"
                 raise names.error("bad-pair", message, node.value.span)
             made = pair_statements(halves, node.sign, (result, place), condition, node.span)

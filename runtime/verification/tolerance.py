@@ -35,6 +35,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.by_name import by_name
+from dojoir.runtime.verification.keys_apart import keys_apart
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -105,6 +106,7 @@ class Bounded:
 
 def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
+    kernel = keys_apart(kernel)
     typed = check(kernel)
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
     in_parts = {name for name in summed if is_in_parts(kernel, name)}

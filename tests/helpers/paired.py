@@ -33,9 +33,8 @@ class Paired(Partial):
 
         def begin(inner: Here, indices: tuple[Affine, ...]) -> tuple[Node, ...]:
             value = self._start(m.dtype) if self.chance(0.7) else self._first(inner, m.name, indices)
-            return pair_statements(
-                halves(indices), "=", (value, Const(self.random.choice((0, 0, -1, 5)))), None, None
-            )
+            place = Const(self.random.choice((0, 0, 5) if at.dtype.kind == "u" else (0, 0, -1, 5)))
+            return pair_statements(halves(indices), "=", (value, place), None, None)
 
         def step(inner: Here, indices: tuple[Affine, ...], row: Affine) -> tuple[Node, ...]:
             return self._pair(inner, halves(indices), op, row)
