@@ -327,3 +327,31 @@ N
         got = way({"x": x})
         assert got["y"].tolist() == [1, 1, 3, 3]
         assert got["p"].tolist() == [44, 45, 46, 46]
+
+
+@pytest.mark.parametrize("packed", ["", " packed"])
+@pytest.mark.parametrize("name", ["i4", "u4"])
+def test_halves_of_four_bits(name: str, packed: str) -> None:
+    """They are only stored: the value and the place wrap to them."""
+    text = f"""kernel k(N)
+in  x: {name}[2*N]{packed}
+out m: {name}[2*N]{packed}
+out at: {name}[2*N]{packed}
+tmp v: {name}
+tmp p: {name}
+
+2*N
+| (v, p) = (x[0], 0)
+| {{0}} + 1
+| | (v, p) max= (x[{{1}}], {{1}} - 9)
+| m[{{0}}] = v
+| at[{{0}}] = p
+"""
+    kernel = dojoir.parse(text)
+    stored = np.random.default_rng(5).integers(0, 256, 12 if packed else 24).astype(np.uint8)
+    if not packed:
+        stored = (stored % 16).astype(DTYPES[name].stored)
+        stored = np.where(stored > 7, stored - 16, stored).astype(np.int8) if name == "i4" else stored
+    expected = dojoir.interpret(kernel, {"x": stored}, N=12)
+    for target in filter(can_run, HOST):
+        assert same(dojoir.compile(kernel, target).run({"x": stored}), expected), target
