@@ -451,6 +451,8 @@ def _operation(
         case "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr", _, _:  # no bit says how far another is
             off = error_sum(*bounds)
             return off and anything_if(off)
+        case "eq" | "ne", [x, y], [a, _] if x == y:  # whether it is NaN
+            return a and op("select", op("lt", a, INFINITE), ZERO, ONE)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = error_sum(a, b)
             return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)
