@@ -35,7 +35,6 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.by_name import by_name
-from dojoir.runtime.verification.keys_apart import keys_apart
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -58,6 +57,7 @@ from dojoir.runtime.verification.propagation import (
 from dojoir.runtime.verification.sums import is_in_parts, share, weight
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
+from dojoir.types.keys_apart import keys_apart
 from dojoir.types.rounding import FORMATS
 from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 

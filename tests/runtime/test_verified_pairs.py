@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import dojoir
-from dojoir.runtime.verification.keys_apart import keys_apart
+from dojoir.types.keys_apart import keys_apart
 
 NEAREST = """kernel nearest(N, K, D)
 in  x: f32[N, D]
