@@ -82,6 +82,9 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
         return make_op("ne", (x, x), call.span)
+    if name == syntax.PAIR:
+        message = "a pair stands behind a pair: write (m[…], at[…]) max= (value, place)"
+        raise names.error("bad-pair", message, call.span)
     if name not in CALLS:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"

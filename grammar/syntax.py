@@ -50,6 +50,10 @@ class Subscript:
     span: Span
 
 
+PAIR = ","
+"""The name of a call that is none: `(left, right)` on a side of a statement."""
+
+
 @dataclass(frozen=True)
 class Call:
     """`name(args)`."""

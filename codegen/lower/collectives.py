@@ -28,7 +28,7 @@ from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import isl_extent
-from dojoir.types.elaborate import Load, TypedStatement
+from dojoir.types.typed import Load, TypedStatement
 
 if TYPE_CHECKING:
     from dojoir.codegen.lower.device import DeviceScopes

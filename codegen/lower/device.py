@@ -36,7 +36,7 @@ from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
-from dojoir.types.elaborate import TypedStatement
+from dojoir.types.typed import TypedStatement
 
 THREAD = ThreadNumber(INDEX)
 

@@ -34,7 +34,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
 from dojoir.proof.core.independence import is_uniform
-from dojoir.types.elaborate import Apply, Load, Typed, TypedStatement
+from dojoir.types.typed import Apply, Load, Typed, TypedStatement
 
 MOST_VERSIONED = 256
 """How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""

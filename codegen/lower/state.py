@@ -18,7 +18,7 @@ from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path
 from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Typed, TypedStatement
+from dojoir.types.typed import Typed, TypedStatement
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,9 @@ from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.meaning.to_python import Script, transcribe
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
-from dojoir.types.elaborate import TypedStatement, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import in_range, nearest, round_integer, rounder
+from dojoir.types.typed import TypedStatement
 
 Elements = list[int | float | bool | None]
 """A buffer: Python numbers in row-major order, None for an element that was never written."""

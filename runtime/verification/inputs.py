@@ -15,8 +15,9 @@ from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.packed import packed, unpacked_shape
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
+from dojoir.types.typed import Apply, Convert, Load, Typed
 
 NONFINITE = "nonfinite"
 

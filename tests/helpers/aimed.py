@@ -24,7 +24,7 @@ import dojoir
 from dojoir.codegen.emission import lower
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.operations import CONVERSIONS
+from dojoir.ir.operations import CONVERSIONS, OF_KEYS
 from dojoir.meaning.bits import from_floats
 
 Features = Mapping[str, str]
@@ -154,6 +154,8 @@ def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
         of = source if kind == dtype.name else f"{kind}({source})"
         value = f"{of} {word} {choice(('1', '3', '8', f'({of} | 1)', '-3' if kind[0] == 'i' else '5'))}"
         return value if kind == dtype.name else f"{dtype.name}({value})"
+    if word.endswith("_key") or word in OF_KEYS:
+        return _of_key(word, dtype, source, random)
     if word == "bitcast" and dtype.kind == "f":
         code = f"u{max(dtype.bits, 8)}"
         return f"bitcast({dtype.name}, bitcast({code}, {source}))"
@@ -167,6 +169,19 @@ def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
     if dtype.name in ("f32", "f64"):
         return f"{dtype.name}({word}({choice(('f16', 'bf16', 'f8e4m3', 'i8'))}, {source}))"
     return f"{word}({dtype.name}, {wide}({source}){choice(('', ' * 2', ' * 3'))})"
+
+
+def _of_key(word: str, dtype: DType, source: str, random: Random) -> str:
+    """The key of a pair with a source, or a part of one, as a small number of a type."""
+    kind = "f32" if dtype.kind == "f" else random.choice(("i32", "u16", "i8"))
+    name = random.choice(("argmax", "argmin")) if word == "value_of" else word[:6]
+    key = f"{name}_key({kind}({source}), {random.choice(('{1}', '3', '-{1}', 'ids[3]'))})"
+    match word:
+        case "value_of":
+            return f"{dtype.name}(value_of({kind}, {key}))"
+        case "argmax_of" | "argmin_of":
+            return f"{dtype.name}({word}({random.choice(('i8', 'i32', 'i64', 'u16'))}, {key}))"
+    return key if dtype.name == "i64" else f"{dtype.name}({key} >> 58)"
 
 
 def _mark(mark: str) -> str:

@@ -22,7 +22,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "mark": ("none", *MARKS),
     "storage": STORAGES,
     "operator": ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=", "fused"),
-    "word": ("none", "//", "%", *CONVERSIONS),
+    "word": ("none", "//", "%", "argmax_key", "argmin_key", *CONVERSIONS),
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
@@ -78,6 +78,8 @@ def _words(value: Expr) -> Iterator[str]:
                 yield "//"
             case Op("mod"):
                 yield "%"
+            case Op("argmax_key" | "argmin_key" as name):
+                yield name
             case Cast(way=way) if way in CONVERSIONS:
                 yield way
 

@@ -13,8 +13,9 @@ from random import Random
 from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
-from partly import Partial
+from paired import Paired
 
+from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
@@ -48,7 +49,7 @@ def without_shared_bytes(kernel: Kernel) -> Kernel:
     return found
 
 
-class _Maker(Partial):
+class _Maker(Paired):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -72,14 +73,8 @@ class _Maker(Partial):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")
-        made = Kernel(
-            "made",
-            tuple(self.sizes),
-            tuple(self.buffers.values()),
-            tuple(nests),
-            tuple(self.facts),
-            self.fp,
-        )
+        buffers = tuple(self.buffers.values())
+        made = written_out(Kernel("made", tuple(self.sizes), buffers, tuple(nests), tuple(self.facts), self.fp))
         return without_shared_bytes(made) if has_packed(made) else made
 
     def _bounds(self) -> list[Affine]:
@@ -125,6 +120,8 @@ class _Maker(Partial):
             return self._recurrence(f"r{number}")
         if kind < 0.45:
             return self._lasting(f"k{number}")
+        if kind < 0.55:
+            return self._pairs(number)
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 
