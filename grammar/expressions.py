@@ -273,9 +273,7 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
-    if role.startswith(INDEX):
-        message += ": as an index, an element stands alone; compute it into an integer tmp first"
-    elif role == "an extent":
+    if role == "an extent":
         message += f": a length from data stands beside another, as in min({buffer}[…], N)"
     elif role == "a condition":
         message += ": a fact is about sizes; a statement may have a condition on data, y = x if c"

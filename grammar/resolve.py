@@ -6,6 +6,7 @@ from functools import reduce
 
 from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
+from dojoir.grammar.computed import without_computed
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
@@ -39,7 +40,7 @@ from dojoir.types.elaborate import check, is_integer
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
-    written = apart(written, source)
+    written = apart(without_computed(written, source), source)
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:
@@ -102,9 +103,9 @@ def _check_kept(
     data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
 ) -> None:
     """Raises KernelError where a body writes what its conditions read: each statement of it evaluates them again,
-    so a body of one statement may."""
-    if not several and len(inner) == 1 and isinstance(inner[0], Statement):
-        return
+    so the last one may."""
+    if not several and inner and isinstance(inner[-1], Statement):
+        inner = inner[:-1]
     written = {access.buffer for access in targets_in(inner)}
     for read in (read for part in data for read in expr_accesses(part)):
         if read.buffer in written:

@@ -26,7 +26,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
-    "stride": ("0", "1", "constant", "reversed", "other", "gather", "scatter", "distinct"),
+    "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
 }
@@ -88,7 +88,9 @@ def _strides(kernel: Kernel, site: Site) -> Iterator[str]:
         last = access.indices[-1] if access.indices else Affine.constant(0)
         if isinstance(last, Access):
             scatters = "distinct" if kernel.buffer(last.buffer).distinct else "scatter"
-            yield scatters if access == site.statement.target else "gather"
+            of = kernel.buffer(last.buffer)
+            gathers = "computed" if of.role == "tmp" and not of.dims else "gather"
+            yield scatters if access == site.statement.target else gathers
         elif not site.scopes or len(site.scopes) - 1 not in last.iterators:
             yield "0"
         else:
