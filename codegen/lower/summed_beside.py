@@ -319,6 +319,8 @@ class _Rewrite:
         indices, spread = list(statement.target.indices), tuple[int, ...]()
         if self._is_made_inside(statement):  # what is known here is only that it is an element
             condition, spread = None, statement.scatters
+            if spread and any(_ON_DEVICE.intersection(scope.marks) for scope in site.scopes):
+                raise self._error(site, "at an index, or under a condition, that they work out beside it")
         told = {d for n, index in enumerate(indices) if n not in spread for d in _iterators(index)}
         kept = self._kept(site, frozenset(told), condition)
         old = [depth for _, depth in kept if depth is not None]
@@ -367,16 +369,20 @@ class _Rewrite:
     def _by_one(self, site: Site, scope: Scope) -> Scope:
         """A scope without its marks, whose iterations may have to do with one element. Raises KernelError where its
         threads run on a GPU."""
-        if THREADS.intersection(scope.marks) or set(GRID).intersection(scope.marks):
-            message = (
-                f"threads add to {format_access(site.statement.target)} under a condition that does not say which "
-                f"element it is, and it would be rounded to {self.buffer.dtype} more than once: accumulate into a "
-                f"tmp of f32, and store that behind the loops"
-            )
-            source, span = place(self.kernel, site.path, site.statement.target)
-            raise KernelError(Diagnostic("narrow-sum", message, span, source))
+        if _ON_DEVICE.intersection(scope.marks):
+            raise self._error(site, "under a condition that does not say which element it is")
         return replace(scope, marks=())
 
+    def _error(self, site: Site, how: str) -> KernelError:
+        message = (
+            f"threads add to {format_access(site.statement.target)} {how}, and it would be rounded to "
+            f"{self.buffer.dtype} more than once: accumulate into a tmp of f32, and store that behind the loops"
+        )
+        source, span = place(self.kernel, site.path, site.statement.target)
+        return KernelError(Diagnostic("narrow-sum", message, span, source))
+
+
+_ON_DEVICE = frozenset({*GRID, *THREADS})
 
 _NOTHING = Const(-0.0)
 """What adding to an element leaves it as it is, and nothing else does."""
