@@ -35,7 +35,7 @@ from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import lines, to_text
 from dojoir.ir.where import place
 from dojoir.types.elaborate import elaborate
-from dojoir.types.in_bytes import in_bytes
+from dojoir.types.scatter_sums import as_lowered
 
 
 def lower(kernel: Kernel, target: Target) -> Program:
@@ -45,7 +45,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
     """
     if target.warp:
         return lower_for_device(kernel, target)
-    given, kernel = kernel, with_room(in_bytes(kernel))
+    given, kernel = kernel, with_room(as_lowered(kernel))
     buffers = {buffer.name: buffer for buffer in kernel.buffers}
     typed = {site.path: elaborate(site.statement, buffers) for site in kernel.sites}
     uses = uses_of(kernel)
@@ -74,7 +74,7 @@ def lower(kernel: Kernel, target: Target) -> Program:
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
     _refuse_strides(kernel, target)
-    given, kernel = kernel, with_room(in_bytes(kernel))
+    given, kernel = kernel, with_room(as_lowered(kernel))
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)
     spread = in_registers(threads)

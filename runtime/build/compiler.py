@@ -21,7 +21,7 @@ from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.versioned import Versioned, VersionedCall
 from dojoir.support.cache import Cache
 from dojoir.support.public import public_with
-from dojoir.types.in_bytes import in_bytes
+from dojoir.types.scatter_sums import as_lowered
 
 if TYPE_CHECKING:
     from dojoir.codegen.lir.program import Program
@@ -64,7 +64,7 @@ def compile(
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)
-    kernel = in_bytes(kernel)
+    kernel = as_lowered(kernel)
     backend = backend_named(name)
     check_types(kernel, backend)
     made: Compiled
@@ -128,7 +128,7 @@ def load_llvm(
     kernel: Kernel, text: str, threads: int, checks: tuple[Check, ...] = (), cpu: str | None = None
 ) -> Compiled:
     """The callable for `kernel` that an LLVM module for a processor holds. `checks` are those of its program."""
-    kernel = in_bytes(kernel)
+    kernel = as_lowered(kernel)
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
     library = llvm_engine.build(text, [name], symbols, Cache.default(), cpu)

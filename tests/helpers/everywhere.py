@@ -42,7 +42,7 @@ from dojoir.ir.nodes import holds
 from dojoir.runtime.build import c_toolchain, host
 from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.call.compiled import Compiled
-from dojoir.types.in_bytes import in_bytes
+from dojoir.types.scatter_sums import as_lowered
 
 LARGE = (8, 9, 16, 17, 31, 32, 33, 40)
 """Sizes around those of tiles and vectors."""
@@ -162,7 +162,7 @@ def native(target: str, found: Sequence[Kernel], folder: Path) -> list[Compiled]
     for kernel, program, source in zip(found, programs, sources, strict=True):
         address = ctypes.cast(getattr(library, symbol(program.name)), ctypes.c_void_p).value
         assert address is not None
-        made.append(Compiled(in_bytes(kernel), target, 2, source, address, library, program.checks))
+        made.append(Compiled(as_lowered(kernel), target, 2, source, address, library, program.checks))
     return made
 
 
