@@ -7,16 +7,17 @@ of a part of the tree that does nothing else with the buffer are made in an arra
 
     N                                   B
     | B                                 | y_sum[{0}] = -0.0
-    | | y[{1}] += x[{0}, {1}]           N
+    | | y[{1}] += x[{0}, {1}]           | y_added[{0}] = False
+                                        N
                                         | B
+                                        | | y_added[{1}] |= True
                                         | | y_sum[{1}] += x[{0}, {1}]
                                         B
-                                        | y[{0}] = y[{0}] + y_sum[{0}] if bitcast(u32, y_sum[{0}]) != 0x80000000
-                                        | y_sum[{0}] = -0.0
+                                        | y[{0}] = y[{0}] + y_sum[{0}] if y_added[{0}]
+                                        | y_added[{0}] = False
 
 Before and behind it the loops run again that say which elements there are, with the same marks, so each thread has
-to do with the elements that it had to do with, and nothing else is touched: where nothing was added, -0.0 stands,
-and adding that would leave the element as it is. An element that comes up again behind it finds -0.0 too.
+to do with the elements that it had to do with, and what nothing is added to is neither read nor written.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from functools import cached_property
 from dojoir.codegen.lower.threads import THREADS
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
-from dojoir.ir.dtypes import DTYPES, F32, DType
+from dojoir.ir.dtypes import BOOL, F32, DType
 from dojoir.ir.hints import Use
 from dojoir.ir.nodes import (
     Access,
@@ -58,7 +59,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.text import format_access, lines
 from dojoir.ir.where import place
 from dojoir.proof.core.marks import BLOCK, GRID
-from dojoir.sets.kernel_sets import KernelSets, iterators, sets_of
+from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type
@@ -201,8 +202,10 @@ def _is_rounded_again(kernel: Kernel, name: str, part: Part, carriers: Carriers)
     depths = {k: kernel.depth_of(unit) for k, unit in units.items()}
     if all(depth <= around for depth in depths.values()) and len(set(units.values())) == 1:
         return False
-    if any(site.statement.scatters for _, site in sites):
-        return True
+    read = {access.buffer for _, site in sites for access in site.statement.index_reads}
+    alike = len({_chosen(site.statement.target) for _, site in sites}) == 1
+    if read and not (alike and all(kernel.buffer(name).distinct for name in read)):
+        return True  # data may choose one element twice
     sets, numbers = sets_of(kernel), {unit: n for n, unit in enumerate(dict.fromkeys(units.values()))}
     try:
         with limited_in_part(STEP_LIMIT):
@@ -221,15 +224,26 @@ def _meet(
         outer, inner = (", ".join(f"i{d}" for d in range(a, b)) for a, b in ((0, around), (around, depth)))
         tail = ["0"] * (most - depth)
         own.append(f"{instance} -> [{', '.join(filter(None, [outer, str(number), inner, *tail]))}]")
-        text = sets.write_text(k)
-        domain, _, rest = text.partition(" -> ")
-        place, _, where = rest.partition(" : ")
-        fixed = " and ".join([where, *(f"o{d} = i{d}" for d in range(around))])
-        named = ", ".join(f"o{d}" for d in range(around))
-        element.append(f"{domain} -> [[{named}] -> {place}] : {fixed}")
+        outside = [f"i{d}" for d in range(around)]
+        place = ", ".join((*outside, *_told(sets.kernel, site.statement.target)))
+        element.append(f"{instance} -> [{place}] : {sets.constraints(site.ancestors)}")
     touch, unit = sets.map(*element), sets.map(*own)
     alike = touch.apply_range(touch.reverse())
     return not alike.is_subset(unit.apply_range(unit.reverse()))
+
+
+def _chosen(target: Access) -> tuple[object, ...]:
+    """For each dimension the arrays that have its index, or nothing where that is no element."""
+    return tuple((i.buffer, _chosen(i)) if isinstance(i, Access) else None for i in target.indices)
+
+
+def _told(kernel: Kernel, access: Access) -> Iterator[str]:
+    """What tells an element from others of its buffer: its indices, and those of distinct ones."""
+    for index, dim in zip(access.indices, kernel.buffer(access.buffer).dims, strict=True):
+        if isinstance(index, Access):
+            yield from _told(kernel, index)
+        else:
+            yield "0" if dim.collapsed else isl_affine(index)
 
 
 _Done = Callable[[Access, Expr | None, Statement], Iterator[Statement]]
@@ -250,9 +264,7 @@ class _Rewrite:
         self.sites = [site for site in inside if site.statement.target.buffer == buffer.name]
         self.written = {site.statement.target.buffer for site in inside}
         self.around = kernel.depth_of((*part.parent, part.first))
-        self.name = f"{buffer.name}_sum"
-        while self.name in {*(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes), kernel.name}:
-            self.name += "_"
+        self.name, self.flag = (_fresh(kernel, f"{buffer.name}_{word}") for word in ("sum", "added"))
         types = {b.name: b for b in kernel.buffers}
         found = [natural_type(_added(site.statement), types) or F32 for site in self.sites]
         self.dtype: DType = max(F32, *found, key=lambda dtype: dtype.bits)
@@ -262,53 +274,66 @@ class _Rewrite:
         around = kernel.at(part.parent) if part.parent else kernel
         assert not isinstance(around, Statement)
         nodes = around.body
-        inner = [self._summed(node) for node in nodes[part.first : part.last + 1]]
+        inner = [new for node in nodes[part.first : part.last + 1] for new in self._summed(node, self.around)]
         before, behind = (
             [node for site in self.sites for node in self._again(site, done)]
             for done in (self._begun, self._rounded)
         )
         body = (*nodes[: part.first], *before, *inner, *behind, *nodes[part.last + 1 :])
         storage = self.buffer.storage if self.buffer.role == "tmp" else "heap"
-        array = Buffer("tmp", self.name, self.dtype, self.buffer.dims, storage)
-        kernel = kernel.evolve(buffers=(*kernel.buffers, array))
+        arrays = (
+            Buffer("tmp", self.name, self.dtype, self.buffer.dims, storage),
+            Buffer("tmp", self.flag, BOOL, self.buffer.dims, storage),
+        )
+        kernel = kernel.evolve(buffers=(*kernel.buffers, *arrays))
         kernel = (
             kernel.evolve(body=body)
             if isinstance(around, Kernel)
             else kernel.replace_node(part.parent, with_body(around, body))
         )
-        return Beside(self.made.text, kernel, self._origins(), {**self.made.arrays, self.name: self.buffer.name})
-
-    def _origins(self) -> tuple[Path, ...]:
-        numbers = [k for k, site in enumerate(self.kernel.sites) if self.part.holds(site.path)]
-        first, last = numbers[0], numbers[-1] + 1
-        begun = [self.made.origins[k] for k in numbers if self.kernel.sites[k] in self.sites]
-        rounded = [origin for origin in begun for _ in range(2)]
-        return (
-            *self.made.origins[:first],
-            *begun,
-            *self.made.origins[first:last],
-            *rounded,
-            *self.made.origins[last:],
+        return Beside(
+            self.made.text,
+            kernel,
+            self._origins(),
+            {**self.made.arrays, self.name: self.buffer.name, self.flag: self.buffer.name},
         )
 
-    def _summed(self, node: Node) -> Node:
-        """A node of the part, that adds to the array instead."""
+    def _origins(self) -> tuple[Path, ...]:
+        origins, part = self.made.origins, list[Path]()
+        numbers = [k for k, site in enumerate(self.kernel.sites) if self.part.holds(site.path)]
+        for k in numbers:
+            part += [origins[k]] * (2 if self.kernel.sites[k] in self.sites else 1)
+        again = [origins[k] for k in numbers if self.kernel.sites[k] in self.sites for _ in range(2)]
+        return (*origins[: numbers[0]], *again, *part, *again, *origins[numbers[-1] + 1 :])
+
+    def _summed(self, node: Node, depth: int, together: frozenset[int] = frozenset()) -> tuple[Node, ...]:
+        """A node of the part in so many scopes, that adds to the array instead. Iterations of scopes at the depths
+        `together` may add to one element beside each other."""
+        if isinstance(node, Scope):
+            together = together | {depth} if _TOGETHER.intersection(node.marks) else together
+            depth += 1
         if not isinstance(node, Statement):
-            return with_body(node, tuple(map(self._summed, node.body)))
+            return (
+                with_body(node, tuple(new for child in node.body for new in self._summed(child, depth, together))),
+            )
         if node.target.buffer != self.buffer.name:
-            return node
-        return replace(node.onto(Access(self.name, node.target.indices, node.target.loc)), loc=node.loc)
+            return (node,)
+        flag, total = (Access(name, node.target.indices, node.target.loc) for name in (self.flag, self.name))
+        set_by = "=" if together <= _iterators(node.target) else "|="
+        return Statement(flag, set_by, _where(node.condition, _YES), node.loc), replace(
+            node.onto(total), loc=node.loc
+        )
 
     def _begun(self, element: Access, condition: Expr | None, old: Statement) -> Iterator[Statement]:
-        yield Statement(Access(self.name, element.indices), "=", _where(condition, _NOTHING), old.loc)
+        flag, total = (Access(name, element.indices) for name in (self.flag, self.name))
+        yield Statement(total, "=", _where(condition, _NOTHING), old.loc)
+        yield Statement(flag, "=", _where(condition, _NO), old.loc)
 
     def _rounded(self, element: Access, condition: Expr | None, old: Statement) -> Iterator[Statement]:
-        total = Access(self.name, element.indices)
-        bits = DTYPES[f"u{self.dtype.bits}"]
-        added = Op("ne", (Cast(bits, total, way="bitcast"), Cast(bits, Const(1 << (self.dtype.bits - 1)))))
-        chosen = added if condition is None else Op("and", (condition, added))
+        flag, total = (Access(name, element.indices) for name in (self.flag, self.name))
+        chosen = flag if condition is None else Op("and", (condition, flag))
         yield Statement(element, "=", _where(chosen, Op("add", (element, total))), old.loc)
-        yield from self._begun(element, condition, old)
+        yield Statement(flag, "=", _where(condition, _NO), old.loc)
 
     # -- loops that run again --------------------------------------------------------------------------------
     def _again(
@@ -384,8 +409,19 @@ class _Rewrite:
 
 _ON_DEVICE = frozenset({*GRID, *THREADS})
 
+_TOGETHER = frozenset({"v", *THREADS})
+"""The marks of scopes whose iterations may add to one element."""
+
 _NOTHING = Const(-0.0)
-"""What adding to an element leaves it as it is, and nothing else does."""
+"""What a sum begins with: adding to it gives what is added, and adding it leaves an element as it is."""
+
+_YES, _NO = (Cast(BOOL, Const(value)) for value in (1, 0))
+
+
+def _fresh(kernel: Kernel, name: str) -> str:
+    """A name that nothing in a kernel has."""
+    taken = {*(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes), kernel.name}
+    return next(made for n in range(len(taken) + 1) if (made := f"{name}{n or ''}") not in taken)
 
 
 def _added(statement: Statement) -> Expr:
