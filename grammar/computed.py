@@ -18,9 +18,20 @@ from dataclasses import field, replace
 from dojoir.errors import Source, Span
 from dojoir.grammar import syntax
 from dojoir.grammar.names import Names, short
-from dojoir.grammar.syntax import Binary, Call, Expr, Name, Number, Subscript, Unary, Word
+from dojoir.grammar.syntax import (
+    Binary,
+    Call,
+    Expr,
+    Name,
+    Number,
+    Subscript,
+    Unary,
+    Word,
+    every,
+    expressions,
+    wording,
+)  # fmt: skip
 from dojoir.ir.dtypes import DTYPES, I64
-from dojoir.ir.expressions import DEEPEST_EXPRESSION
 from dojoir.support.frozen import dataclass
 
 
@@ -30,63 +41,14 @@ def without_computed(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     types = {line.name.text: line.dtype.text for line in written.header if isinstance(line, syntax.Buffer)}
     taken = {*types, *(size.name.text for size in written.sizes)}
     found = _Computed(source, types, taken)
-    if not any(found.is_computed(part) for expr in _expressions(written.body) for part in _indices(expr)):
+    if not any(found.is_computed(part) for expr in expressions(written) for part in _indices(expr)):
         return written
     body = found.nodes(written.body, False)
     return replace(written, header=(*written.header, *found.made), body=body)
 
 
-def _expressions(nodes: tuple[syntax.Node, ...]) -> Iterator[Expr]:
-    for node in nodes:
-        match node:
-            case syntax.Statement(target, _, value, condition):
-                yield from (target, value, *(() if condition is None else (condition,)))
-            case syntax.Guard(condition, body):
-                yield condition
-                yield from _expressions(body)
-            case syntax.Scope(extent, body=body):
-                yield extent
-                yield from _expressions(body)
-
-
-def _parts(expr: Expr) -> tuple[Expr, ...]:
-    match expr:
-        case Subscript(_, args) | Call(_, args):
-            return args
-        case Unary(_, arg):
-            return (arg,)
-        case Binary(left, _, right):
-            return left, right
-        case Number() | Name() | syntax.Iterator():
-            return ()
-
-
-def _all(expr: Expr) -> Iterator[Expr]:
-    """An expression and all in it; none where it nests too deep, which is refused where it is read."""
-    left = [(expr, 0)]
-    while left:
-        part, depth = left.pop()
-        yield part
-        left += [(inner, depth + 1) for inner in _parts(part) if depth < DEEPEST_EXPRESSION]
-
-
 def _indices(expr: Expr) -> Iterator[Expr]:
-    return (index for part in _all(expr) if isinstance(part, Subscript) for index in part.args)
-
-
-def _text(expr: Expr) -> str:
-    """What an expression says, wherever it stands."""
-    match expr:
-        case Number(text) | Name(text):
-            return text
-        case syntax.Iterator(text):
-            return f"{{{text}}}"
-        case Subscript(name, args) | Call(name, args):
-            return f"{name.text}({type(expr).__name__}: {', '.join(map(_text, args))})"
-        case Unary(sign, arg):
-            return f"({sign} {_text(arg)})"
-        case Binary(left, sign, right):
-            return f"({_text(left)} {sign} {_text(right)})"
+    return (index for part in every(expr) if isinstance(part, Subscript) for index in part.args)
 
 
 @dataclass
@@ -105,7 +67,7 @@ class _Computed:
                 return False
             case Name(text) if text in self.types:
                 return False
-        return any(self._buffer(part) is not None for part in _all(index))
+        return any(self._buffer(part) is not None for part in every(index))
 
     def _buffer(self, expr: Expr) -> str | None:
         """The buffer of which an expression is an element."""
@@ -125,7 +87,7 @@ class _Computed:
         match node:
             case syntax.Scope():
                 extent = self._expr(node.extent, steps, names, chosen)
-                body = self.nodes(node.body, chosen or any(map(self._buffer, _all(node.extent))))
+                body = self.nodes(node.body, chosen or any(map(self._buffer, every(node.extent))))
                 return (*_flat(steps), replace(node, extent=extent, body=body))
             case syntax.Guard():
                 condition = self._expr(node.condition, steps, names, chosen)
@@ -174,7 +136,7 @@ class _Computed:
     ) -> Expr:
         if not self.is_computed(index):
             return self._expr(index, steps, names, chosen)
-        text, span = _text(index), index.span
+        text, span = wording(index), index.span
         if text not in names:
             names[text] = self._declare(of, span)
             value = self._wide(self._expr(index, steps, names, chosen))
@@ -186,10 +148,10 @@ class _Computed:
 
     def _may_fail(self, index: Expr) -> bool:
         """Whether computing an index may be an error of the run."""
-        elements = [part for part in _all(index) if self._buffer(part) is not None]
+        elements = [part for part in every(index) if self._buffer(part) is not None]
         inner = (i for part in elements if isinstance(part, Subscript) for i in part.args)
-        divides = any(isinstance(part, Binary) and part.sign in ("//", "%", "<<", ">>") for part in _all(index))
-        return divides or any(self._buffer(part) is not None for i in inner for part in _all(i))
+        divides = any(isinstance(part, Binary) and part.sign in ("//", "%", "<<", ">>") for part in every(index))
+        return divides or any(self._buffer(part) is not None for i in inner for part in every(i))
 
     def _wide(self, expr: Expr) -> Expr:
         """An expression of integers in which elements are i64."""

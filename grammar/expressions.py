@@ -227,9 +227,8 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
         case _:
             if not b.is_constant:
                 cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
-                if sign == "%" and role.startswith(INDEX) and not b.iterators:
-                    cure += f"; of what wraps once, write a statement for each turn, {a} under `if {a} < {b}` and "
-                    cure += f"{a - b} under `if {a} >= {b}`"
+                if role.startswith(INDEX):
+                    cure += _OR_DATA
                 message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
@@ -239,6 +238,7 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
             return a // b.offset if sign == "//" else a % b.offset
 
 
+_OR_DATA = "; or compute it into a tmp of i64, and let that be the index, which is checked when it runs"
 _OR_DIMENSIONS = "or declare a dimension and a scope for each part: x[G, C] with [{g}, {c}] for x[C*{g} + {c}]"
 
 
@@ -268,7 +268,7 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
                 f"declare the buffer with a dimension for each factor, the last of them {size}, and write "
                 f"[{index}, …] (it is the same memory), {fixed}"
             )
-    return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}"
+    return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}{_OR_DATA if role.startswith(INDEX) else ''}"
 
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:

@@ -13,6 +13,7 @@ from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.names import Around, Names, short
 from dojoir.grammar.products import apart
 from dojoir.grammar.under_conditions import UNDER, with_conditions
+from dojoir.grammar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (
@@ -40,7 +41,8 @@ from dojoir.types.elaborate import check, is_integer
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
-    written = apart(without_computed(written, source), source)
+    if not syntax.is_deep(written):
+        written = without_wrapped(apart(without_computed(written, source), source))
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:

@@ -121,7 +121,7 @@ MEANING = [
     (HEAD + "N\n| if min({0}, 1) == 0\n| | t[0] = 1\n", "not-affine", 7, 6, "a whole extent or in an index"),
     (HEAD + "N\n| t[clamp({0}, 1)] = 1\n", "wrong-arity", 7, 5, "takes 3 arguments, not 2"),
     (HEAD + "N\n| t[{0}*N] = 1\n", "not-affine", 7, 5, "multiplies two unknowns"),
-    (HEAD + "N\n| t[({0} + 2) % N] = 1\n", "not-affine", 7, 5, "{0} + 2 under `if {0} + 2 < N`"),
+    (HEAD + "N\n| t[({0} // 2) % N] = 1\n", "not-affine", 7, 5, "compute it into a tmp of i64"),
     (HEAD + "N\n| t[{0} // N] = 1\n", "not-affine", 7, 5, "x[G, C] with [{g}, {c}]"),
     (HEAD + "N*M : v\n| t[0] = 1\n", "not-affine", 6, 1, "a scope for each factor, N and inside it M"),
     (
