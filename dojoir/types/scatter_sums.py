@@ -73,7 +73,7 @@ def _is_distinct(kernel: Kernel, site: Site) -> bool:
     for index in site.statement.target.indices:
         match index:
             case Access(name, at) if kernel.buffer(name).distinct:
-                own |= {i.terms[0][0].depth for i in at if isinstance(i, Affine) and _is_iterator(i)}
+                own |= {d for i in at if isinstance(i, Affine) and _is_iterator(i) for d in i.iterators}
                 distinct = True
             case Affine() if _is_iterator(index):
                 own |= index.iterators
