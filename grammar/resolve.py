@@ -7,6 +7,7 @@ from functools import reduce
 
 from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
+from dojoir.grammar.computed import without_computed
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
@@ -15,6 +16,7 @@ from dojoir.grammar.names import Around, Names, short
 from dojoir.grammar.pairs import pair_statements, reads_itself, written_in
 from dojoir.grammar.products import apart
 from dojoir.grammar.under_conditions import UNDER
+from dojoir.grammar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (
@@ -41,7 +43,8 @@ from dojoir.types.elaborate import check, is_integer
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
-    written = apart(written, source)
+    if not syntax.is_deep(written):
+        written = without_wrapped(apart(without_computed(written, source), source))
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:
@@ -104,9 +107,9 @@ def _check_kept(
     data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
 ) -> None:
     """Raises KernelError where a body writes what its conditions read: each statement of it evaluates them again,
-    so a body of one statement may."""
-    if not several and len(inner) == 1 and isinstance(inner[0], Statement):
-        return
+    so the last one may."""
+    if not several and inner and isinstance(inner[-1], Statement):
+        inner = inner[:-1]
     written = written_in(inner)
     for read in (read for part in data for read in expr_accesses(part)):
         if read.buffer in written:

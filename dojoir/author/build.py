@@ -268,6 +268,7 @@ class Builder:
         strided: bool = False,
         flat: Sequence[int] | None = None,
         packed: bool = False,
+        distinct: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -287,6 +288,7 @@ class Builder:
             strided,
             None if flat is None else tuple(flat),
             packed,
+            distinct,
         )
         error = declaration_error(buffer)
         if error is not None:

@@ -279,7 +279,7 @@ class _Runs:
                     read = Read(k, n, access)
                     (gathered if read.gathers else plain).append(self._sets.read_text(read, storage=False))
                     instances += [(1, self.of(self._sites[k]))] if read.gathers else []
-            if site.statement.op in ACCUMULATIONS and site.statement.target.buffer == buffer.name:
+            if self._sites[k].statement.op in ACCUMULATIONS and site.statement.target.buffer == buffer.name:
                 plain.append(self._sets.write_text(k, storage=False))
         surely, perhaps = self._elements(plain), self._elements([*plain, *gathered])
         if perhaps is None or (surely is not None and perhaps.is_subset(surely)):

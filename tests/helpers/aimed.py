@@ -30,7 +30,7 @@ from dojoir.meaning.bits import from_floats
 Features = Mapping[str, str]
 INDEX = {
     "0": "3", "1": "{1}", "constant": "2*{1} + 1", "reversed": "7 - {1}", "other": "14 - 2*{1}",
-    "gather": "ids[{1}]", "scatter": "ids[{1}]",
+    "gather": "ids[{1}]", "computed": "(2*ids[{1}] + {0}) % 8", "scatter": "ids[{1}]", "distinct": "at[{1}]",
 }  # fmt: skip
 """An index of 16 columns whose innermost iterator has a stride."""
 WITHIN = {**INDEX, "constant": "2*({1} % 4)", "other": "{1} // 2"}
@@ -103,9 +103,9 @@ def _text(chosen: Features, random: Random) -> str:
     sized = "" if storage == "reg" and random.random() < 0.7 else "8"
     at = f"t[{WITHIN[stride]}]" if sized else "t"
     target, source = f"y[{{0}}, {INDEX[stride]}]", f"x[{{0}}, {INDEX[stride]}]"
-    if stride == "scatter" or (stride != "gather" and random.random() < 0.5):
+    if stride in ("scatter", "distinct") or (stride not in ("gather", "computed") and random.random() < 0.5):
         source = f"x[{{0}}, {random.choice(('{1}', '{1} + 8', '0', '15 - {1}'))}]"
-    elif stride == "gather" or mid == "read" or random.random() < 0.7:
+    elif stride in ("gather", "computed") or mid == "read" or random.random() < 0.7:
         target = f"y[{{0}}, {random.choice(('0', '{1}', '{1} + 8'))}]"
     lines = []
     if mid == "read":
@@ -135,6 +135,7 @@ def _text(chosen: Features, random: Random) -> str:
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
     packed = [" packed" if DTYPES[dtype].bits == 4 and random.random() < 0.4 else "" for _ in range(2)]
     head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]{packed[0]}", "in ids: i32[8]"]
+    head += ["in at: i32[8] distinct"] if stride == "distinct" else []
     head.append(f"inout y: {dtype}[N, 16]{packed[1]}")
     if mid is not None:
         head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")

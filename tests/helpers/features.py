@@ -26,7 +26,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
-    "stride": ("0", "1", "constant", "reversed", "other", "gather", "scatter"),
+    "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
 }
@@ -48,7 +48,7 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
         "guard": guards or {"none"},
         "empty": {"maybe" if _may_be_empty(kernel, site) else "never"},
-        "stride": set(_strides(site)),
+        "stride": set(_strides(kernel, site)),
         "threads": set() if target in GPUS else {{1: "1", 2: "2"}.get(threads, "more")},
         "target": {target},
     }
@@ -84,12 +84,15 @@ def _words(value: Expr) -> Iterator[str]:
                 yield way
 
 
-def _strides(site: Site) -> Iterator[str]:
+def _strides(kernel: Kernel, site: Site) -> Iterator[str]:
     """How the innermost index of each access moves with the innermost iterator."""
     for access in site.statement.accesses:
         last = access.indices[-1] if access.indices else Affine.constant(0)
         if isinstance(last, Access):
-            yield "scatter" if access == site.statement.target else "gather"
+            scatters = "distinct" if kernel.buffer(last.buffer).distinct else "scatter"
+            of = kernel.buffer(last.buffer)
+            gathers = "computed" if of.role == "tmp" and not of.dims else "gather"
+            yield scatters if access == site.statement.target else gathers
         elif not site.scopes or len(site.scopes) - 1 not in last.iterators:
             yield "0"
         else:
