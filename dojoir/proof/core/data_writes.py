@@ -29,6 +29,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 
+from dojoir import rules
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
@@ -91,17 +92,17 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int) -> Node:
 
 def claim_without_data_writes(claim: Claim) -> Claim | Diagnostic:
     """The same claim about kernels without such writes, or why there is none: a scatter may stand under no mark of
-    a GPU, and no rule of algebra is applied beside one."""
+    a GPU."""
     before, after, certificate = claim.parts
     if not any(decided(site.statement) for kernel in (before, after) for site in kernel.sites):
         return claim
     error = misplaced_data_write(after)
     if error is not None:
         return error
-    if certificate.rule is not None:
-        message = "no rule of algebra is applied to a kernel in which data decide what is written"
-        return Diagnostic("scatter", message)
     old, new = without_data_writes(before), without_data_writes(after)
+    if certificate.rule is not None:
+        use = rules.seen_in(new if certificate.backward else old, certificate.rule)
+        return Claim(old, new, replace(certificate, rule=use))
     forth = certificate.forth(before, after)
     lifted = _lifted(*forth)
     return Claim(old, new, replace(lifted, backward=certificate.backward))
