@@ -8,7 +8,7 @@ it: what is taken twice is the same as taken once.
 
 from __future__ import annotations
 
-from dojoir.ir.nodes import Access, Const, Expr, Guard, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.nodes import Access, Const, Expr, Guard, Kernel, Node, Op, Scope, Statement, accesses_in
 from dojoir.support.frozen import dataclass
 
 
@@ -63,7 +63,10 @@ def over(side: Kernel, operator: Operator, name: str) -> Kernel:
             case Guard():
                 raise AssertionError("a rule has no guards")
 
-    return side.evolve(name=name, body=tuple(map(node, side.body)))
+    body = tuple(map(node, side.body))
+    used = {access.buffer for access in accesses_in(body)}
+    buffers = tuple(b for b in side.buffers if b.name in used)  # `z` where nothing is in place of a 0
+    return side.evolve(name=name, buffers=buffers, body=body)
 
 
 __all__ = ["OPERATORS", "SUM", "Operator", "over"]

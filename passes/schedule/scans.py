@@ -15,7 +15,7 @@ from functools import partial
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Condition, Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Condition, Extent, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.places import siblings
 from dojoir.passes.base.move import Formula, fresh_name
 from dojoir.passes.engine.trace import Trace
@@ -91,13 +91,15 @@ def _rows(kernel: Kernel, machine: Machine, sizes: Sizes) -> Iterator[Path]:
         rows = [kernel.at(path[:length]) for length in range(1, len(path))]
         few = all(isinstance(row, Scope) and is_short(row.extent, sizes, max(machine.cores, 2)) for row in rows)
         first = path[-1] > 0 and isinstance(siblings(kernel, path)[path[-1] - 1], Statement)
-        if few and first and _is_plain(node) and all(isinstance(child, Statement) for child in node.body):
+        if few and first and _is_plain(node):
             yield path
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether a node is a scope without a mark, which may be long."""
-    return isinstance(node, Scope) and not node.marks and not node.hints and node.constant_bound is None
+    """Whether a node is a scope of statements without a mark, which may be long."""
+    if not isinstance(node, Scope) or node.marks or node.hints or node.constant_bound is not None:
+        return False
+    return all(isinstance(child, Statement) for child in node.body)
 
 
 def running(kernel: Kernel, path: Path) -> Running | None:
@@ -130,11 +132,17 @@ def _inside_abreast(trace: Trace, blocks: Blocks, full: Affine) -> None:
     """Gives each block an element of its own for the value inside, and lets several go on side by side. Raises
     IllegalMove where a move of it is refused."""
     within, inside = blocks.names[-1], blocks.inside
-    uses = sum(a.buffer == within for site in trace.kernel.sites for a in site.statement.accesses)
     act(trace, PlaceBuffer, within, "heap")
-    act(trace, AddDim, within, 0, inside.scope.extent.bounds[0], [Formula(f"{{{inside.depth}}}")] * uses)
-    act(trace, MaterializeDims, within, 0)
+    add_dim(trace, within, inside.depth, inside.scope.extent.bounds[0])
     _abreast(trace, inside, full)
+
+
+def add_dim(trace: Trace, name: str, depth: int, extent: Affine) -> None:
+    """Gives a temporary a first dimension: an element for each iteration of the scopes of `depth` around its uses.
+    Raises IllegalMove where a move of it is refused."""
+    uses = sum(a.buffer == name for site in trace.kernel.sites for a in site.statement.accesses)
+    act(trace, AddDim, name, 0, extent, [Formula(f"{{{depth}}}")] * uses)
+    act(trace, MaterializeDims, name, 0)
 
 
 def _abreast(trace: Trace, blocks: Spot, full: Affine) -> None:
@@ -153,20 +161,24 @@ def _abreast(trace: Trace, blocks: Spot, full: Affine) -> None:
     act(trace, Unroll, nest.child(1, 0))
 
 
-def make_blocks(trace: Trace, row: Spot, size: int) -> Blocks:
+def make_blocks(trace: Trace, row: Spot, size: int, count: int | None = None) -> Blocks:
     """Splits a scope along a row into blocks and makes its running value one of blocks, from the statement before
-    it on. The value inside of a block is in a register. Raises DojoError where it is no running value, or a move of
-    it is refused."""
+    it on: into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
+    a register. Raises DojoError where it is no running value, or a move of it is refused."""
     found = running(trace.kernel, row.path)
     if found is None:
         raise ArgumentError(f"no value goes on along the scope at {row}", "bad-arguments")
-    step = row.child(found.step)
-    for form in FORMS:
-        if tried(trace, move(UseRule, step, form, ())):
-            break
-    extent = row.scope.extent.bounds[0]
+    normal_step(trace, row.child(found.step))
+    bounds = row.scope.extent.bounds
+    extent = bounds[0]
     act(trace, Split, row, size)
-    if not sets_of(trace.kernel).always(Condition(extent, ">=", Affine.constant(1))):
+    if count is not None:
+        rest = (bound - row.iterator * size for bound in bounds if bound != Affine.constant(count * size))
+        inner = Extent((Affine.constant(size), *rest))
+        for scope, new in ((row.child(0), inner), (row, Extent((Affine.constant(count),)))):
+            if scope.scope.extent != new:
+                act(trace, SetExtent, scope, new)
+    elif not sets_of(trace.kernel).always(Condition(extent, ">=", Affine.constant(1))):
         act(trace, SetExtent, row, (extent + size) // size)  # a block at least, as arrays have no other number
     rule, wanted = _rule(trace, row, found)
     names = fresh_names(trace.kernel, wanted)
@@ -175,6 +187,13 @@ def make_blocks(trace: Trace, row: Spot, size: int) -> Blocks:
     act(trace, PlaceBuffer, names[-1], "reg")
     first = spot(trace, path)
     return Blocks(tuple(names), first, first.beside(2), first.beside(3))
+
+
+def normal_step(trace: Trace, step: Spot) -> None:
+    """Brings the step of a running value into the form that the rules of blocks have, where it can be."""
+    for form in FORMS:
+        if tried(trace, move(UseRule, step, form, ())):
+            return
 
 
 def _rule(trace: Trace, row: Spot, found: Running) -> tuple[str, list[str]]:

@@ -14,6 +14,7 @@ from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
 from partly import Partial
+from running import Running
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
@@ -48,7 +49,7 @@ def without_shared_bytes(kernel: Kernel) -> Kernel:
     return found
 
 
-class _Maker(Partial):
+class _Maker(Partial, Running):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -125,6 +126,8 @@ class _Maker(Partial):
             return self._recurrence(f"r{number}")
         if kind < 0.45:
             return self._lasting(f"k{number}")
+        if kind < 0.52:
+            return self._running(f"v{number}")
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 

@@ -79,7 +79,8 @@ def _mode(before: Kernel, rule: Rule, match: Match) -> Fault | None:
     types = _types(before, rule, match)
     if rule.fits(before.fp, *(types if len(types) == 1 else ())):
         return None
-    return f"needs-{rule.fp}", f"it rounds otherwise, and needs `fp {rule.fp}`: the kernel is `fp {before.fp}`"
+    code = "needs-fast" if rule.fp == "fast" else "needs-reassoc"
+    return code, f"it rounds otherwise, and needs `fp {rule.fp}`: the kernel is `fp {before.fp}`"
 
 
 # -- the trees -----------------------------------------------------------------------------------------------
