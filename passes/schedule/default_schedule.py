@@ -102,7 +102,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
     where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention,
     squares through shared memory for what is turned, sums of all and few large ones, as by channel, in two
-    launches, else an iteration a thread.
+    launches, running values of rows of any length in blocks, of long ones in three launches, else an iteration a
+    thread.
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
     (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the

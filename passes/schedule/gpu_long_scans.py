@@ -44,7 +44,8 @@ WIDTH = 4
 """How many neighbours a thread takes at a time: of f32, what an access of 16 bytes moves."""
 
 OWN = 128
-"""How many steps of a linear recurrence a thread takes at a time, where several blocks share a row."""
+"""How many steps a thread takes at a time, where several blocks share a row and threads do not put together what a
+step gives: of a linear recurrence, or under a condition."""
 
 
 def long_rows(trace: Trace, path: Path) -> None:
@@ -103,13 +104,14 @@ def _in_chunks(trace: Trace, row: Spot, is_wide: bool) -> None:
         raise ArgumentError(f"no value goes on along {row}", "bad-arguments")
     normal_step(trace, row.child(1, found.step))
     step, extent, depth = row.child(1, found.step).node, row.scope.extent.bounds[0], row.depth
-    linear = isinstance(step, Statement) and step.accumulation is None
-    blocks = make_blocks(trace, row.child(1), OWN if linear else CHUNK)
+    assert isinstance(step, Statement)
+    alone = step.accumulation is None or step.condition is not None  # threads do not put such together
+    blocks = make_blocks(trace, row.child(1), OWN if alone else CHUNK)
     for name in blocks.names[:-1]:
         add_dim(trace, name, depth, extent)
     totals, rest = in_two(trace, SplitScopes, row, 1)
     sums, inside = in_two(trace, SplitScopes, rest, 2)
-    if linear:
+    if alone:
         for nest in (totals, inside):
             act(trace, Split, nest.child(0), THREADS)
             act(trace, Bind, nest.child(0, 0), "bx")
@@ -164,8 +166,9 @@ def in_a_block(trace: Trace, row: Spot, is_wide: bool) -> None:
     in_a_register(trace, step.target.buffer)
     blocks = make_blocks(trace, row.child(1), WIDTH, CHUNK // WIDTH)
     if is_wide:
-        _wide(trace, blocks.totals, bounds, sources, None)
-        _wide(trace, blocks.inside, bounds, sources, last.target.buffer)
+        tried(trace, partial(_wide, groups=blocks.totals, bounds=bounds, sources=sources, result=None))
+        result = last.target.buffer
+        tried(trace, partial(_wide, groups=blocks.inside, bounds=bounds, sources=sources, result=result))
     share_blocks(trace, blocks, CHUNK // WIDTH, THREADS)
 
 
