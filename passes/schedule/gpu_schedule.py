@@ -83,7 +83,8 @@ def _nest(trace: Trace, path: Path, machine: Machine) -> None:
             return
         if tried(trace, partial(_apart, path=path, machine=machine)):
             return
-        add_up(trace, path)
+        if not tried(trace, partial(add_up, path=path)):
+            _each_by_itself(trace, path, machine)
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
         return
@@ -128,6 +129,14 @@ def _images(trace: Trace, path: Path) -> None:
     grid(trace, chain)
     for name in kept:
         settle(trace, name)
+
+
+def _each_by_itself(trace: Trace, path: Path, machine: Machine) -> None:
+    """Steps of time outside of channels that know nothing of each other: a thread takes all steps of one."""
+    steps = spot(trace, path)
+    _known(len(steps.body) == 1 and len(steps.scopes()) == 1 and _plain(steps.child(0)))
+    act(trace, SwapScopes, steps)
+    _nest(trace, path, machine)
 
 
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:
