@@ -136,6 +136,7 @@ def _each_by_itself(trace: Trace, path: Path, machine: Machine) -> None:
     steps = spot(trace, path)
     _known(len(steps.body) == 1 and len(steps.scopes()) == 1 and _plain(steps.child(0)))
     act(trace, SwapScopes, steps)
+    _known(bool(_chain(trace, path)))
     _nest(trace, path, machine)
 
 
