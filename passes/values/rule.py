@@ -96,7 +96,7 @@ class UseRule(Move):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, rule in _beginning(kernel, "left"):
-            if _is_wanted(rule, kernel, path) and find(rule, rule.left, kernel, path) is not None:
+            if find(rule, rule.left, kernel, path) is not None:
                 new = tuple(BufferName(fresh_name(kernel, wanted)) for wanted in rule.fresh)
                 yield cls(place_of(path), Word(rule.name), new)
 
@@ -152,7 +152,7 @@ class UndoRule(Undoing):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         for path, rule in _beginning(kernel, "right"):
-            if not rule.is_step and find(rule, rule.right, kernel, path) is not None:
+            if find(rule, rule.right, kernel, path) is not None:
                 yield cls(place_of(path), Word(rule.name))
 
 
@@ -177,16 +177,20 @@ def _beginning(kernel: Kernel, side: str) -> Iterator[tuple[Path, Rule]]:
     usable = _usable(kernel.fp, side)
     for path, node in kernel.walk() if usable else ():
         first = _kind(node)
-        both = (first, *map(_kind, siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]))
-        for rule in (*usable.get((first,), ()), *(usable.get(both, ()) if len(both) > 1 else ())):
+        goes_on = None
+        for rule in usable.get((first,), ()):
+            if rule.is_step and goes_on is None:
+                goes_on = side == "left" and _goes_on(kernel, path, node)
+            if goes_on or not rule.is_step:
+                yield path, rule
+        following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+        for rule in usable.get((first, _kind(following[0])), ()) if following else ():
             yield path, rule
 
 
-def _is_wanted(rule: Rule, kernel: Kernel, path: Path) -> bool:
-    """Whether a rule is offered where it is found: one of a step only in a scope that takes the step on."""
-    if not rule.is_step:
-        return True
-    node, depth = kernel.at(path), kernel.depth_of(path) - 1
+def _goes_on(kernel: Kernel, path: Path, node: Node) -> bool:
+    """Whether a node is a step that the scope around it takes on: rules of steps are offered there alone."""
+    depth = kernel.depth_of(path) - 1
     return (
         depth >= 0
         and isinstance(node, Statement)
