@@ -168,8 +168,11 @@ def _usable(fp: str, side: str) -> dict[tuple[str, ...], list[Rule]]:
 
 
 def _kind(node: Node) -> str:
-    """What a node is: the operator of a statement, or another kind."""
-    return node.op if isinstance(node, Statement) else type(node).__name__
+    """What a node is: the operator of a statement, or another kind with what is right inside of it."""
+    if isinstance(node, Statement):
+        return node.op
+    inside = (child.op if isinstance(child, Statement) else type(child).__name__ for child in node.body)
+    return f"{type(node).__name__} {' '.join(inside)}"
 
 
 def _beginning(kernel: Kernel, side: str) -> Iterator[tuple[Path, Rule]]:
