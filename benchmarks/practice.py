@@ -5,10 +5,11 @@
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
-is timed at, the same mathematics in PyTorch (`eager`, an expression of the names of its inputs), and what its
-inputs are: `indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal
-numbers, `positive` what is made so. Where a comment `numpy` has the same as an expression of NumPy, so is that.
-What is `written` after the rules of some time was not known to them, and is reported apart.
+is timed at (`gpu`: those on a GPU, by `practice_gpu.py`), the same mathematics in PyTorch (`eager`, an expression of
+the names of its inputs), and what its inputs are: `indices` gives the bound of integers, which are else any of their
+type, `scale` a factor of normal numbers, `positive` what is made so. Where a comment `numpy` has the same as an
+expression of NumPy, so is that. What is `written` after the rules of some time was not known to them, and is
+reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
@@ -53,6 +54,8 @@ class Text:
     kernel: dojoir.Kernel
     group: str
     sizes: dict[str, int]
+    gpu: dict[str, int]
+    """The sizes that it is timed at on a GPU."""
     eager: str
     bounds: dict[str, str]
     scales: dict[str, float]
@@ -60,6 +63,11 @@ class Text:
     numpy: str = ""
     written: str = ""
     """When it was written, where that was after the rules of some time."""
+
+    @staticmethod
+    def torch_type(buffer: Any) -> str:
+        """PyTorch's name for the type of a buffer's elements."""
+        return "bfloat16" if str(buffer.dtype) == "bf16" else _numpy(buffer)
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Its inputs, the same ones for the same name."""
@@ -125,7 +133,8 @@ def _read(path: Path) -> Text:
         path.stem,
         dojoir.parse(written, path.name),
         said["group"],
-        {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", said["sizes"])},
+        _sizes(said["sizes"]),
+        _sizes(said["gpu"]),
         said["eager"],
         dict(re.findall(r"(\w+) < (\w+)", said.get("indices", ""))),
         {name: float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", said.get("scale", ""))},
@@ -133,6 +142,10 @@ def _read(path: Path) -> Text:
         said.get("numpy", ""),
         said.get("written", ""),
     )
+
+
+def _sizes(written: str) -> dict[str, int]:
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", written)}
 
 
 def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequence[str] = ()) -> Row:
