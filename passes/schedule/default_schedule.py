@@ -86,8 +86,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
        few, and a vector of rows in lanes where it would wait for a division;
        compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
-       temporaries into registers, give sums into one element parts, and make running sums into one element sums of
-       blocks, where there are cores to share them;
+       temporaries into registers, give sums into one element parts, and make running sums, products, maxima, minima
+       and linear recurrences into one element those of blocks, where there are cores to share them;
     5. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     6. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -102,7 +102,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
     where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention,
     squares through shared memory for what is turned, sums of all and few large ones, as by channel, in two
-    launches, else an iteration a thread.
+    launches, running values of rows of any length in blocks, of long ones in three launches, else an iteration a
+    thread.
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
     (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the
@@ -167,7 +168,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     every(_scalars)(trace)
     sums_in_parts(trace)
     if machine.cores != 1:
-        block_scans(trace, sizes)
+        block_scans(trace, machine, sizes)
     for i in range(len(trace.kernel.body)):
         _order(trace, (i,), machine, sizes)
     for i in range(len(trace.kernel.body)):

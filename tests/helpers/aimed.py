@@ -83,6 +83,8 @@ def _types(operator: str) -> list[str]:
 
 def _text(chosen: Features, random: Random) -> str:
     """The text of a kernel that has some features, if it is one."""
+    if chosen["running"] != "none":
+        return _running(chosen, random)
     dtype, storage, stride, mark = (chosen[axis] for axis in ("type", "storage", "stride", "mark"))
     gpu = chosen["target"] in GPUS
     marks = ["none", "none"]
@@ -140,6 +142,41 @@ def _text(chosen: Features, random: Random) -> str:
     if mid is not None:
         head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")
     return "\n".join([*head, "", rows + _mark(marks[0]), *lines, ""])
+
+
+def _running(chosen: Features, random: Random) -> str:
+    """The text of a kernel along whose rows a value goes on."""
+    dtype, mark, op, stride = (chosen[axis] for axis in ("type", "mark", "operator", "stride"))
+    columns = (
+        "8" if chosen["empty"] == "never" else random.choice(("min(8, N - 1)", "min({0}, 8)", "min(N // 2, 8)"))
+    )
+    marks = [mark, "none"] if mark != "u" or random.random() < 0.5 else ["none", "u"]
+    rows = "N" if marks[0] not in ("u", "bx", "by", "bz", "lane") else "4" if marks[0] == "u" else "min(4, N)"
+    if chosen["target"] in GPUS and marks[0] == "none":
+        marks[0] = random.choice(("gx", "gy"))
+    if marks[1] == "u":
+        columns = "8"
+    source = f"x[{{0}}, {INDEX[stride]}]"
+    value, lone = _worded(chosen["word"], DTYPES[dtype], source, random), chosen["word"] == "none"
+    if chosen["running"] == "linear":
+        op, value = "=", f"s * {'x[{0}, 1]' if lone else value} + {value}"
+    elif op == "=":
+        value = random.choice((f"s + {value}", f"max({value}, s)"))
+    elif op == "fused":
+        op, value = "=", f"fma({value}, x[{{0}}, 2], s)"
+    if chosen["guard"] == "data":
+        value += " if " + random.choice(("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2"))
+    step, pad = [], "| | "
+    if chosen["guard"] in ("sizes", "iterators"):
+        step.append("| | if " + ("N >= 2" if chosen["guard"] == "sizes" else "{1} >= 1"))
+        pad += "| "
+    step.append(f"{pad}s {op} {value}")
+    give = ["| | y[{0}, {1} + 8] = s"]
+    body = [*give, *step] if chosen["running"] == "before" or random.random() < 0.1 else [*step, *give]
+    head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]", "in ids: i32[8]", f"inout y: {dtype}[N, 16]"]
+    head.append(f"tmp s: {dtype} {chosen['storage']}")
+    lines = [rows + _mark(marks[0]), "| s = x[{0}, 5]", f"| {columns}{_mark(marks[1])}", *body]
+    return "\n".join([*head, "", *lines, ""])
 
 
 def _worded(word: str, dtype: DType, source: str, random: Random) -> str:

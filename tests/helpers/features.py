@@ -9,7 +9,7 @@ from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.expressions import Cast, Expr, Op, parts
 from dojoir.ir.kernel import STORAGES
-from dojoir.ir.nodes import Access, Guard, Kernel, Site, holds
+from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.tree import MARKS
 
@@ -18,11 +18,13 @@ Feature = tuple[str, str]
 
 GPUS = ("cuda", "hip")
 CPUS = ("llvm", "c", "avx2", "avx512", "neon", "sve", "rvv")
+ACCUMULATES = frozenset({"+=", "*=", "max=", "min=", "^=", "&=", "|="})
 AXES: dict[str, tuple[str, ...]] = {
     "mark": ("none", *MARKS),
     "storage": STORAGES,
     "operator": ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=", "fused"),
     "word": ("none", "//", "%", "argmax_key", "argmin_key", *CONVERSIONS),
+    "running": ("none", "after", "before", "linear"),
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
@@ -45,6 +47,7 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "storage": {kernel.buffer(name).storage for name in statement.buffers},
         "operator": {"fused" if statement.fused else statement.op},
         "word": set(_words(statement.value)) or {"none"},
+        "running": {_running(site)},
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
         "guard": guards or {"none"},
         "empty": {"maybe" if _may_be_empty(kernel, site) else "never"},
@@ -68,6 +71,31 @@ def _may_be_empty(kernel: Kernel, site: Site) -> bool:
                 return True
             ends = [(*ends[0], 0), (*ends[1], extents[1] - 1)]
     return False
+
+
+def _running(site: Site) -> str:
+    """Whether a statement is the step of a running value: it goes on from an element that is one for all iterations
+    of the scope around it, and a statement beside it gives that away, after the step or before it."""
+    scopes = [number for number, node in enumerate(site.ancestors) if isinstance(node, Scope)]
+    statement = site.statement
+    own = site.ancestors[scopes[-1]].body if scopes else ()
+    depth = len(site.scopes) - 1
+    goes_on = statement.accumulation in ACCUMULATES or (statement.op == "=" and statement.target in statement.reads)
+    if not goes_on or any(depth in _depths(index) for index in statement.target.indices):
+        return "none"
+    gives = [isinstance(node, Statement) and node.op == "=" and node.value == statement.target for node in own]
+    if True not in gives:
+        return "none"
+    value = statement.value.args[1] if statement.condition is not None else statement.value
+    if statement.op == "=" and isinstance(value, Op) and value.name in ("add", "sub", "fma"):
+        products = [part for part in parts(value) if isinstance(part, Op) and part.name in ("mul", "fma")]
+        if any(statement.target in product.args for product in products):
+            return "linear"
+    return "before" if gives[0] else "after"
+
+
+def _depths(index: Affine | Access) -> frozenset[int]:
+    return index.iterators if isinstance(index, Affine) else frozenset()
 
 
 def _words(value: Expr) -> Iterator[str]:

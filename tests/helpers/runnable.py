@@ -14,6 +14,7 @@ from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
 from paired import Paired
+from running import Running
 
 from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
@@ -49,7 +50,7 @@ def independent(kernel: Kernel) -> Kernel:
     return found
 
 
-class _Maker(Paired):
+class _Maker(Paired, Running):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -121,8 +122,10 @@ class _Maker(Paired):
             return self._recurrence(f"r{number}")
         if kind < 0.45:
             return self._lasting(f"k{number}")
-        if kind < 0.55:
+        if kind < 0.53:
             return self._pairs(number)
+        if kind < 0.6:
+            return self._running(f"v{number}")
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 

@@ -37,6 +37,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 
+from dojoir import rules
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
@@ -104,17 +105,19 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int, op: str) -> Node:
 
 def claim_without_data_writes(claim: Claim) -> Claim | Diagnostic:
     """The same claim about kernels without such writes, or why there is none: a scatter may stand under no mark of
-    a GPU, and no rule of algebra is applied beside one."""
+    a GPU."""
     before, after, certificate = claim.parts
     old, new = without_data_writes(before), without_data_writes(after)
     if old is before and new is after:
         return claim
     error = misplaced_data_write(after)
-    if error is None and certificate.rule is not None:
-        message = "no rule of algebra is applied to a kernel in which data decide what is written"
-        error = Diagnostic("scatter", message)
-    lifted = replace(_lifted(*certificate.forth(before, after)), backward=certificate.backward)
-    return error or Claim(old, new, lifted)
+    if error is not None:
+        return error
+    if certificate.rule is not None:
+        use = rules.seen_in(new if certificate.backward else old, certificate.rule)
+        return Claim(old, new, replace(certificate, rule=use))
+    lifted = _lifted(*certificate.forth(before, after))
+    return Claim(old, new, replace(lifted, backward=certificate.backward))
 
 
 def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> InstanceMap:
