@@ -15,7 +15,9 @@ import numpy as np
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, Statement
 from dojoir.meaning.to_python import format_affine
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
+from dojoir.types.elaborate import check
+from dojoir.types.keys_apart import keys_apart
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 TEMPLATES = {
     "or": "({0} or {1})",
@@ -69,7 +71,8 @@ def call_of(kernel: Kernel, arrays: Sequence[Any]) -> Callable[[], object]:
 
 
 def loops(kernel: Kernel) -> str:
-    """The Python of a kernel: a function `run` of its arguments."""
+    """The Python of a kernel: a function `run` of its arguments. A pair is a value and a place in it."""
+    kernel = keys_apart(kernel)
     for buffer in kernel.buffers:
         if str(buffer.dtype) not in NUMPY:
             raise NotImplementedError(f"no loops for {buffer.dtype}")

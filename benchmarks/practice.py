@@ -5,10 +5,10 @@
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
-is timed at (`gpu`: those on a GPU, by `practice_gpu.py`), the same mathematics in PyTorch (`eager`, an expression of
-the names of its inputs), and what its inputs are: `indices` gives the bound of integers, which are else any of their
-type, `scale` a factor of normal numbers, `positive` what is made so. Where a comment `numpy` has the same as an
-expression of NumPy, so is that. What is `written` after the rules of some time was not known to them, and is
+is timed at (`gpu`: those on a GPU, by `practice_gpu.py`), the same mathematics in PyTorch (`eager`, an expression
+of the names of its inputs), and what its inputs are: `indices` gives the bound of integers, which are else any of
+their type, `scale` a factor of normal numbers, `positive` what is made so. Where a comment `numpy` has the same as
+an expression of NumPy, so is that. What is `written` after the rules of some time was not known to them, and is
 reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.

@@ -1,11 +1,11 @@
 """Texts of practice on a GPU, beside PyTorch eager: `python benchmarks/practice_gpu.py [--rows R] [--json FILE]`.
 
-The texts are those of `practice.py`, at the sizes that the comment `gpu` of each file says: 64 MB to 1 GB of data, or
-as models have them. What `dojoir.optimize` makes of each for these sizes (`--open`: for any sizes) is run with
+The texts are those of `practice.py`, at the sizes that the comment `gpu` of each file says: 64 MB to 1 GB of data,
+or as models have them. What `dojoir.optimize` makes of each for these sizes (`--open`: for any sizes) is run with
 PyTorch's expression in one interleaved series, in an order that changes: a buffer of twice the L2 cache is written
 before each call, which events time; medians. TF32 is off, and each result is first compared with eager's. A ratio
-above 1 says that dojoir is faster. `--compile` adds torch.compile to every third text. `--from FILE` prints what was
-measured.
+above 1 says that dojoir is faster. `--compile` adds torch.compile to every third text. `--from FILE` prints what
+was measured.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from dojoir.grammar.expressions import affine, condition, factors, integer
 from dojoir.grammar.names import Names, short
 from dojoir.ir.buffer_rules import (
     align_error,
+    distinct_error,
     flat_error,
     order_error,
     pad_error,
@@ -20,7 +21,7 @@ from dojoir.ir.buffer_rules import (
 from dojoir.ir.names import name_error
 from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed")
+_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed", "distinct")
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -76,11 +77,20 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
             raise names.error("duplicate-attribute", message, attribute.span, Note("it is given here", seen[kind]))
         seen[kind] = attribute.span
         buffer = _with_attribute(buffer, attribute, names)
-    errors = (("stream", stream_error(buffer)), ("strided", strided_error(buffer)), ("flat", flat_error(buffer)))
-    for word, error in errors:
+    for word, rule in _OF_THE_WHOLE.items():
+        error = rule(buffer)
         if error is not None:
             raise names.error("bad-attribute", error, seen[word])
     return replace(names, buffers={**names.buffers, name: buffer})
+
+
+_OF_THE_WHOLE = {
+    "stream": stream_error,
+    "strided": strided_error,
+    "flat": flat_error,
+    "distinct": distinct_error,
+}
+"""What is wrong with an attribute beside the others."""
 
 
 def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -> Buffer:
@@ -115,6 +125,8 @@ def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -
             buffer, error = replace(buffer, strided=True), None
         case "packed":
             buffer, error = replace(buffer, packed=True), None
+        case "distinct":
+            buffer, error = replace(buffer, distinct=True), None
         case _:
             buffer = replace(buffer, storage=word)
             error = storage_error(buffer)

@@ -82,6 +82,9 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         _check_arity(call, 1, names)
         x = value(call.args[0], names, depth + 1)
         return make_op("ne", (x, x), call.span)
+    if name == syntax.PAIR:
+        message = "a pair stands behind a pair: write (m[…], at[…]) max= (value, place)"
+        raise names.error("bad-pair", message, call.span)
     if name not in CALLS:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
@@ -227,9 +230,8 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
         case _:
             if not b.is_constant:
                 cure = f"give the divisor a fixed value (NAME = INT in the kernel line), {_OR_DIMENSIONS}"
-                if sign == "%" and role.startswith(INDEX) and not b.iterators:
-                    cure += f"; of what wraps once, write a statement for each turn, {a} under `if {a} < {b}` and "
-                    cure += f"{a - b} under `if {a} >= {b}`"
+                if role.startswith(INDEX):
+                    cure += _OR_DATA
                 message = f"{role} is quasi-affine, and this divides by an unknown: {cure}"
                 raise names.error("not-affine", message, span)
             if b.offset <= 0:
@@ -239,6 +241,7 @@ def _combine(a: Affine, sign: str, b: Affine, span: Span, names: Names, role: st
             return a // b.offset if sign == "//" else a % b.offset
 
 
+_OR_DATA = "; or compute it into a tmp of i64, and let that be the index, which is checked when it runs"
 _OR_DIMENSIONS = "or declare a dimension and a scope for each part: x[G, C] with [{g}, {c}] for x[C*{g} + {c}]"
 
 
@@ -268,14 +271,12 @@ def _apart(a: Affine, b: Affine, role: str) -> str:
                 f"declare the buffer with a dimension for each factor, the last of them {size}, and write "
                 f"[{index}, …] (it is the same memory), {fixed}"
             )
-    return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}"
+    return f"{QUASI_AFFINE}; {fixed.removeprefix('or ')}{_OR_DATA if role.startswith(INDEX) else ''}"
 
 
 def _data(buffer: str, span: Span, names: Names, role: str) -> KernelError:
     message = f"{role} is made of sizes and iterators, and {buffer} is data"
-    if role.startswith(INDEX):
-        message += ": as an index, an element stands alone; compute it into an integer tmp first"
-    elif role == "an extent":
+    if role == "an extent":
         message += f": a length from data stands beside another, as in min({buffer}[…], N)"
     elif role == "a condition":
         message += ": a fact is about sizes; a statement may have a condition on data, y = x if c"

@@ -169,6 +169,10 @@ class _Tree(Transformer[Token, syntax.Kernel]):
         last = value if condition is None else condition
         return syntax.Statement(target, str(sign), value, condition, _from(target.span, last.span))
 
+    def pair(self, opening: Token, left: syntax.Expr, right: syntax.Expr, closing: Token) -> syntax.Call:
+        span = _from(_span(opening), _span(closing))
+        return syntax.Call(syntax.Word(syntax.PAIR, span), (left, right), span)
+
     def scope(
         self,
         extent: syntax.Expr,

@@ -16,7 +16,6 @@ from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError, Source, Span
 from dojoir.grammar import syntax
-from dojoir.ir.expressions import DEEPEST_EXPRESSION
 from dojoir.support.frozen import dataclass
 
 Monomial = tuple[str, ...]
@@ -46,7 +45,7 @@ def apart(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     has none. Raises KernelError for an index that cannot be taken apart."""
     sizes = {size.name.text: size.value for size in written.sizes}
     found = _Apart(source, sizes)
-    if not any(map(found.is_product, _extents(written))) or any(map(_is_deep, _expressions(written))):
+    if not any(map(found.is_product, syntax.extents(written))):
         return written
     buffers = [line for line in written.header if isinstance(line, syntax.Buffer)]
     for buffer in buffers:
@@ -222,7 +221,7 @@ class _Apart:
         if isinstance(expr, syntax.Iterator):
             own = _scope_of(expr, around)
             return own is not None and own.is_product
-        return any(self.is_of_product(part, around) for part in _inner(expr))
+        return any(self.is_of_product(part, around) for part in syntax.inner(expr))
 
     # -- polynomials -------------------------------------------------------------------------------------
     def polynomial(self, expr: syntax.Expr, around: tuple[Around, ...]) -> Polynomial | None:
@@ -322,43 +321,6 @@ class _Apart:
         raise KernelError(Diagnostic("not-affine", message, span, self.source))
 
 
-def _extents(written: syntax.Kernel) -> Iterator[syntax.Expr]:
-    """The dimensions of all arrays, and the extents of all scopes."""
-    for line in written.header:
-        if isinstance(line, syntax.Buffer):
-            yield from (dim.extent for dim in line.dims)
-    left: list[syntax.Node] = list(written.body)
-    while left:
-        node = left.pop()
-        if not isinstance(node, syntax.Statement):
-            left += node.body
-            if isinstance(node, syntax.Scope):
-                yield node.extent
-
-
-def _expressions(written: syntax.Kernel) -> Iterator[syntax.Expr]:
-    yield from _extents(written)
-    left: list[syntax.Node] = list(written.body)
-    while left:
-        node = left.pop()
-        match node:
-            case syntax.Statement(target, _, value, condition):
-                yield from (target, value) if condition is None else (target, value, condition)
-            case syntax.Guard(condition, body):
-                yield condition
-                left += body
-            case syntax.Scope(_, _, _, body):
-                left += body
-
-
-def _is_deep(expr: syntax.Expr) -> bool:
-    """Whether an expression nests deeper than the language has it, which is told of later."""
-    level = [expr]
-    for _ in range(DEEPEST_EXPRESSION):
-        level = [inner for outer in level for inner in _inner(outer)]
-    return bool(level)
-
-
 def _accesses(
     nodes: tuple[syntax.Node, ...], around: tuple[Around, ...], name: str, found: _Apart
 ) -> Iterator[tuple[tuple[syntax.Expr, ...], tuple[Around, ...]]]:
@@ -366,31 +328,14 @@ def _accesses(
     for node in nodes:
         match node:
             case syntax.Statement(target, _, value, condition):
-                asked = () if condition is None else _parts(condition)
-                for part in (*_parts(target), *_parts(value), *asked):
+                asked = () if condition is None else syntax.every(condition)
+                for part in (*syntax.every(target), *syntax.every(value), *asked):
                     if isinstance(part, syntax.Subscript) and part.name.text == name:
                         yield part.args, around
             case syntax.Guard(_, body):
                 yield from _accesses(body, around, name, found)
             case syntax.Scope(_, _, _, body):
                 yield from _accesses(body, (*around, found.inside(node, around)), name, found)
-
-
-def _inner(expr: syntax.Expr) -> tuple[syntax.Expr, ...]:
-    match expr:
-        case syntax.Subscript(_, args) | syntax.Call(_, args):
-            return args
-        case syntax.Unary(_, arg):
-            return (arg,)
-        case syntax.Binary(left, _, right):
-            return (left, right)
-    return ()
-
-
-def _parts(expr: syntax.Expr) -> Iterator[syntax.Expr]:
-    yield expr
-    for part in _inner(expr):
-        yield from _parts(part)
 
 
 def _scope_of(iterator: syntax.Iterator, around: tuple[Around, ...]) -> Around | None:

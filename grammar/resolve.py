@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 
 from dojoir.errors import Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
+from dojoir.grammar.computed import without_computed
 from dojoir.grammar.declarations import declare_buffer, declare_sizes, facts, fp_mode
 from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
+from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.grammar.names import Around, Names, short
+from dojoir.grammar.pairs import pair_statements, reads_itself, written_in
 from dojoir.grammar.products import apart
-from dojoir.grammar.under_conditions import UNDER, with_conditions
+from dojoir.grammar.under_conditions import UNDER
+from dojoir.grammar.wrapped import without_wrapped
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import (
@@ -29,7 +34,6 @@ from dojoir.ir.nodes import (
     Statement,
     expr_accesses,
     make_op,
-    targets_in,
 )
 from dojoir.ir.packing import check_packing
 from dojoir.ir.text import format_expr
@@ -39,7 +43,8 @@ from dojoir.types.elaborate import check, is_integer
 def resolve(written: syntax.Kernel, source: Source) -> Kernel:
     """The kernel. Raises KernelError at the first thing in it that has no meaning."""
     names = declare_sizes(written.sizes, Names(source, {}, {}))
-    written = apart(written, source)
+    if not syntax.is_deep(written):
+        written = without_wrapped(apart(without_computed(written, source), source))
     known: list[Condition] = []
     fp: syntax.Word | None = None
     for line in written.header:
@@ -62,7 +67,7 @@ def resolve(written: syntax.Kernel, source: Source) -> Kernel:
         "reassoc" if fp is None else fp_mode(fp, names),
         source,
     )
-    kernel = with_conditions(kernel)
+    kernel = written_out(kernel)
     check(kernel)
     return check_packing(kernel)
 
@@ -75,7 +80,7 @@ def _nodes(nodes: tuple[syntax.Node, ...], names: Names, when: tuple[Expr, ...] 
 def _node(node: syntax.Node, names: Names, when: tuple[Expr, ...]) -> tuple[Node, ...]:
     match node:
         case syntax.Statement():
-            return (_statement(node, names, when),)
+            return _statements(node, names, when)
         case syntax.Guard(condition, body, span):
             where, data = conditions(condition, names)
             inner = _nodes(body, names, (*when, *data))
@@ -102,10 +107,10 @@ def _check_kept(
     data: tuple[Expr, ...], inner: tuple[Node, ...], span: Span, names: Names, several: bool = False
 ) -> None:
     """Raises KernelError where a body writes what its conditions read: each statement of it evaluates them again,
-    so a body of one statement may."""
-    if not several and len(inner) == 1 and isinstance(inner[0], Statement):
-        return
-    written = {access.buffer for access in targets_in(inner)}
+    so the last one may."""
+    if not several and inner and isinstance(inner[-1], Statement):
+        inner = inner[:-1]
+    written = written_in(inner)
     for read in (read for part in data for read in expr_accesses(part)):
         if read.buffer in written:
             cure = "copy it into a tmp before"
@@ -130,17 +135,33 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
     return tuple(seen)
 
 
-def _statement(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) -> Statement:
-    result = value(node.value, names)
-    if node.condition is not None:
-        result = Op("when", (value(node.condition, names), result), node.span)
-    if when:
-        result = Op(UNDER, (reduce(lambda left, right: Op("and", (left, right)), when), result), node.span)
-    return Statement(_target(node.target, names), node.sign, result, node.span)
+def _statements(node: syntax.Statement, names: Names, when: tuple[Expr, ...]) -> tuple[Statement, ...]:
+    condition = None if node.condition is None else value(node.condition, names)
+    match node.target, node.value:
+        case syntax.Call(syntax.Word(syntax.PAIR), targets), syntax.Call(syntax.Word(syntax.PAIR), values):
+            first, second = (_target(target, names) for target in targets)
+            halves = first, second
+            result, place = (value(part, names) for part in values)
+            if reads_itself(halves, (result, place)):
+                message = "a pair is made of values that read neither of its halves: copy these into a tmp first"
+                raise names.error("bad-pair", message, node.value.span)
+            made = pair_statements(halves, node.sign, (result, place), condition, node.span)
+        case _:
+            result = value(node.value, names)
+            if condition is not None:
+                result = Op("when", (condition, result), node.span)
+            made = (Statement(_target(node.target, names), node.sign, result, node.span),)
+    if not when:
+        return made
+    around = reduce(lambda left, right: Op("and", (left, right)), when)
+    return tuple(replace(one, value=Op(UNDER, (around, one.value), node.span)) for one in made)
 
 
 def _target(expr: syntax.Expr, names: Names) -> Access:
     """The element that a statement writes."""
+    if isinstance(expr, syntax.Call) and expr.name.text == syntax.PAIR:
+        message = "a pair is assigned a pair: write (m[…], at[…]) max= (value, place)"
+        raise names.error("bad-pair", message, expr.span)
     if not isinstance(expr, syntax.Name | syntax.Subscript):
         raise names.error("not-a-target", "only an element of a buffer can be written", expr.span)
     target = access(expr, names)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator as Iterable
 from dataclasses import replace
 
 from dojoir.errors import Span
+from dojoir.ir.expressions import DEEPEST_EXPRESSION
 from dojoir.support.frozen import dataclass
 
 
@@ -48,6 +50,10 @@ class Subscript:
     name: Word
     args: tuple[Expr, ...]
     span: Span
+
+
+PAIR = ","
+"""The name of a call that is none: `(left, right)` on a side of a statement."""
 
 
 @dataclass(frozen=True)
@@ -191,3 +197,84 @@ class Kernel:
     sizes: tuple[Size, ...]
     header: tuple[Where | Fp | Buffer, ...]
     body: tuple[Node, ...]
+
+
+# -- what is in a text ---------------------------------------------------------------------------------------
+def inner(expr: Expr) -> tuple[Expr, ...]:
+    """The expressions that an expression is made of."""
+    match expr:
+        case Subscript(_, args) | Call(_, args):
+            return args
+        case Unary(_, arg):
+            return (arg,)
+        case Binary(left, _, right):
+            return left, right
+        case Number() | Name() | Iterator():
+            return ()
+
+
+def every(expr: Expr) -> Iterable[Expr]:
+    """An expression and all that it is made of, each before what is in it."""
+    left = [expr]
+    while left:
+        yield (part := left.pop())
+        left += inner(part)[::-1]
+
+
+def wording(expr: Expr) -> str:
+    """What an expression says, wherever it stands."""
+    match expr:
+        case Number(text) | Name(text):
+            return text
+        case Iterator(text):
+            return f"{{{text}}}"
+        case Subscript(name, args):
+            return f"{name.text}[{', '.join(map(wording, args))}]"
+        case Call(name, args):
+            return f"{name.text}({', '.join(map(wording, args))})"
+        case Unary(sign, arg):
+            return f"({sign} {wording(arg)})"
+        case Binary(left, sign, right):
+            return f"({wording(left)} {sign} {wording(right)})"
+
+
+def extents(written: Kernel) -> Iterable[Expr]:
+    """The dimensions of all arrays, and the extents of all scopes."""
+    for line in written.header:
+        if isinstance(line, Buffer):
+            yield from (dim.extent for dim in line.dims)
+    left: list[Node] = list(written.body)
+    while left:
+        node = left.pop()
+        if not isinstance(node, Statement):
+            left += node.body
+            if isinstance(node, Scope):
+                yield node.extent
+
+
+def expressions(written: Kernel) -> Iterable[Expr]:
+    """The expressions of a text that stand by themselves."""
+    yield from extents(written)
+    left: list[Node] = list(written.body)
+    while left:
+        node = left.pop()
+        match node:
+            case Statement(target, _, value, condition):
+                yield from (target, value) if condition is None else (target, value, condition)
+            case Guard(condition, body):
+                yield condition
+                left += body
+            case Scope(_, _, _, body):
+                left += body
+
+
+def is_deep(written: Kernel) -> bool:
+    """Whether an expression of a text nests deeper than the language has it, which is told of later."""
+    return any(map(_nests, expressions(written)))
+
+
+def _nests(expr: Expr) -> bool:
+    level = [expr]
+    for _ in range(DEEPEST_EXPRESSION):
+        level = [part for outer in level for part in inner(outer)]
+    return bool(level)

@@ -52,15 +52,16 @@ def _around(statement: Statement) -> tuple[Expr, ...]:
     """The conditions around a statement."""
     match statement.value:
         case Op("under", (condition, _)):
-            return _conjuncts(condition)
+            return conditions_around(condition)
         case _:
             return ()
 
 
-def _conjuncts(condition: Expr) -> tuple[Expr, ...]:
+def conditions_around(condition: Expr) -> tuple[Expr, ...]:
+    """What a condition joins by `and`."""
     match condition:
         case Op("and", (left, right)):
-            return (*_conjuncts(left), *_conjuncts(right))
+            return (*conditions_around(left), *conditions_around(right))
         case _:
             return (condition,)
 

@@ -18,7 +18,7 @@ from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.operations import MAY_FAIL
 from dojoir.ir.paths import is_inside
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 
 @dataclass(frozen=True)

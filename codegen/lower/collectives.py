@@ -28,7 +28,7 @@ from dojoir.ir.nodes import Path, Scope
 from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.sets.kernel_sets import isl_extent
-from dojoir.types.elaborate import Load, TypedStatement
+from dojoir.types.typed import Load, TypedStatement
 
 if TYPE_CHECKING:
     from dojoir.codegen.lower.device import DeviceScopes
@@ -115,7 +115,7 @@ class Combining:
 
     def _in_memory(self, collective: Collective, phase: Phase, array: lir.Array, op: str, var: Var) -> None:
         """Over warps: the first thread of each leaves what it has, and all take the results of their group."""
-        warp, width = self.threads.warp, collective.width
+        warp, width = self.threads.warp, self._width(collective)
         barrier = Barrier((array.name,))
         if self._in_pieces(collective):
             self._one_by_one(collective, phase, array, op, var)
@@ -135,9 +135,19 @@ class Combining:
         self.block.emit(lir.Assign(var, taken))
         self._by_shuffles(op, var, size, warp)
 
+    def _width(self, collective: Collective) -> int:
+        """How many threads share an element: those of a block without an iteration too, where all that have one do.
+        What they have is what each begins with, which adds nothing."""
+        device = self.state.device
+        assert device is not None
+        dims = zip(self.nest.depths, self.nest.extents, strict=True)
+        every = device.level != "warp" and all(n == 1 or d in collective.depths for d, n in dims)
+        return device.launched.threads if every else collective.width
+
     def _in_pieces(self, collective: Collective) -> bool:
         """Whether those who share an element are not whole warps."""
-        return collective.width < self.threads.warp or collective.width % self.threads.warp != 0
+        width = self._width(collective)
+        return width < self.threads.warp or width % self.threads.warp != 0
 
     def _several(self, width: int) -> bool:
         assert self.state.device is not None

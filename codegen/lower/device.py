@@ -27,6 +27,7 @@ from dojoir.codegen.lower.partial_sums import in_parts
 from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
+from dojoir.codegen.lower.speculated import Conditions
 from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
@@ -35,7 +36,7 @@ from dojoir.ir.dtypes import F32
 from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
-from dojoir.types.elaborate import TypedStatement
+from dojoir.types.typed import TypedStatement
 
 THREAD = ThreadNumber(INDEX)
 
@@ -91,6 +92,14 @@ class DeviceScopes(Scopes):
                 self._scope(path, node, state, block)
             case _:
                 self._guard(path, node, state, block)
+
+    def is_idle(self, path: Path, state: State) -> bool:
+        device = state.device
+        return (
+            device is not None
+            and device.level == "thread"
+            and Conditions(self.threads, device.launched).is_idle(path)
+        )
 
     def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}

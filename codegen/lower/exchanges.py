@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import islpy as isl
@@ -17,7 +18,7 @@ import islpy as isl
 from dojoir.codegen.lower.meetings import STEP_LIMIT, Touch, second, touches_of
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.nodes import Scope
+from dojoir.ir.nodes import Access, Scope
 from dojoir.sets.kernel_sets import KernelSets, isl_affine, iterators, sets_of
 from dojoir.sets.limits import StepLimitReached, limited_in_part
 from dojoir.support.frozen import dataclass
@@ -139,8 +140,15 @@ def _told(index: Affine, told: set[int], bounds: Sequence[Sequence[int | None]])
 
 
 def _one_element(sets: KernelSets, one: Touch, other: Touch) -> Iterator[str]:
-    """That two accesses are to one element: an index from data may be any."""
-    dims = sets.kernel.buffer(one.access.buffer).dims
-    for mine, its, dim in zip(one.access.indices, other.access.indices, dims, strict=True):
-        if not dim.collapsed and isinstance(mine, Affine) and isinstance(its, Affine):
-            yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
+    """That two accesses are to one element: an index from data may be any; of distinct ones, equal ones are one."""
+    pairs = [
+        *zip(one.access.indices, other.access.indices, sets.kernel.buffer(one.access.buffer).dims, strict=True)
+    ]
+    for mine, its, dim in pairs:
+        match mine, its:
+            case Affine(), Affine() if not dim.collapsed:
+                yield f"{isl_affine(mine)} = {second(isl_affine(its))}"
+            case Access(name), Access(other_name) if name == other_name and sets.kernel.buffer(name).distinct:
+                if not dim.collapsed:
+                    some, others = (replace(touch, access=index) for touch, index in ((one, mine), (other, its)))
+                    yield from _one_element(sets, some, others)

@@ -14,7 +14,7 @@ from dojoir.codegen.lower.state import Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
 from dojoir.ir.dtypes import DType
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 UNARY = frozenset({"neg", "not", "abs", "sqrt", "floor", "ceil", "round"})

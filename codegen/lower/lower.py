@@ -27,12 +27,13 @@ from dojoir.codegen.lower.plan import Analysis
 from dojoir.codegen.lower.scopes import Scopes
 from dojoir.codegen.lower.spread import in_registers
 from dojoir.codegen.lower.state import Block, Memory, Names, Place, State, Unit, Variable
+from dojoir.codegen.lower.summed_beside import with_sums_beside
 from dojoir.codegen.lower.thread_sums import carried_by_threads
 from dojoir.codegen.lower.threads import Threads
 from dojoir.codegen.target import Target
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Buffer, Kernel
-from dojoir.ir.text import lines, to_text
+from dojoir.ir.nodes import Buffer, Kernel, Path
+from dojoir.ir.text import to_text
 from dojoir.ir.where import place
 from dojoir.types.elaborate import elaborate
 from dojoir.types.in_bytes import in_bytes
@@ -45,18 +46,16 @@ def lower(kernel: Kernel, target: Target) -> Program:
     """
     if target.warp:
         return lower_for_device(kernel, target)
-    given, kernel = kernel, with_room(in_bytes(kernel))
-    buffers = {buffer.name: buffer for buffer in kernel.buffers}
-    typed = {site.path: elaborate(site.statement, buffers) for site in kernel.sites}
-    uses = uses_of(kernel)
-    homes = homes_of(kernel, uses)
-    analysis = Analysis(kernel, target, buffers, uses, homes, typed)
+    given, beside = kernel, with_sums_beside(with_room(in_bytes(kernel)), lambda now: _carriers(now, target))
+    kernel = beside.kernel
+    analysis = _analysis(kernel, target)
+    buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
     plans = analysis.plans()
-    text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
     sums = carried(analysis, plans)
-    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, text, names, sums, arrays=dict(arguments))
+    unit = Unit(kernel, target, buffers, uses, homes, typed, plans, beside.lines, names, beside, sums)
+    unit.arrays |= arguments
     scopes = Scopes(unit, vector_scope, parallel_scope, vector_nest)
     block = Block()
     strides = _strides(unit)
@@ -71,24 +70,39 @@ def lower(kernel: Kernel, target: Target) -> Program:
     return replace(_program(unit, by_value, fenced(body), steps), text=to_text(given, names=True))
 
 
+def _analysis(kernel: Kernel, target: Target) -> Analysis:
+    buffers = {buffer.name: buffer for buffer in kernel.buffers}
+    typed = {site.path: elaborate(site.statement, buffers) for site in kernel.sites}
+    uses = uses_of(kernel)
+    return Analysis(kernel, target, buffers, uses, homes_of(kernel, uses), typed)
+
+
+def _carriers(kernel: Kernel, target: Target) -> dict[Path, Path]:
+    """The statements whose sums variables carry, each with the scope that its variable is for."""
+    analysis = _analysis(kernel, target)
+    plans = analysis.plans()
+    in_lanes = (a for plan in plans.values() for a in plan.accumulators)
+    plain = (a for some in carried(analysis, plans).values() for a in some)
+    return {path: a.until for a in (*in_lanes, *plain) for path in a.paths}
+
+
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
     _refuse_strides(kernel, target)
-    given, kernel = kernel, with_room(in_bytes(kernel))
+    given, beside = kernel, with_sums_beside(with_room(in_bytes(kernel)), lambda now: _thread_carriers(now, target))
+    kernel = beside.kernel
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)
     spread = in_registers(threads)
     refuse_misfits(threads, spread, target)
     barriers = proved(kernel, target.warp, barriers_of(threads))
-    buffers = {buffer.name: buffer for buffer in spread.buffers}
-    typed = {site.path: elaborate(site.statement, buffers) for site in spread.sites}
-    uses = uses_of(spread)
-    homes = within_launches(threads, homes_of(spread, uses))
-    text = {path: line.lstrip("| ") for path, line in lines(kernel, names=True) if path}
     arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
     names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
-    unit = Unit(spread, target, buffers, uses, homes, typed, {}, text, names, arrays=dict(arguments))
-    unit.carried = carried_by_threads(Analysis(spread, target, buffers, uses, homes, typed), threads)
+    analysis = _thread_analysis(spread, threads, target)
+    buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
+    unit = Unit(spread, target, buffers, uses, homes, typed, {}, beside.lines, names, beside)
+    unit.arrays |= arguments
+    unit.carried = carried_by_threads(analysis, threads)
     scopes = DeviceScopes(unit, threads, barriers)
     block = Block()
     places, by_value = _placed(unit, block, {})
@@ -97,6 +111,20 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
             places[name] = scopes.workspace(home, block)
     scopes.fill((), spread.body, State(places=places), block)
     return shortened(replace(_program(unit, by_value, block.body), text=to_text(given, names=True)), {})
+
+
+def _thread_analysis(spread: Kernel, threads: Threads, target: Target) -> Analysis:
+    found = _analysis(spread, target)
+    return replace(found, homes=within_launches(threads, found.homes))
+
+
+def _thread_carriers(kernel: Kernel, target: Target) -> dict[Path, Path]:
+    """The same on a GPU: what threads accumulate together has a variable until the nest of their scopes ends."""
+    threads = Threads(kernel, target.warp)
+    together = {path: collective.nest.path for path, collective in threads.collectives.items()}
+    analysis = _thread_analysis(in_registers(threads), threads, target)
+    alone = (a for some in carried_by_threads(analysis, threads).values() for a in some)
+    return together | {path: a.until for a in alone for path in a.paths}
 
 
 def _strides(unit: Unit) -> dict[str, tuple[str, ...]]:

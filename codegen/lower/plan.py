@@ -18,7 +18,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.proof.core.independence import is_uniform
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, Typed, TypedStatement
+from dojoir.types.typed import Apply, Convert, Typed, TypedStatement
 
 U8 = DTYPES["u8"]
 

@@ -34,7 +34,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DType
 from dojoir.ir.nodes import Extent, Guard, Node, Path, Scope, Statement
 from dojoir.proof.core.independence import is_uniform
-from dojoir.types.elaborate import Apply, Load, Typed, TypedStatement
+from dojoir.types.typed import Apply, Load, Typed, TypedStatement
 
 MOST_VERSIONED = 256
 """How many statements, unrolled scopes spelled out, there may be in what is lowered for full tiles and cut ones."""
@@ -300,8 +300,12 @@ class Scopes:
         accesses.store(statement.target, self._combined(statement, accesses, total))
 
     # -- guards ----------------------------------------------------------------------------------------------
+    def is_idle(self, path: Path, state: State) -> bool:
+        """Whether the condition at a place need not be asked."""
+        return False
+
     def _guard(self, path: Path, guard: Guard, state: State, block: Block) -> None:
-        if path in state.holding:
+        if path in state.holding or self.is_idle(path, state):
             self.nodes(path, guard.body, state, block)
             return
         uniform: Value | None = None

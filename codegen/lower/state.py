@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from typing import Literal
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import known
@@ -13,12 +14,13 @@ from dojoir.codegen.lir.program import Value, Var
 from dojoir.codegen.lower.layout import Layout
 from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.plan import Accumulator, Plan
+from dojoir.codegen.lower.summed_beside import Beside
 from dojoir.codegen.lower.threads import Launched, Phase
 from dojoir.codegen.target import Target
 from dojoir.ir.nodes import Access, Buffer, Kernel, Path
 from dojoir.ir.text import format_access
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Typed, TypedStatement
+from dojoir.types.typed import Typed, TypedStatement
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ class Unit:
     plans: Mapping[Path, Plan]
     lines: Mapping[Path, str]
     names: Names
+    beside: Beside
     carried: Mapping[Path, tuple[Accumulator, ...]] = field(default_factory=dict)
     functions: dict[str, lir.Function] = field(default_factory=dict)
     checks: dict[tuple[Path, Access | str], Check] = field(default_factory=dict)
@@ -192,15 +195,20 @@ class Unit:
 
     def index_status(self, path: Path, access: Access) -> int:
         """The status of the runtime check of a gathered access."""
-        return self._status((path, access), Check(format_access(access), path))
+        origin, named = self.beside.place(path), self.beside.named(access)
+        return self._status((origin, named), Check(format_access(named), origin))
 
     def shift_status(self, path: Path) -> int:
         """The status of the runtime check of the shifts in a statement."""
-        return self._status((path, "shift"), Check(self.lines[path], path, "shift"))
+        return self._of_line(path, "shift")
 
     def divisor_status(self, path: Path) -> int:
         """The status of the runtime check of the divisors in a statement."""
-        return self._status((path, "divisor"), Check(self.lines[path], path, "divisor"))
+        return self._of_line(path, "divisor")
+
+    def _of_line(self, path: Path, fault: Literal["shift", "divisor"]) -> int:
+        origin = self.beside.place(path)
+        return self._status((origin, fault), Check(self.lines[path], origin, fault))
 
     def _status(self, key: tuple[Path, Access | str], check: Check) -> int:
         self.checks.setdefault(key, check)

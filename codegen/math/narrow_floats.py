@@ -54,7 +54,7 @@ def decode(dtype: DType, lanes: int) -> lir.Function:
 
 def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Function:
     """From f32 or f64 to the bits of a narrow float (u16 or u8), rounded once, to nearest even; by another `way`,
-    also from f64 to those of f32, as `dojoir.types.elaborate.Convert` says.
+    also from f64 to those of f32, as `dojoir.types.typed.Convert` says.
 
     Beyond the largest finite number: inf, in f8e4m3 (which has none) NaN, in f4e2m1 the largest number. Every NaN
     becomes the positive quiet one; in f4e2m1, which has none, -0. In f8e8m0 zero is the smallest one, and what is

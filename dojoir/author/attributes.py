@@ -10,7 +10,8 @@ class Attributes(TypedDict, total=False):
     """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
     bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
     more), whether a call gives the strides of all dimensions but the innermost, how many of the dimensions, one
-    after another, are one of the array that it gives, and whether elements share bytes."""
+    after another, are one of the array that it gives, whether elements share bytes, and whether no two
+    are equal."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None
@@ -19,3 +20,4 @@ class Attributes(TypedDict, total=False):
     strided: bool
     flat: Sequence[int] | None
     packed: bool
+    distinct: bool

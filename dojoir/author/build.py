@@ -47,17 +47,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
-from typing import NoReturn, Unpack
+from typing import Unpack
 
+from dojoir.author.arrays import Array, Pair, Target
 from dojoir.author.attributes import Attributes
-from dojoir.author.conversions import bitcast, cast, round_away, round_to_zero, sat
+from dojoir.author.conversions import argmax_of, argmin_of, bitcast, cast, round_away, round_to_zero, sat, value_of
 from dojoir.author.expressions import (
-    Accumulation,
     Number,
     Operand,
     Value,
     abs,
     affine_of,
+    argmax_key,
+    argmin_key,
+    as_value,
     atan,
     bitand,
     bitnot,
@@ -73,7 +76,6 @@ from dojoir.author.expressions import (
     extent_of,
     floor,
     fma,
-    index_of,
     log,
     log1p,
     log2,
@@ -89,9 +91,10 @@ from dojoir.author.expressions import (
     sqrt,
     tan,
     tanh,
-    value_of,
 )
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
+from dojoir.grammar.keys_of_pairs import written_out
+from dojoir.grammar.pairs import pair_statements, reads_itself
 from dojoir.ir.affine import Affine
 from dojoir.ir.buffer_rules import declaration_error
 from dojoir.ir.dtypes import DTYPES
@@ -107,6 +110,7 @@ from dojoir.ir.nodes import (
     Buffer,
     Condition,
     Dim,
+    Expr,
     Guard,
     Index,
     Kernel,
@@ -127,11 +131,11 @@ from dojoir.support.public import public, public_with
 from dojoir.types.elaborate import check
 
 __all__ = [
-    "Array", "Builder", "Value", "abs", "atan",
+    "Array", "Builder", "Value", "abs", "argmax_key", "argmax_of", "argmin_key", "argmin_of", "atan",
     "bitand", "bitcast", "bitnot", "bitor", "cast", "ceil", "cos", "eq", "erf", "exp", "exp2", "expm1", "floor",
     "fma", "kernel", "log", "log1p", "log2", "max", "min", "ne", "pow", "round", "round_away",
     "round_to_zero", "rsqrt", "sat", "select", "sigmoid",
-    "sin", "sqrt", "tan", "tanh",
+    "sin", "sqrt", "tan", "tanh", "value_of",
 ]  # fmt: skip
 
 
@@ -147,49 +151,6 @@ class _Around:
 
     token: object
     label: str | None
-
-
-class Array(Operand):
-    """A buffer of a kernel that is being built: `x[i, j]` is an element, `x[i, j] = …` a statement. A scalar is a
-    value as it is, and written by `x[()] = …`."""
-
-    def __init__(self, builder: Builder, buffer: Buffer) -> None:
-        self.builder = builder
-        self.name = buffer.name
-        self.rank = len(buffer.dims)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.rank} dimensions>"
-
-    def value(self) -> Value:
-        return self[()]
-
-    def __getitem__(self, index: Number | tuple[Number, ...]) -> Value:
-        numbers = index if isinstance(index, tuple) else (index,)
-        if len(numbers) != self.rank:
-            message = f"{self.name} has {self.rank} dimensions, and is given {len(numbers)} indices"
-            raise ArgumentError(message, "wrong-rank")
-        values = [value_of(number) for number in numbers]
-        indices = tuple(index_of(value, f"an index of {self.name}") for value in values)
-        return Value(Access(self.name, indices), frozenset[object]().union(*(value.scopes for value in values)))
-
-    def __setitem__(self, index: Number | tuple[Number, ...], value: Number) -> None:
-        target = self[index]
-        if isinstance(value, Accumulation) and value.target == target.expr:
-            self.builder.accumulate(target, value.op, value.added)
-        else:
-            self.builder.set(target, value)
-
-    def __iadd__(self, other: Number) -> NoReturn:
-        raise ArgumentError(f"write {self.name}[()] += … for a scalar", "wrong-rank")
-
-    def __imul__(self, other: Number) -> NoReturn:
-        raise ArgumentError(f"write {self.name}[()] *= … for a scalar", "wrong-rank")
-
-    def __ixor__(self, other: Number) -> NoReturn:
-        raise ArgumentError(f"write {self.name}[()] with ^=, &= or |= for a scalar", "wrong-rank")
-
-    __iand__ = __ior__ = __ixor__
 
 
 class Builder:
@@ -227,14 +188,8 @@ class Builder:
     def _tree(self) -> Kernel:
         if len(self._open) > 1:
             raise ArgumentError("a scope or guard is still open: ask for the kernel after it", "open-scope")
-        return Kernel(
-            self._name,
-            tuple(self._sizes.values()),
-            tuple(self._buffers.values()),
-            tuple(self._open[0]),
-            tuple(self._facts),
-            self._fp,
-        )
+        sizes, buffers = tuple(self._sizes.values()), tuple(self._buffers.values())
+        return written_out(Kernel(self._name, sizes, buffers, tuple(self._open[0]), tuple(self._facts), self._fp))
 
     # -- the header --------------------------------------------------------------------------------------
     @property
@@ -313,6 +268,7 @@ class Builder:
         strided: bool = False,
         flat: Sequence[int] | None = None,
         packed: bool = False,
+        distinct: bool = False,
     ) -> Array:
         self._check_new(name)
         if dtype not in DTYPES:
@@ -332,6 +288,7 @@ class Builder:
             strided,
             None if flat is None else tuple(flat),
             packed,
+            distinct,
         )
         error = declaration_error(buffer)
         if error is not None:
@@ -417,8 +374,8 @@ class Builder:
             raise ArgumentError("there is nothing in this scope or guard", "empty-body")
 
     @public
-    def set(self, target: Operand, value: Number) -> None:
-        """`target = value`; the target is an element or a scalar. The same as `x[i] = value`."""
+    def set(self, target: Target, value: Number | Pair) -> None:
+        """`target = value`; the target is an element or a scalar, or a pair of such. The same as `x[i] = value`."""
         self.accumulate(target, "=", value)
 
     @public
@@ -432,33 +389,50 @@ class Builder:
         self.accumulate(target, "*=", value)
 
     @public
-    def max(self, target: Operand, value: Number) -> None:
-        """`target max= value`."""
+    def max(self, target: Target, value: Number | Pair) -> None:
+        """`target max= value`, of pairs as well: `b.max((m[i], at[i]), (x[i, j], j))`."""
         self.accumulate(target, "max=", value)
 
     @public
-    def min(self, target: Operand, value: Number) -> None:
-        """`target min= value`."""
+    def min(self, target: Target, value: Number | Pair) -> None:
+        """`target min= value`, of pairs as well."""
         self.accumulate(target, "min=", value)
 
     @public_with(value="not-an-expression", op="unknown-operation")
-    def accumulate(self, target: Operand, op: str, value: Number, *, when: Number | None = None) -> None:
+    def accumulate(self, target: Target, op: str, value: Number | Pair, *, when: Number | None = None) -> None:
         """`target op value`, where op is `=`, `+=`, `*=`, `max=`, `min=`, `^=`, `&=` or `|=`; with `when`, a bool,
-        `target op value if when`."""
+        `target op value if when`. Pairs are assigned, or accumulated by `max=` and `min=`."""
         if op != "=" and op not in ACCUMULATIONS:
             raise ArgumentError(f"no accumulation '{op}'{did_you_mean(op, ACCUMULATIONS)}", "unknown-operation")
-        place, what = self._usable(value_of(target)), self._usable(value_of(value))
+        if not 0 < _parts(target) == _parts(value) <= 2:
+            raise ArgumentError("a pair is assigned a pair: (m[i], at[i]) and (value, place)", "bad-pair")
+        places = [self._place(part) for part in (target if isinstance(target, tuple) else (target,))]
+        whats = [self._what(part) for part in (value if isinstance(value, tuple) else (value,))]
+        condition = None if when is None else self._what(when)
+        if len(places) == 2:
+            halves, values = (places[0], places[1]), (whats[0], whats[1])
+            if reads_itself(halves, values):
+                raise ArgumentError("a pair is made of values that read neither of its halves", "bad-pair")
+            self._open[-1] += pair_statements(halves, op, values, condition, None)
+            return
+        result = whats[0] if condition is None else Op("when", (condition, whats[0]))
+        self._open[-1].append(Statement(places[0], op, result))
+
+    def _place(self, target: Operand) -> Access:
+        place = self._usable(as_value(target))
         if not isinstance(place.expr, Access):
             raise ArgumentError(f"only an element can be written, not {repr_of(place)}", "not-a-target")
         if self._buffers[place.expr.buffer].role == "in":
             message = f"{place.expr.buffer} is an input: declare it inout, or write to another buffer"
             raise ArgumentError(message, "write-to-input")
-        if nesting(what.expr) > DEEPEST_EXPRESSION:
+        return place.expr
+
+    def _what(self, value: Number) -> Expr:
+        what = self._usable(as_value(value)).expr
+        if nesting(what) > DEEPEST_EXPRESSION:
             cure = "compute a part of it into a tmp first"
             raise ArgumentError(f"an expression nests at most {DEEPEST_EXPRESSION} deep: {cure}", "too-deep")
-        condition = None if when is None else self._usable(value_of(when)).expr
-        result = what.expr if condition is None else Op("when", (condition, what.expr))
-        self._open[-1].append(Statement(place.expr, op, result))
+        return what
 
     def _usable(self, value: Value) -> Value:
         """The value, if it has a meaning here: inside the scopes of its iterators, from buffers of this kernel."""
@@ -481,7 +455,12 @@ class Builder:
 
     def _extent_value(self, extent: str | Number) -> Value:
         if not isinstance(extent, str):
-            return value_of(extent)
+            return as_value(extent)
         if extent not in self._sizes:
             raise ArgumentError(f"there is no size '{extent}'{did_you_mean(extent, self._sizes)}", "unknown-name")
         return self._size(self._sizes[extent])
+
+
+def _parts(value: object) -> int:
+    """How many values these are, a pair or one."""
+    return len(value) if isinstance(value, tuple) else 1

@@ -171,7 +171,7 @@ Number = Operand | float | SupportsIndex
 """What may be an operand: a value, a scalar array, or a Python number."""
 
 
-def value_of(number: Number) -> Value:
+def as_value(number: Number) -> Value:
     """A number, value or scalar array as a value. Raises ArgumentError for anything else."""
     match number:
         case Operand():
@@ -195,7 +195,7 @@ def value_of(number: Number) -> Value:
 
 
 def _op(name: str, *operands: Number) -> Value:
-    values = [value_of(operand) for operand in operands]
+    values = [as_value(operand) for operand in operands]
     scopes = frozenset[object]().union(*(value.scopes for value in values))
     return Value(_bounded(make_op(name, tuple(value.expr for value in values))), scopes)
 
@@ -214,7 +214,7 @@ def _bounded(expr: Expr) -> Expr:
 
 
 def _accumulation(op: str, target: Value, whole: Value, added: Number) -> Value:
-    return Accumulation(whole, op, target.expr, value_of(added)) if isinstance(target.expr, Access) else whole
+    return Accumulation(whole, op, target.expr, as_value(added)) if isinstance(target.expr, Access) else whole
 
 
 # -- functions ---------------------------------------------------------------------------------------------
@@ -242,6 +242,7 @@ sqrt, rsqrt, erf, sigmoid = _function("sqrt"), _function("rsqrt"), _function("er
 tanh, sin, cos = _function("tanh"), _function("sin"), _function("cos")
 tan, atan, expm1, log1p = _function("tan"), _function("atan"), _function("expm1"), _function("log1p")
 min, max, pow = _function2("min"), _function2("max"), _function2("pow")
+argmax_key, argmin_key = _function2("argmax_key"), _function2("argmin_key")
 eq, ne = _function2("eq", "=="), _function2("ne", "!=")
 bitand, bitor, bitnot = _function2("bitand", "&"), _function2("bitor", "|"), _function("bitnot")
 

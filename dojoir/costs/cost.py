@@ -35,7 +35,8 @@ from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.sets.kernel_sets import Read, sets_of
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
-from dojoir.types.elaborate import Apply, Convert, Typed, elaborate
+from dojoir.types.elaborate import elaborate
+from dojoir.types.typed import Apply, Convert, Typed
 
 FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
 """How many flops an operation on floats is; a math function is one."""
@@ -278,7 +279,7 @@ class _Runs:
                     read = Read(k, n, access)
                     (gathered if read.gathers else plain).append(self._sets.read_text(read, storage=False))
                     instances += [(1, self.of(self._sites[k]))] if read.gathers else []
-            if site.statement.op in ACCUMULATIONS and site.statement.target.buffer == buffer.name:
+            if self._sites[k].statement.op in ACCUMULATIONS and site.statement.target.buffer == buffer.name:
                 plain.append(self._sets.write_text(k, storage=False))
         surely, perhaps = self._elements(plain), self._elements([*plain, *gathered])
         if perhaps is None or (surely is not None and perhaps.is_subset(surely)):

@@ -1,7 +1,7 @@
 """A library in one command: each kernel tuned for each target and size, gated, and written with what it gained.
 
 What is done stands in the manifest, which is written after each of them: a second run goes on where one was
-stopped, and the search that was under way goes on by its run in the database of the folder.
+stopped. Each search leaves its bundle in `runs`, and one that was under way goes on by that.
 """
 
 from __future__ import annotations
@@ -10,21 +10,28 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import dojoir
+from dojoir.evidence.bundle import GATES, RUN, Gained, Judged
+from dojoir.evidence.gates import Gates
+from dojoir.evidence.writing import Writer, resumed, store_of
 
 FORMAT, VERSION = "dojoir-made", 1
-MANIFEST, TABLE, STORE = "library.json", "library.md", "library.db"
+MANIFEST, TABLE, RUNS = "library.json", "library.md", "runs"
 ENDINGS = {"llvm": "ll", "cuda": "cu", "hip": "hip"}
 """How the names of sources end, by target; those of others are C."""
 
 DONE, FAILED, UNAVAILABLE = "done", "failed", "unavailable"
 
-Gated = Callable[[dojoir.Trace, str, Mapping[str, int], int], Mapping[str, str]]
-"""Asks the gates of a trace for a target, sizes and threads: the status of each by its name."""
+Gated = Callable[[dojoir.Trace, str, Mapping[str, int], int], Gates]
+"""Asks the gates of a trace for a target, sizes and threads."""
+
+LONGEST = 60
+"""How many characters the name of a wish has at most."""
 
 Tune = Callable[..., dojoir.Tuned]
 Say = Callable[[str], object]
@@ -43,7 +50,10 @@ class Wish:
         """A name for its files, the same for the same wish."""
         sizes = "-".join(f"{name}{value}" for name, value in sorted(self.sizes.items()))
         words = [self.kernel.name, self.target, sizes, self.kernel.hash[:8]]
-        return re.sub(r"[^\w-]+", "_", "-".join(word for word in words if word))
+        name = re.sub(r"[^\w-]+", "_", "-".join(word for word in words if word))
+        if len(name) <= LONGEST:
+            return name
+        return f"{name[: LONGEST - 13]}-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ def make(
     say: Say = lambda _: None,
 ) -> Shelf:
     """Makes what is wished for, or what is left of it, and writes it to a folder: a manifest `library.json`, a
-    table `library.md`, `traces`, `schedules` and `sources`, and a compiled library for each target that gives C.
+    table `library.md`, `traces`, `schedules`, `sources` and `runs`, and a compiled library for each target in C.
 
     Each search lasts `seconds`, or takes `states`. What fails does not stop the others. Raises ArgumentError for no
     wishes, for two of one name, for a folder that cannot be written, and one that holds a library of other settings
@@ -151,13 +161,7 @@ def make(
             continue
         say(f"{wish.name}: searching")
         try:
-            tuned = tune(
-                wish.kernel, wish.target, sizes=wish.sizes, budget=dojoir.Budget(seconds=seconds, states=states),
-                threads=threads, seed=seed, timer=timer, strategy=strategy, db=str(folder / STORE), run=wish.name,
-            )  # fmt: skip
-            if tuned.stopped == "interrupted":
-                raise KeyboardInterrupt
-            made[wish.name] = _written(wish, tuned, folder, threads, gate)
+            made[wish.name] = _searched(wish, folder, settings, tune, gate)
         except dojoir.DojoError as error:
             status = UNAVAILABLE if isinstance(error, dojoir.ToolchainError) else FAILED
             made[wish.name] = _of(wish, status, error.diagnostic.message)
@@ -174,10 +178,43 @@ def _of(wish: Wish, status: str, reason: str = "") -> Made:
     return Made(wish.name, wish.kernel.name, wish.kernel.hash, wish.target, sizes, status, reason)
 
 
-def _written(wish: Wish, tuned: dojoir.Tuned, folder: Path, threads: int, gate: Gated | None) -> Made:
+def _searched(wish: Wish, folder: Path, settings: Mapping[str, Any], tune: Tune, gate: Gated | None) -> Made:
+    """Searches, in a bundle of its own, asks the gates, and writes what came out. Raises DojoError, and
+    KeyboardInterrupt where the search was stopped."""
+    runs, threads = folder / RUNS, settings["threads"]
+    given = {name: settings[name] for name in ("threads", "seed", "timer", "strategy")}
+    around: AbstractContextManager[Writer]
+    with store_of(runs) as database:
+        if (runs / wish.name / RUN).is_file():
+            around = resumed(runs / wish.name, database)
+        else:
+            around = Writer.begin(
+                runs, "tune", dojoir.Trace(wish.kernel), database, target=wish.target, sizes=[wish.sizes],
+                threads=threads, settings=settings, name=wish.name,
+            )  # fmt: skip
+        with around as writer:
+            tuned = tune(
+                wish.kernel, wish.target, sizes=wish.sizes, db=database, run=writer.run.database, **given,
+                budget=dojoir.Budget(seconds=settings["seconds"], states=settings["states"]),
+                progress=lambda *_: writer.states(),
+            )  # fmt: skip
+            if tuned.stopped == "interrupted":
+                raise KeyboardInterrupt
+            writer.answer(tuned.trace)
+            writer.machine()
+            gates = None if gate is None else gate(tuned.trace, wish.target, wish.sizes, threads)
+            if gates is not None:
+                writer.data(GATES, gates)
+                writer.note(gates=tuple(Judged(one.name, one.status, one.reason, "") for one in gates.gates))
+            pairs = (("text", tuned.ratio), ("optimize", tuned.ratio_to_optimize))
+            writer.note(gained=tuple(Gained(n, g.median, g.low, g.high) for n, g in pairs if g is not None))
+            writer.end("done", tuned.stopped)
+    return _written(wish, tuned, folder, {} if gates is None else {one.name: one.status for one in gates.gates})
+
+
+def _written(wish: Wish, tuned: dojoir.Tuned, folder: Path, gates: Mapping[str, str]) -> Made:
     """Writes what a search came to."""
     trace, plain = tuned.trace, wish.target.partition("@")[0]
-    gates = {} if gate is None else dict(gate(trace, wish.target, wish.sizes, threads))
     files = [f"traces/{wish.name}.json", f"sources/{wish.name}.{ENDINGS.get(plain, 'c')}"]
     trace.save(folder / files[0])
     dojoir.write_file(folder / files[1], dojoir.emit(trace.kernel, wish.target))
@@ -191,7 +228,8 @@ def _written(wish: Wish, tuned: dojoir.Tuned, folder: Path, threads: int, gate: 
 
     return replace(
         _of(wish, DONE), result=trace.kernel.hash, moves=tuple(str(move) for move in trace.moves),
-        ratio=plainly(tuned.ratio), to_optimize=plainly(tuned.ratio_to_optimize), gates=gates, files=tuple(files),
+        ratio=plainly(tuned.ratio), to_optimize=plainly(tuned.ratio_to_optimize), gates=dict(gates),
+        files=tuple(files),
     )  # fmt: skip
 
 
@@ -239,7 +277,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
     """What was made before in a folder, by name."""
     path = folder / MANIFEST
     if not path.exists():
-        if folder.is_dir() and any(folder.iterdir()) and not (folder / STORE).exists():
+        if folder.is_dir() and any(folder.iterdir()) and not (folder / RUNS).is_dir():
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return {}
     try:

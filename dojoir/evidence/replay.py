@@ -10,10 +10,10 @@ from itertools import count
 import dojoir
 from dojoir.evidence.benching import bench
 from dojoir.evidence.bundle import BENCH, FINAL, GATES, SOURCE, START, STATES, TRACE, Judged, Run, Verdict
+from dojoir.evidence.code import code_of
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.reading import Bundle, State
-from dojoir.evidence.writing import code_of
 
 STEPS = 1_000_000_000
 """The steps within which a trace is certified."""

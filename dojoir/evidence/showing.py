@@ -134,7 +134,8 @@ def _lineage(given: Bundle) -> str:
         lines.append(f"the shortest prefix that fails ends with {wrong.move or 'the start'}: {wrong.reason}")
     failed = next((one for one in given.run.gates if one.status == "fail"), None)
     if failed is not None:
-        lines.append(f"gate {failed.name} fails: {failed.reason}; {_prefix(given)}")
+        prefix = _wrong_prefix(given) if failed.name == "correct" else _prefix(given)
+        lines.append(f"gate {failed.name} fails: {failed.reason}; {prefix}")
     return "\n".join(lines) or "no states"
 
 
@@ -157,6 +158,30 @@ def _way(hash: str | None, known: Mapping[str, State]) -> list[str]:
         way.append(hash)
         hash = known[hash].parent
     return way[::-1]
+
+
+def _wrong_prefix(given: Bundle) -> str:
+    """The shortest prefix of the moves that does not verify, if what follows a wrong one is wrong as well."""
+    trace, run = given.trace, given.run
+    kernels = [trace.start, *(step.kernel for step in trace.steps)]
+
+    def wrong(length: int) -> str | None:
+        try:
+            return dojoir.verify(kernels[length], trace.start, target=run.target, threads=run.threads).reason
+        except dojoir.DojoError as error:
+            return error.diagnostic.message
+
+    why = wrong(len(kernels) - 1)
+    if why is None:
+        return "all of its moves verify here"
+    low, high = 0, len(kernels) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = wrong(middle)
+        low, high, why = (low, middle, found) if found is not None else (middle, high, why)
+    if not high:
+        return f"its text is wrong as it was written: {why}"
+    return f"the shortest prefix that fails ends with move {high}, {trace.steps[high - 1].move}: {why}"
 
 
 def _prefix(given: Bundle) -> str:

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,8 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence import bundle
-from dojoir.evidence.bundle import Code, Gained, Listed, Run, Status, Verb
+from dojoir.evidence.bundle import Gained, Listed, Run, Status, Verb
+from dojoir.evidence.code import code_of
 from dojoir.evidence.forms import to_text
 from dojoir.records import Database, RunLines
 
@@ -194,9 +196,12 @@ class Writer:
         self.note(result=trace.kernel.hash, moves=len(trace.moves), code=code_of(trace.kernel, target))
 
     def machine(self, measured: bool = False) -> None:
-        """Writes what the doctor says of this machine; with what it reaches, where that is `measured` already."""
-        about = dojoir.doctor(measure=measured).to_json()
-        self.text(bundle.MACHINE, json.dumps(about, indent=1, default=str) + "\n")
+        """Writes what the doctor says of this machine; with what it reaches, where that is `measured` already. The
+        folders of Python and of its user are left out."""
+        about = json.dumps(dojoir.doctor(measure=measured).to_json(), indent=1, default=str)
+        for place, name in ((sys.prefix, "(python)"), (os.path.expanduser("~"), "(home)")):
+            about = about.replace(place, name) if len(place) > 1 else about
+        self.text(bundle.MACHINE, f"{about}\n")
 
     def end(self, status: Status, stopped: str = "", gained: Sequence[Gained] = ()) -> Run:
         """Ends the bundle: the states from the database once more, and every file with its digest."""
@@ -237,19 +242,6 @@ def count_states(folder: Path) -> int:
             return sum(line.startswith('{"result"') for line in file)
     except OSError:
         return 0
-
-
-def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
-    """The machine code of a kernel as LLVM gives it, by its digest; None for what another compiler makes."""
-    name, _, cpu = target.partition("@")
-    if name != "llvm":
-        return None
-    try:
-        text = dojoir.emit(kernel, "asm", cpu=cpu or None)
-    except dojoir.DojoError:
-        return None
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest)
 
 
 @contextlib.contextmanager

@@ -91,9 +91,25 @@ def flat_error(buffer: Buffer) -> str | None:
     return None
 
 
+def distinct_error(buffer: Buffer) -> str | None:
+    """Why it cannot be said of the buffer that no two of its elements are equal, or None."""
+    if not buffer.distinct:
+        return None
+    if buffer.role != "in":
+        return (
+            f"distinct is a fact of an input as a call gives it, and {buffer.name} is {buffer.role}: leave it out"
+        )
+    if not buffer.dims or not buffer.dtype.is_integer or buffer.dtype.is_nibble:
+        what = f"of {buffer.dtype}" if buffer.dims else "one number"
+        return f"distinct is for arrays of integers that are indices, and {buffer.name} is {what}: leave it out"
+    return None
+
+
 def declaration_error(buffer: Buffer) -> str | None:
     """The first thing that is wrong with how a buffer is declared, or None."""
-    rules = (storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error)
+    rules = (
+        storage_error, order_error, pad_error, align_error, stream_error, strided_error, flat_error, distinct_error
+    )  # fmt: skip
     return next((error for rule in rules if (error := rule(buffer)) is not None), None)
 
 

@@ -54,7 +54,7 @@ class Buffer:
     where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
     of all dimensions but the innermost are as far apart as the call says; `flat` says how many of the dimensions,
     one after another, are one dimension of the array that a call gives; of a `packed` one, two elements share a
-    byte (`dojoir.ir.packing`).
+    byte (`dojoir.ir.packing`); no two elements of a `distinct` one are equal.
 
     An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""
 
@@ -70,6 +70,7 @@ class Buffer:
     strided: bool = False
     flat: tuple[int, ...] | None = None
     packed: bool = False
+    distinct: bool = False
     loc: Span | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class Buffer:
     def form(self) -> tuple[object, ...]:
         """All that is declared of it but its name."""
         layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
-        return self.role, self.dtype, self.dims, *layout
+        return self.role, self.dtype, self.dims, *layout, self.distinct
 
     @property
     def steps(self) -> tuple[int, ...]:

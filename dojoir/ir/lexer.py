@@ -9,7 +9,20 @@ from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.operations import CALLS, CONVERSIONS
 
 MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
-STORAGE = ("heap", "stack", "reg", "shared", "order", "pad", "align", "stream", "strided", "flat", "packed")
+STORAGE = (
+    "heap",
+    "stack",
+    "reg",
+    "shared",
+    "order",
+    "pad",
+    "align",
+    "stream",
+    "strided",
+    "flat",
+    "packed",
+    "distinct",
+)
 
 
 class DojoLexer(RegexLexer):

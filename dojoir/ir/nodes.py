@@ -32,6 +32,7 @@ from dojoir.ir.substitution import (
     substitute_iterators,
 )
 from dojoir.ir.tree import (
+    APART,
     DEEPEST,
     MARKS,
     MAY_ASSIGN,
@@ -52,6 +53,7 @@ from dojoir.ir.tree import (
 )
 
 __all__ = [
+    "APART",
     "DEEPEST",
     "DEEPEST_EXPRESSION",
     "FP_MODES",

@@ -17,6 +17,7 @@ class Class(Enum):
     SHIFT = "shift"  # an integer, and a count that is one of any type; gives the type of the first
     COMPARISON = "comparison"  # operands of one type; gives bool
     LOGICAL = "logical"  # bools; gives bool
+    KEY = "key"  # a number and a place, each of at most 32 bits; gives an i64 that orders as the pair
     SELECT = "select"  # bool, then two of one type
     WHEN = "when"  # bool, then what a statement stores or accumulates where that holds; only there
 
@@ -66,6 +67,8 @@ OPERATIONS: dict[str, Operation] = {
         Operation("abs", 1, Class.ARITHMETIC),
         Operation("min", 2, Class.ARITHMETIC),
         Operation("max", 2, Class.ARITHMETIC),
+        Operation("argmax_key", 2, Class.KEY),
+        Operation("argmin_key", 2, Class.KEY),
         Operation("select", 3, Class.SELECT),
         Operation("fma", 3, Class.FLOAT),
         Operation("pow", 2, Class.FLOAT),
@@ -84,7 +87,10 @@ MAY_FAIL = frozenset(op.name for op in OPERATIONS.values() if op.kind in (Class.
 
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
-CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast")
+OF_KEYS = ("value_of", "argmax_of", "argmin_of")
+"""What takes the key of a pair apart: `value_of(f32, key)`, `argmax_of(i32, key)`."""
+
+CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast", *OF_KEYS)
 """The conversions to a type by name, `sat(f4e2m1, x)`; a cast, `f16(x)`, is the plain one."""
 
 ACCUMULATIONS: dict[str, str] = {

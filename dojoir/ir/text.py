@@ -140,6 +140,8 @@ def format_buffer(buffer: Buffer) -> str:
         text += f" flat({', '.join(map(str, buffer.flat))})"
     if buffer.packed:
         text += " packed"
+    if buffer.distinct:
+        text += " distinct"
     return text
 
 

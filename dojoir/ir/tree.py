@@ -22,6 +22,10 @@ MAY_ASSIGN = "?="
 """Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under
 a condition on data. The order of such assignments always counts."""
 
+APART = "distinct "
+"""How an operator begins that the checker makes of one at an index from data of which it is known that it touches
+each element once: of several such into one element, one at most does something, so they may run in any order."""
+
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
 DEEPEST = 64
@@ -127,6 +131,11 @@ class Statement:
     def divided(self) -> frozenset[int]:
         """The depths of the iterators that occur in a division or a remainder."""
         return frozenset().union(*(affine.divided for affine in self.affine_parts))
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two instances of it, and of others by the same operator, change one element (`APART`)."""
+        return self.op.startswith(APART)
 
     @property
     def condition(self) -> Expr | None:

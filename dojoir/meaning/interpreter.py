@@ -24,6 +24,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, given_kernel, substitute_acc
 from dojoir.ir.text import format_access, format_buffer, format_statement
 from dojoir.ir.where import place
 from dojoir.meaning.bits import code_of, coded, from_floats, to_floats
+from dojoir.meaning.distinct import check_distinct
 from dojoir.meaning.flat import flattened, has_flat, split_shapes
 from dojoir.meaning.packed import packed, unpacked, unpacked_shape
 from dojoir.meaning.scalar_args import scalar_value
@@ -43,8 +44,9 @@ from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.meaning.to_python import Script, transcribe
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_with
-from dojoir.types.elaborate import TypedStatement, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import in_range, nearest, round_integer, rounder
+from dojoir.types.typed import TypedStatement
 
 Elements = list[int | float | bool | None]
 """A buffer: Python numbers in row-major order, None for an element that was never written."""
@@ -108,6 +110,7 @@ class Interpreter:
             flat = {name: array.reshape(shapes[name]) for name, array in arrays.items() if kernel.buffer(name).flat}
             given = {**given, **flat}
         sizes = _all_sizes(kernel, solve(kernel, shapes, given_sizes))
+        check_distinct(kernel.arguments, lambda name: arrays[name])
         call = _Call(kernel, sizes, self.exact_floats)
         try:
             buffers = [call.elements(buffer, given.get(buffer.name)) for buffer in kernel.buffers]

@@ -21,8 +21,8 @@ from dojoir.ir.text import format_statement
 from dojoir.meaning.inlining import inlined
 from dojoir.meaning.scalar_ops import FUNCTIONS
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 from dojoir.types.rounding import FORMATS
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 DEEPEST = 16
 """How deep the blocks of one Python function may nest (CPython allows 20 loops): deeper ones get their own."""

@@ -10,10 +10,11 @@ A rule is two kernels. In either,
   scopes of the rule, whose extents then are the same in all iterations around it;
 - a size stands for an extent. It may depend on the iterators of those scopes that are around it wherever it is
   used, and on none if a statement uses it as a number;
-- f32 stands for the float type in which the arrays of the rule compute.
+- f32 stands for the float type in which the arrays of the rule compute; in a rule under `fp reassoc` for the
+  integer type that they all have as well.
 
 The header of both sides says what the rule may do to floating point: `fp fast` that it is algebra, `fp reassoc`
-that each result stays the sum of the same elements.
+that each result is put together of the same elements, in another order.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import Leaf, map_leaves, parts
 from dojoir.ir.nodes import (
     Access,
@@ -44,6 +46,7 @@ from dojoir.ir.nodes import (
     substitute_expr,
 )
 from dojoir.ir.places import siblings
+from dojoir.rules.operators import SUM, Operator
 from dojoir.support.frozen import dataclass
 
 _Part = TypeVar("_Part")
@@ -56,15 +59,38 @@ class Rule:
     name: str
     left: Kernel
     right: Kernel
+    operator: Operator = SUM
+    """What it accumulates by."""
 
     @property
     def fp(self) -> str:
         """What the rule may do to floating point: a kernel must allow as much."""
         return self.left.fp
 
-    def fits(self, fp: str) -> bool:
-        """Whether the rule may be used in a kernel of a mode."""
-        return fp in {self.fp, "fast"}
+    def fits(self, fp: str, dtype: DType | None = None) -> bool:
+        """Whether the rule may be used in a kernel of a mode; or, where its arrays are all of type `dtype`, there.
+        What does not round, as integers, maxima and minima do not, is the same in any order."""
+        exact = dtype is not None and (dtype.is_integer or (self.operator.is_repeatable and dtype.bits >= 32))
+        return fp in {self.fp, "fast"} or (self.fp == "reassoc" and exact)
+
+    @cached_property
+    def adds(self) -> bool:
+        """Whether the left side accumulates: a rule under `fp reassoc` is then held, at each use, to accumulate the
+        same elements. One that does not puts maps together, as `s = a * s + x` does: it is true as algebra is."""
+        return any(site.statement.accumulation is not None for site in self.left.sites)
+
+    @cached_property
+    def is_step(self) -> bool:
+        """Whether it is of one statement that goes on from what an element had, and brings it into another form."""
+        return any(buffer.role == "inout" for buffer in self.left.arguments)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The inputs that are accumulated as they are and used for nothing else: what one stands for may be under
+        a condition, `x if c`."""
+        used = [site.statement for side in (self.left, self.right) for site in side.sites]
+        whole = {s.value.buffer for s in used if s.accumulation and isinstance(s.value, Access)}
+        return frozenset(whole - {a.buffer for s in used if not s.accumulation for a in s.reads})
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -264,12 +290,16 @@ class _Finder:
         match pattern, expr:
             case Access(buffer), _ if buffer in self.rule.inputs:
                 back = self._back(pattern)
+                if isinstance(expr, Op) and expr.name == "when" and buffer not in self.rule.terms:
+                    return False
                 if not self._may_use(back, frozenset(d for a in affine_parts(expr) for d in a.iterators)):
                     return False
                 value = substitute_expr(expr, _renaming(back))
                 return self.inputs.setdefault(buffer, value) == value
             case Access(), Access():
                 return self._element(pattern, expr)
+            case Op("neg", (arg,)), Const(value) if value < 0:
+                return self._expr(arg, Const(-value))
             case Op(name, args), Op(other, others):
                 return name == other and len(args) == len(others) and all(map(self._expr, args, others))
             case Index(affine), Index() | Const():

@@ -402,12 +402,13 @@ class KernelSets:
 
         Accumulation in integers, and with max and min, gives the same bits in any order. In floats, `+=` and `*=`
         do not; nor do max and min in a type without NaN: one of the values may be NaN, and is stored as a number.
-        Where `strict` is true, that counts. The order of assignments that may leave an element counts always.
+        Where `strict` is true, that counts. The order of assignments that may leave an element counts always,
+        that of statements which touch elements `apart` never.
         """
         statement = self.kernel.sites[number].statement
         if statement.accumulation == MAY_ASSIGN:
             return True
-        if statement.accumulation is None or not strict:
+        if statement.accumulation is None or statement.apart or not strict:
             return False
         dtype = self.kernel.buffer(statement.target.buffer).dtype
         if statement.accumulation in {"max=", "min="}:

@@ -13,109 +13,15 @@ from dataclasses import replace
 from typing import NoReturn
 
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64, DType
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Expr, Index, Kernel, Op, Statement
-from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OPERATIONS, PRODUCT, Class
+from dojoir.ir.operations import ACCUMULATIONS, COMPARED, OF_KEYS, OPERATIONS, PRODUCT, Class
 from dojoir.ir.text import format_access, format_expr
 from dojoir.ir.where import place
 from dojoir.support.frozen import dataclass
+from dojoir.types.pair_keys import has_code, is_place, key_of, part_of
 from dojoir.types.rounding import nearest
-
-
-# -- the typed tree ----------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Number:
-    """A number, already a value of `dtype`: in range, or rounded to f32 or f64."""
-
-    dtype: DType
-    value: int | float
-
-
-@dataclass(frozen=True)
-class IndexValue:
-    """The value of an affine expression, as i64."""
-
-    affine: Affine
-
-    @property
-    def dtype(self) -> DType:
-        return I64
-
-
-@dataclass(frozen=True)
-class Load:
-    """The element that `access` reads, in the type in which the buffer holds it."""
-
-    dtype: DType
-    access: Access
-
-
-@dataclass(frozen=True)
-class Apply:
-    """An operation of OPERATIONS. `args` are of one type, which for all but comparisons is `dtype` (the first
-    argument of select is bool, and the count of a shift, shl or shr, any integer). No operation has a float type
-    narrower than f32."""
-
-    dtype: DType
-    name: str
-    args: tuple[Typed, ...]
-
-
-@dataclass(frozen=True)
-class Convert:
-    """`arg` converted to `dtype`, which is another type. Rounds to nearest even; float to integer truncates,
-    saturates and sends NaN to 0; integer to integer wraps; to bool is `!= 0`. By another `way`:
-
-    - sat: to the nearest number that `dtype` has, NaN to NaN where there is one, else to the largest; of an integer
-      to another, or to a float, which may be the type of `arg` (its infinities are the largest numbers then)
-    - round_away, round_to_zero: with ties away from 0, or towards 0; to a float, or of a float to an integer
-    - bitcast: between a float and the unsigned integer of its width, u8 for f4e2m1; the bits of a NaN are those of
-      the quiet positive one"""
-
-    dtype: DType
-    arg: Typed
-    way: str = "cast"
-
-
-Typed = Number | IndexValue | Load | Apply | Convert
-
-
-@dataclass(frozen=True)
-class TypedStatement:
-    """`target = value`, or `target = op(target, value)` for an accumulation (`op` is add, mul, max, min, or of
-    integers and bools bitxor, bitand or bitor).
-
-    `dtype` is the type in which the buffer holds the element: storing converts to it. An accumulation is done
-    in the type of `value`. A `fused` one adds `value`, a product, without rounding it. Where there is a
-    `condition`, all that is done only where it holds, and `value` is not computed elsewhere."""
-
-    target: Access
-    dtype: DType
-    op: str | None
-    value: Typed
-    fused: bool = False
-    condition: Typed | None = None
-
-    @property
-    def result(self) -> Typed:
-        """What is stored, converted to `dtype`: with the read of its own element, where it accumulates."""
-        value = self.value
-        if self.op is not None:
-            own = _convert(value.dtype, Load(self.dtype, self.target))
-            value = (
-                Apply(value.dtype, "fma", (*self.factors, own))
-                if self.fused
-                else Apply(value.dtype, self.op, (own, value))
-            )
-        return _convert(self.dtype, value)
-
-    @property
-    def factors(self) -> tuple[Typed, ...]:
-        """The two operands of the product that a fused accumulation adds."""
-        assert self.fused
-        assert isinstance(self.value, Apply)
-        return self.value.args
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, convert
 
 
 # -- elaboration -------------------------------------------------------------------------------------------
@@ -231,12 +137,14 @@ def _elaborate(expr: Expr, buffers: Mapping[str, Buffer]) -> Typed | _Weak:
         case Access(buffer):
             _check_gathers(expr, buffers)
             return Load(buffers[buffer].dtype, expr)
+        case Cast(dtype, arg, way=way) if way in OF_KEYS:
+            return _part_of_key(expr, _elaborate(arg, buffers))
         case Cast(dtype, arg, way=way) if way != "cast":
             return _by_name(expr, dtype, way, _elaborate(arg, buffers))
         case Cast(dtype, Const(value)) if type(value) is int and dtype.is_integer:
             return Number(dtype, _wrap(value, dtype))
         case Cast(dtype, arg):
-            return _convert(dtype, _settle(_elaborate(arg, buffers)))
+            return convert(dtype, _settle(_elaborate(arg, buffers)))
         case Op(name, args):
             return _operation(expr, name, args, [_elaborate(arg, buffers) for arg in args])
 
@@ -261,23 +169,23 @@ def _by_name(expr: Cast, dtype: DType, way: str, given: Typed | _Weak) -> Typed:
             raise _Clash("type-operand", message, expr)
         code_type = DTYPES[f"u{8 * dtype.itemsize}"]
         if dtype == source or not (dtype.is_float or source.is_float):
-            return _convert(dtype, value)
+            return convert(dtype, value)
         if source.is_float:
             value = Convert(code_type, value, way)
-        return Convert(dtype, _convert(code_type, value), way) if dtype.is_float else _convert(dtype, value)
+        return Convert(dtype, convert(code_type, value), way) if dtype.is_float else convert(dtype, value)
     if not (dtype.is_float or source.is_float):
         if way == "sat":
-            return _convert(dtype, value) if _holds(dtype, source) else Convert(dtype, value, way)
+            return convert(dtype, value) if _holds(dtype, source) else Convert(dtype, value, way)
         raise _Clash("type-operand", f"{way} rounds, and {text} is {source}: write sat({dtype}, {text})", expr)
     if dtype.is_integer:  # a float is truncated, and saturates
-        return Convert(dtype, value, way) if way == "round_away" else _convert(dtype, value)
+        return Convert(dtype, value, way) if way == "round_away" else convert(dtype, value)
     if dtype == F64 and source.bits == 64 and source.is_integer and way != "sat":
         raise _Clash("type-operand", f"{way} to f64 is of floats, and {text} is {source}: write f64({text})", expr)
     exact = dtype.bits > source.bits and dtype.bits >= 32 and (source.is_float or dtype == F64)
     if way != "sat" and (exact or dtype == source):
-        return _convert(dtype, value)
+        return convert(dtype, value)
     return (
-        _convert(dtype, value)
+        convert(dtype, value)
         if way == "sat" and source.is_integer and dtype.bits >= 32
         else Convert(dtype, value, way)
     )
@@ -292,6 +200,8 @@ def _operation(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | 
     kind = OPERATIONS[name].kind
     if kind is Class.SHIFT:
         return _shift(op, name, exprs, values)
+    if kind is Class.KEY:
+        return _key(op, values)
     match kind:
         case Class.LOGICAL:
             conditions = tuple(_condition(op, e, v) for e, v in zip(exprs, values, strict=True))
@@ -327,12 +237,50 @@ def _shift(op: Op, name: str, exprs: tuple[Expr, ...], values: list[Typed | _Wea
             _check_count(op, exprs[1], I64)
             return _Weak(op, False, (number, count))
         number = _adapt(number, count.dtype)
-    number = _convert(number.dtype.compute, number)
+    number = convert(number.dtype.compute, number)
     _check_count(op, exprs[1], number.dtype)
     if isinstance(count, _Weak):
         count = _adapt(count, number.dtype if isinstance(exprs[1], Const) else I64)
-    count = _convert(count.dtype.compute, count) if count.dtype.is_integer else count
+    count = convert(count.dtype.compute, count) if count.dtype.is_integer else count
     return Apply(number.dtype, name, (number, count))
+
+
+def _key(op: Op, values: list[Typed | _Weak]) -> Typed:
+    """`argmax_key(v, p)`, `argmin_key(v, p)`: an i64. The place may be weak."""
+    (value, place), (text, at) = values, map(format_expr, op.args)
+    if isinstance(value, _Weak):
+        cast = "f32" if value.floating else "i32"
+        raise _Clash(
+            "type-operand", f"{op.name} needs a value of a type, and {text} has none: write {cast}({text})", op
+        )
+    if not has_code(value.dtype):
+        narrow = "f32" if value.dtype.is_float else "i32"
+        message = f"the value of a pair has at most 32 bits, and {text} is {value.dtype}: write {narrow}({text})"
+        raise _Clash("type-operand", message, op)
+    if isinstance(place, _Weak) and not place.floating:
+        return key_of(op.name, value, _settle(place))
+    if isinstance(place, _Weak) or not is_place(place.dtype):
+        raise _Clash(
+            "type-operand", f"the place of a pair is an i32, and {at} is {_describe(place)}: write i32({at})", op
+        )
+    return key_of(op.name, value, place)
+
+
+def _part_of_key(expr: Cast, key: Typed | _Weak) -> Typed:
+    """`value_of(T, key)`, `argmax_of(T, key)`, `argmin_of(T, key)`."""
+    dtype, way, text = expr.dtype, expr.way, format_expr(expr.arg)
+    if isinstance(key, _Weak) or key.dtype != I64:
+        raise _Clash("type-operand", f"{way} needs a key, an i64, and {text} is {_describe(key)}", expr)
+    if not has_code(dtype) if way == "value_of" else not dtype.is_integer:
+        need = "of at most 32 bits" if way == "value_of" else "an integer"
+        narrow = "f32" if way == "value_of" and dtype.is_float else "i32"
+        cure = f"write {dtype}({way}({narrow}, {text}))"
+        raise _Clash("type-operand", f"what {way} gives is {need}, and {dtype} is not: {cure}", expr)
+    return (
+        part_of(way, dtype.compute, key)
+        if dtype.compute == dtype
+        else convert(dtype, part_of(way, dtype.compute, key))
+    )
 
 
 def _check_count(op: Op, count: Expr, dtype: DType) -> None:
@@ -415,7 +363,7 @@ def _common(exprs: Sequence[Expr], values: Sequence[Typed | _Weak]) -> DType:
 def _adapt(value: Typed | _Weak, dtype: DType) -> Typed:
     """The value in the type `dtype`: a weak one computed in it, any other converted."""
     if not isinstance(value, _Weak):
-        return _convert(dtype, value)
+        return convert(dtype, value)
     match value.expr:
         case _ if dtype == BOOL or (value.floating and dtype.is_integer):
             text = format_expr(value.expr)
@@ -431,21 +379,17 @@ def _adapt(value: Typed | _Weak, dtype: DType) -> Typed:
                 raise _Clash("number-range", message, value.expr)
             return Number(dtype, number)
         case Index(affine):
-            return _convert(dtype, IndexValue(affine))
+            return convert(dtype, IndexValue(affine))
         case Op(name):
             # What is of integers only is done in i64, whatever the context.
             inner = I64 if OPERATIONS[name].kind in _WHOLE else dtype.compute
             args = tuple(_adapt(a, inner) if isinstance(a, _Weak) else a for a in value.args)
-            return _convert(dtype, Apply(inner, name, args))
+            return convert(dtype, Apply(inner, name, args))
 
 
 def _settle(value: Typed | _Weak) -> Typed:
     """The value where nothing around it asks for a type."""
     return _adapt(value, F64 if value.floating else I64) if isinstance(value, _Weak) else value
-
-
-def _convert(dtype: DType, value: Typed) -> Typed:
-    return value if value.dtype == dtype else Convert(dtype, value)
 
 
 def _check_gathers(access: Access, buffers: Mapping[str, Buffer]) -> None:

@@ -15,6 +15,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, F32, DType
 from dojoir.ir.expressions import Cast, Const, Expr, Index, Op, index_value, make_op, parts
 from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Statement
+from dojoir.ir.operations import OF_KEYS
 from dojoir.ir.packing import at_byte, has_packed, is_even, of_bytes, packed_dim
 from dojoir.ir.substitution import substitute, substitute_iterators
 from dojoir.ir.tree import with_body
@@ -192,6 +193,8 @@ def _narrowed(dtype: DType, source: DType, value: Expr, way: str) -> Expr:
     """A number converted to i4 or u4: integers wrap where they are not to saturate, floats saturate."""
     if way == "bitcast":
         return _wrapped(dtype, Cast(U8, value, way="bitcast") if source.is_float else value)
+    if way in OF_KEYS:
+        return _wrapped(dtype, Cast(dtype.compute, value, way=way))
     if way == "cast" and not source.is_float:
         return _wrapped(dtype, value)
     least, most = (-8, 7) if dtype.kind == "i" else (0, 15)

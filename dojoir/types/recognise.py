@@ -18,7 +18,8 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 from dojoir.ir.text import format_access, format_extent, format_statement
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, elaborate
+from dojoir.types.elaborate import elaborate
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 COMMUTATIVE = frozenset({"add", "mul", "max", "min", "bitxor", "bitand", "bitor"})
 FREE = frozenset({"v", "u"})

@@ -79,7 +79,7 @@ FORMATS: dict[str, Format] = {
 def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     """The function that rounds an f64 to the nearest value of the float type `dtype`, ties to even; beyond the
     largest finite number as the format says. The sign of zero is kept. NaN stays NaN, except in f4e2m1, where it
-    is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.elaborate.Convert` says.
+    is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.typed.Convert` says.
 
     In f8e8m0 the tie between two powers of two goes to the larger one (neither has an even significand: so says
     IEEE 754), zero and what is below the smallest number become that, and negative numbers NaN."""

@@ -39,11 +39,11 @@ def _gate(options: argparse.Namespace) -> Gated | None:
     """The gates, unless nothing is to be timed, or they are not asked."""
     if options.timer == "static" or not options.gated:
         return None
-    from dojoir.evidence import Asked
+    from dojoir.evidence import Asked, Gates
     from dojoir.evidence import gate as gated
 
-    def gate(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> Mapping[str, str]:
+    def gate(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> Gates:
         asked = Asked(trace, target, [sizes], threads, ("default",), secrets.randbelow(1 << 31))
-        return {one.name: one.status for one in gated(asked).gates}
+        return gated(asked)
 
     return gate

@@ -31,7 +31,7 @@ from dojoir.passes.loops import (
     swapping,
     tiling,
 )
-from dojoir.passes.storage import dead, dims, pad_dims, placing, reorder_dims, reuse, sharing, staging
+from dojoir.passes.storage import dead, dims, dropping, pad_dims, placing, reorder_dims, reuse, sharing, staging
 from dojoir.passes.values import fma, hoisting, indexing, inlining, recomputing, reductions, rule, subexpressions
 from dojoir.support.public import public
 
@@ -65,6 +65,7 @@ _FILES = (
     reorder_dims,
     pad_dims,
     dims,
+    dropping,
     staging,
     recomputing,
     reductions,

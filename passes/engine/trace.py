@@ -147,6 +147,10 @@ class Trace:
 
     __copy__ = copy
 
+    def become(self, other: Trace) -> None:
+        """Takes over the steps of a copy of this trace, or of one that began with the same kernel."""
+        self._steps, self._kept = other._steps, other._kept
+
     @public
     def then(self, move: Move | str, unsafe: bool = False) -> Trace:
         """A new trace with one move more; this one stays as it is. Raises as `apply` does.

@@ -26,10 +26,10 @@ from dojoir.passes.schedule.contractions import (
     take_units_away,
 )
 from dojoir.passes.schedule.convolution import convolutions, tile_channels
-from dojoir.passes.schedule.gpu_schedule import schedule_grids
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.next_rows import fetch_next_rows
 from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.plan.planner import plan_grids
 from dojoir.passes.schedule.recurrences import turn_recurrences
 from dojoir.passes.schedule.register_tile import MOST_SUMS, products, tile_registers
 from dojoir.passes.schedule.residues import split_residues
@@ -37,7 +37,7 @@ from dojoir.passes.schedule.rows_in_lanes import rows_in_lanes
 from dojoir.passes.schedule.scalars import own_scalars
 from dojoir.passes.schedule.scans import block_scans
 from dojoir.passes.schedule.short_rows import are_short_rows
-from dojoir.passes.schedule.simplify import delete_dead, join_all
+from dojoir.passes.schedule.simplify import delete_dead
 from dojoir.passes.schedule.sizes import Sizes, count_of, is_little, is_short
 from dojoir.passes.schedule.spots import act, spot
 from dojoir.passes.schedule.streams import stream_outputs
@@ -86,8 +86,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
        what else an element takes from the one before it, would wait for each addition, unless they are known to be
        few, and a vector of rows in lanes where it would wait for a division;
        compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
-       temporaries into registers, give sums into one element parts, and make running sums into one element sums of
-       blocks, where there are cores to share them;
+       temporaries into registers, give sums into one element parts, and make running sums, products, maxima, minima
+       and linear recurrences into one element those of blocks, where there are cores to share them;
     5. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
        that read along one dimension and write along another, through a small square;
     6. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
@@ -102,7 +102,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
     where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention,
     squares through shared memory for what is turned, sums of all and few large ones, as by channel, in two
-    launches, else an iteration a thread.
+    launches, running values of rows of any length in blocks, of long ones in three launches, else an iteration a
+    thread.
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
     (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the
@@ -136,8 +137,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     delete_dead(trace)
     every(_guards)(trace)
     if machine.kind == "gpu":
-        join_all(trace)
-        schedule_grids(trace, machine)
+        plan_grids(trace, machine, sizes)
         return
     if split_residues(trace):
         every(_guards)(trace)
@@ -168,7 +168,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     every(_scalars)(trace)
     sums_in_parts(trace)
     if machine.cores != 1:
-        block_scans(trace, sizes)
+        block_scans(trace, machine, sizes)
     for i in range(len(trace.kernel.body)):
         _order(trace, (i,), machine, sizes)
     for i in range(len(trace.kernel.body)):

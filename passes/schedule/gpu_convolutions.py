@@ -70,7 +70,7 @@ def tile_convolution(trace: Trace, path: Path) -> None:
     """Gives the convolution whose images are at `path` to blocks of a GPU, in tiles that divide its sizes, which
     are constants. Raises DojoError where it is no convolution of that form, or a move is refused."""
     images = spot(trace, path)
-    _guards_inside(trace, images)
+    guards_inside(trace, images)
     site = _convolution(images)
     guards = sum(isinstance(node, Guard) for node in site.ancestors)
     extents = [scope.extent.constant or 0 for scope in site.scopes[-7:]]
@@ -121,7 +121,7 @@ def _of_threads(trace: Trace, channels: Spot, across: int) -> None:
     act(trace, SinkScope, channels.child(0), 2)
 
 
-def _guards_inside(trace: Trace, images: Spot) -> None:
+def guards_inside(trace: Trace, images: Spot) -> None:
     """Takes away what all iterations of a nest pass of its guards, all of it where an image has no edge of zeros,
     and brings the rest to stand around the sum itself."""
     for guard in reversed(_guards(images)):

@@ -94,7 +94,7 @@ def shared_out(trace: Trace, scope: Spot, length: Affine, threads: int, times: i
         neighbours = shared.child(0)
         guard_body(trace, neighbours, [Condition(number, "<", length)])
         for one, extent in ((neighbours, width), (shared, threads), (scope, times)):
-            act(trace, SetExtent, one, Affine.constant(extent))
+            known_extent(trace, one, extent)
         guard_body(trace, shared, [Condition(number, "<", length)])
         act(trace, RemoveGuard, neighbours.child(0))
     act(trace, SwapScopes, scope)

@@ -221,10 +221,27 @@ def _operands(product: Product, tile: BlockTile) -> tuple[Operand, Operand] | No
     return (found[0], found[1]) if len({operand.array for operand in found}) == 2 == len(found) else None
 
 
-def _spread(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spot:
-    """Shares a nest over the rows and columns of a tile out over threads, with `loops` scopes around it inside of
-    them, and writes out what a thread has of it; `last` is how the innermost scope runs. Returns the outermost
-    scope over threads, which is around all of it."""
+class Spread(NamedTuple):
+    """A nest over a tile, shared out: rows and columns of threads, and inside of them what a thread does."""
+
+    down: Spot
+    across: Spot
+    last: type[Move]
+    """How the innermost scope of a thread runs."""
+
+    def mark(self, trace: Trace) -> None:
+        """Runs it on threads, and writes out what a thread does. Raises IllegalMove where a mark is refused."""
+        act(trace, Bind, self.down, "by")
+        act(trace, Bind, self.across, "bx")
+        *around, innermost = nested(self.across.child(0))
+        for scope in around:
+            act(trace, Unroll, scope)
+        act(trace, self.last, innermost)
+
+
+def spread_tile(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spread:
+    """Shares a nest over the rows and columns of a tile out, with `loops` scopes around it inside of what goes to
+    threads. Raises IllegalMove where a move is refused."""
     columns = rows.child(0)
     for scope, size, each in ((rows, tile.height, tile.down), (columns, tile.width, tile.across)):
         act(trace, Split, scope, size * GROUP // each)
@@ -232,13 +249,14 @@ def _spread(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Mo
     down, across = rows.child(0), columns.child(0)
     act(trace, LiftScope, down, 1 + loops)
     act(trace, LiftScope, across, 3 + loops)
-    act(trace, Bind, down, "by")
-    act(trace, Bind, across, "bx")
-    *around, innermost = nested(across.child(0))
-    for scope in around:
-        act(trace, Unroll, scope)
-    act(trace, last, innermost)
-    return down
+    return Spread(down, across, last)
+
+
+def _spread(trace: Trace, rows: Spot, tile: BlockTile, loops: int, last: type[Move]) -> Spot:
+    """The same on threads. Returns the outermost scope over threads, which is around all of it."""
+    spread = spread_tile(trace, rows, tile, loops, last)
+    spread.mark(trace)
+    return spread.down
 
 
 def _whole(rows: Spot, extent: Affine, size: int) -> None:

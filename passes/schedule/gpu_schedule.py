@@ -25,6 +25,7 @@ from dojoir.passes.schedule.gpu_channels import channels_apart
 from dojoir.passes.schedule.gpu_convolutions import tile_convolution
 from dojoir.passes.schedule.gpu_flat import flattened
 from dojoir.passes.schedule.gpu_guarded_rows import guarded_rows
+from dojoir.passes.schedule.gpu_long_scans import long_rows, long_vector
 from dojoir.passes.schedule.gpu_open_products import product_by_size
 from dojoir.passes.schedule.gpu_open_rows import rows_by_length
 from dojoir.passes.schedule.gpu_private import keep_private
@@ -64,6 +65,11 @@ def schedule_grids(trace: Trace, machine: Machine) -> None:
         _host(trace, (i,), machine)
 
 
+def schedule_grid(trace: Trace, path: Path, machine: Machine) -> None:
+    """The same for the node at a path alone."""
+    _host(trace, path, machine)
+
+
 def _host(trace: Trace, path: Path, machine: Machine) -> None:
     node = trace.kernel.at(path)
     if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks):
@@ -78,13 +84,16 @@ def _host(trace: Trace, path: Path, machine: Machine) -> None:
 def _nest(trace: Trace, path: Path, machine: Machine) -> None:
     """A grid of the scope at `path`. Raises DojoError where a move is refused."""
     if not _chain(trace, path):
+        if tried(trace, partial(long_vector, path=path)):
+            return
         if tried(trace, partial(_apart, path=path, machine=machine)):
             return
-        add_up(trace, path)
+        if not tried(trace, partial(add_up, path=path)):
+            _each_by_itself(trace, path, machine)
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_constant_rows, _product)):
         return
-    if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, tile_convolution)):
+    if any(tried(trace, partial(way, path=path)) for way in (guarded_rows, scan_rows, long_rows, tile_convolution)):
         return
     if any(tried(trace, partial(way, path=path, machine=machine)) for way in (_channels, growing_rows)):
         return
@@ -125,6 +134,15 @@ def _images(trace: Trace, path: Path) -> None:
     grid(trace, chain)
     for name in kept:
         settle(trace, name)
+
+
+def _each_by_itself(trace: Trace, path: Path, machine: Machine) -> None:
+    """Steps of time outside of channels that know nothing of each other: a thread takes all steps of one."""
+    steps = spot(trace, path)
+    _known(len(steps.body) == 1 and len(steps.scopes()) == 1 and _plain(steps.child(0)))
+    act(trace, SwapScopes, steps)
+    _known(bool(_chain(trace, path)))
+    _nest(trace, path, machine)
 
 
 def _apart(trace: Trace, path: Path, machine: Machine) -> None:

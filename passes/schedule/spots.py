@@ -89,7 +89,8 @@ def spot(trace: Trace, path: Path) -> Spot:
     return Spot(trace, format_path(path), len(trace.steps))
 
 
-Argument = Spot | Affine | Extent | Formula | Quoted | str | int | Iterable[Spot] | Iterable[int] | Iterable[str]
+One = Spot | Affine | Extent | Formula | Quoted | str | int
+Argument = One | Iterable[Spot] | Iterable[int] | Iterable[str] | Iterable[Formula]
 
 
 def move(kind: type[Move], *arguments: Argument) -> Move:

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar
 
 from dojoir import rules
-from dojoir.ir.nodes import Kernel, Path
+from dojoir.ir.dtypes import I64
+from dojoir.ir.nodes import Kernel, Node, Path, Statement, affine_parts
+from dojoir.ir.places import siblings
 from dojoir.passes.base.move import (
     BufferName,
     Move,
@@ -92,12 +95,10 @@ class UseRule(Move):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        usable = _usable(kernel)
-        for path, _ in kernel.walk() if usable else ():
-            for rule in usable:
-                if find(rule, rule.left, kernel, path) is not None:
-                    new = tuple(BufferName(fresh_name(kernel, wanted)) for wanted in rule.fresh)
-                    yield cls(place_of(path), Word(rule.name), new)
+        for path, rule in _beginning(kernel, "left"):
+            if find(rule, rule.left, kernel, path) is not None:
+                new = tuple(BufferName(fresh_name(kernel, wanted)) for wanted in rule.fresh)
+                yield cls(place_of(path), Word(rule.name), new)
 
 
 @dataclass(frozen=True)
@@ -150,16 +151,55 @@ class UndoRule(Undoing):
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
-        usable = _usable(kernel)
-        for path, _ in kernel.walk() if usable else ():
-            for rule in usable:
-                if find(rule, rule.right, kernel, path) is not None:
-                    yield cls(place_of(path), Word(rule.name))
+        for path, rule in _beginning(kernel, "right"):
+            if find(rule, rule.right, kernel, path) is not None:
+                yield cls(place_of(path), Word(rule.name))
 
 
-def _usable(kernel: Kernel) -> tuple[Rule, ...]:
-    """The rules that a kernel's mode of floating point allows."""
-    return tuple(rule for rule in map(rules.load, rules.names()) if rule.fits(kernel.fp))
+@lru_cache(maxsize=8)
+def _usable(fp: str, side: str) -> dict[tuple[str, ...], list[Rule]]:
+    """The rules that a mode of floating point allows, whatever the types are, by how a side of them begins."""
+    found: dict[tuple[str, ...], list[Rule]] = {}
+    for rule in map(rules.load, rules.names()):
+        if rule.fits(fp, I64):
+            body = rule.left.body if side == "left" else rule.right.body
+            found.setdefault(tuple(map(_kind, body[:2])), []).append(rule)
+    return found
+
+
+def _kind(node: Node) -> str:
+    """What a node is: the operator of a statement, or another kind with what is right inside of it."""
+    if isinstance(node, Statement):
+        return node.op
+    inside = (child.op if isinstance(child, Statement) else type(child).__name__ for child in node.body)
+    return f"{type(node).__name__} {' '.join(inside)}"
+
+
+def _beginning(kernel: Kernel, side: str) -> Iterator[tuple[Path, Rule]]:
+    """The places where a side of a rule may begin, with that rule."""
+    usable = _usable(kernel.fp, side)
+    for path, node in kernel.walk() if usable else ():
+        first = _kind(node)
+        goes_on = None
+        for rule in usable.get((first,), ()):
+            if rule.is_step and goes_on is None:
+                goes_on = side == "left" and _goes_on(kernel, path, node)
+            if goes_on or not rule.is_step:
+                yield path, rule
+        following = siblings(kernel, path)[path[-1] + 1 : path[-1] + 2]
+        for rule in usable.get((first, _kind(following[0])), ()) if following else ():
+            yield path, rule
+
+
+def _goes_on(kernel: Kernel, path: Path, node: Node) -> bool:
+    """Whether a node is a step that the scope around it takes on: rules of steps are offered there alone."""
+    depth = kernel.depth_of(path) - 1
+    return (
+        depth >= 0
+        and isinstance(node, Statement)
+        and node.target in node.reads
+        and not any(depth in affine.iterators for affine in affine_parts(node.target))
+    )
 
 
 def _both(

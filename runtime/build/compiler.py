@@ -38,6 +38,7 @@ def compile(
     threads: int | None = None,
     cpu: str | None = None,
     emulated: bool = False,
+    checked: bool = True,
 ) -> Compiled:
     """The kernel as a callable. `target` is `llvm`, which needs no compiler installed, or one that calls a C
     compiler: `c`, `avx512`, `avx2`, `neon`, `sve`, `rvv`. The code for another processor than this machine's runs
@@ -47,6 +48,8 @@ def compile(
     `llvm@haswell` as a target says the same.
     `cuda` and `hip` need a GPU; with `emulated` their code runs on the CPU instead, slowly, on NumPy arrays, and
     what a GPU lets pass (a race, a barrier that not all threads reach, an access out of bounds) is a RunError.
+    Each call checks that no two elements of a `distinct` argument are equal; `checked=False` leaves that out, for
+    callers who know it, and what is compiled says so in `unproved`.
     Of `dojoir.Versions`, each call's sizes pick the one that runs.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
@@ -54,7 +57,10 @@ def compile(
     not.
     """
     if not isinstance(kernel, Kernel):
-        return _versioned(kernel, target, threads, cpu)
+        versions = _versioned(kernel, target, threads, cpu)
+        if not checked:
+            versions.trust()
+        return versions
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)
@@ -66,6 +72,8 @@ def compile(
         made = code(backend.emulate)(kernel, name)
     else:
         made = code(backend.compile)(kernel, name, count, chosen_cpu(cpu) if backend.machine is None else None)
+    if not checked:
+        made.trust()
     return made
 
 

@@ -12,6 +12,7 @@ from dojoir.codegen.lir.outcome import FIRST_CHECK, OK, OUT_OF_MEMORY, Check
 from dojoir.errors import ArgumentError, Diagnostic, Note, RunError, did_you_mean, repr_of
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.where import place
+from dojoir.meaning.distinct import check_distinct
 from dojoir.meaning.flat import flattened, has_flat
 from dojoir.meaning.sizes import given_inputs, solve
 from dojoir.runtime.call.arguments import Signature, check_type
@@ -59,13 +60,14 @@ class Compiled:
     apart, such as `x[:, :8]`), and are never copied; scalars are Python or NumPy numbers. Sizes come from the
     shapes; one that no shape gives is passed by name.
 
-    Both raise ArgumentError before anything runs where an argument does not fit, and RunError where the kernel
-    had no memory for its temporaries or an index read from data was out of range.
+    Both raise ArgumentError before anything runs where an argument does not fit, a `distinct` one with two equal
+    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so), and RunError where the
+    kernel had no memory for its temporaries or an index read from data was out of range.
     """
 
     __slots__ = (
-        "_before", "_calls", "_checks", "_code", "_entry", "_function", "_known", "_load", "_quick", "_signature",
-        "kernel", "source", "target", "threads",
+        "_before", "_calls", "_checks", "_code", "_distinct", "_entry", "_function", "_known", "_load", "_quick",
+        "_signature", "kernel", "source", "target", "threads", "unproved",
     )  # fmt: skip
 
     @public
@@ -95,6 +97,8 @@ class Compiled:
         self._code = code
         self._before = before
         self._signature = Signature(kernel)
+        self._distinct = any(buffer.distinct for buffer in kernel.arguments)
+        self.unproved: tuple[str, ...] = ()
         self._known: dict[object, Fit] = {}
         self._load = load if isinstance(address, int) and not has_flat(kernel) else None
         self._calls = 0
@@ -118,10 +122,12 @@ class Compiled:
                 assert isinstance(outcome, int)
                 raise self._failure(outcome)
         bound = self._bound(arguments, sizes)
+        self._check_data(bound)
         self._call(bound.values)
 
     def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
-        """The same call with its arguments checked once, to be made any number of times."""
+        """The same call with its arguments checked once, to be made any number of times. What is in a `distinct`
+        one is looked at each time."""
         return _BoundCall(self, self._bound(arguments, sizes))
 
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
@@ -172,7 +178,8 @@ class Compiled:
         return flattened(buffer, allocate(buffer, solve(self.kernel, {}, sizes)))
 
     def __repr__(self) -> str:
-        return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s)>"
+        unproved = f", unproved: {', '.join(self.unproved)}" if self.unproved else ""
+        return f"<compiled kernel {self.kernel.name} for {self.target}, {self.threads} thread(s){unproved}>"
 
     def _bound(self, arguments: tuple[object, ...], sizes: Mapping[str, object]) -> Bound:
         """The call that these arguments make, which are remembered when they are like earlier ones."""
@@ -183,7 +190,7 @@ class Compiled:
             if len(self._known) == MOST:
                 self._known.clear()
             self._known[bound.fit.layouts] = bound.fit
-        elif self._load is not None:
+        elif self._load is not None and not self._distinct:
             if self._entry is None and self._calls == QUICK_AFTER:
                 from dojoir.runtime.call.entry import entry_for
 
@@ -202,6 +209,21 @@ class Compiled:
         if not sizes.keys() <= self._signature.size_names:
             return False
         return entry.call(*arguments, *map(sizes.get, entry.names), entry.token)
+
+    def trust(self) -> None:
+        """Leaves out the checks of data that facts of the arguments ask for, from now on. `unproved` says which."""
+        self.unproved = tuple(f"{buffer.name} distinct" for buffer in self.kernel.arguments if buffer.distinct)
+        self._distinct = False
+
+    def _check_data(self, bound: Bound) -> None:
+        """Raises ArgumentError where the contents of an argument are not as is declared."""
+        if self._distinct:
+            views = {b.name: view for b, view in zip(self._signature.arrays, bound.views, strict=True)}
+            check_distinct(self._signature.arrays, lambda name: self._contents(name, views[name]))
+
+    def _contents(self, name: str, view: View) -> np.ndarray:
+        """What is in an argument."""
+        return as_numpy(view, self.kernel.buffer(name).dtype.stored)
 
     def _call(self, values: tuple[Number, ...]) -> None:
         if self._before is not None:
@@ -267,4 +289,5 @@ class _BoundCall:
         self._bound = bound
 
     def __call__(self) -> None:
+        self._compiled._check_data(self._bound)
         self._compiled._call(self._bound.values)

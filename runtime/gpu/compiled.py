@@ -48,11 +48,12 @@ class DeviceCompiled(Compiled):
     CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the current
     stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one waits for
     it. An index read from data is checked too, for which such a kernel waits; while a graph is captured it cannot.
+    A `distinct` argument is copied to the CPU and checked at each call, unless it is compiled with `checked=False`.
 
     `run` takes arrays of the CPU too, and then returns such.
     """
 
-    __slots__ = ("_driver", "_first", "_grown", "_host", "_loaded", "_made", "_variant")
+    __slots__ = ("_driver", "_first", "_grown", "_host", "_loaded", "_made", "_stream", "_variant")
 
     def __init__(
         self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
@@ -64,7 +65,7 @@ class DeviceCompiled(Compiled):
         self._host = host
         self._loaded: dict[tuple[int, Version], Loaded] = {}
         self._made: dict[tuple[tuple[Number, ...], tuple[object, int]], tuple[Loaded, Ready]] = {}
-        self._grown = 0
+        self._grown, self._stream = 0, 0
         first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
         self._first = first
         self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
@@ -79,6 +80,7 @@ class DeviceCompiled(Compiled):
         bound = self._bound(arguments, sizes)
         device = self._use(bound)
         handle = self._handle(stream, bound, device)
+        self._check_data(bound, handle)
         self._start(*self._prepared(bound, device, handle), handle)
 
     def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
@@ -100,6 +102,8 @@ class DeviceCompiled(Compiled):
         stream, sizes = self._stream_of(sizes)
         bound = self._bound(arguments, sizes)
         device = self._use(bound)
+        if self._distinct:
+            raise self._not_checked()
         own = self._driver.new_stream()
         loaded, launches = self._prepare(bound, device, own, own=True)
         self._driver.capture(own)
@@ -238,6 +242,29 @@ class DeviceCompiled(Compiled):
             for function, entry in zip(loaded.functions, loaded.host.entries, strict=True)
         )
 
+    def _check_data(self, bound: Bound, stream: int = 0) -> None:
+        if self._distinct and self._driver.recording(stream):
+            raise self._not_checked()
+        self._stream = stream
+        super()._check_data(bound)
+
+    def _contents(self, name: str, view: View) -> np.ndarray:
+        """A copy on the CPU of what is in an argument when all before it in the stream has run."""
+        item = self.kernel.buffer(name).dtype.itemsize
+        size = item + sum((n - 1) * step for n, step in zip(view.shape, view.strides, strict=True))
+        memory = np.empty(size, np.uint8)
+        self._driver.to_host(memory.ctypes.data, view.address, size, self._stream)
+        self._driver.wait(self._stream)
+        return np.ndarray(view.shape, self.kernel.buffer(name).dtype.stored, memory.data, strides=view.strides)
+
+    def _not_checked(self) -> ArgumentError:
+        names = ", ".join(buffer.name for buffer in self.kernel.arguments if buffer.distinct)
+        return ArgumentError(
+            f"{self.kernel.name} checks at each call that the elements of {names} are distinct, which a graph that "
+            f"was recorded does not: compile it with checked=False, if that is known",
+            "checks-recorded",
+        )
+
     # -- starting it --------------------------------------------------------------------------------------------
     def _stream_of(self, sizes: Mapping[str, object]) -> tuple[object | None, dict[str, object]]:
         """The stream that a call names, and the sizes; a size or argument may be called stream too."""
@@ -347,6 +374,7 @@ class _BoundLaunches:
 
     def __call__(self) -> None:
         stream = self._now()
+        self._compiled._check_data(self._bound, stream)
         place, loaded, launches = self._made
         if self._compiled._place_of(stream) != place:
             self._made = place, loaded, launches = self._made_for(stream)

@@ -66,6 +66,10 @@ def header(name: str, parts: Sequence[Part], runtime: str = "") -> str:
         lines.append("")
         lines += [f"// {format_buffer(buffer)}" for buffer in kernel.arguments]
         lines += [f"// where {', '.join(map(format_condition, kernel.facts))}"] if kernel.facts else []
+        unproved = [buffer.name for buffer in kernel.arguments if buffer.distinct]
+        lines += (
+            [f"// no function here checks that elements are distinct: {', '.join(unproved)}"] if unproved else []
+        )
         lines += _wrapped(part.declaration)
     lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif"]
     return "\n".join(lines) + "\n"

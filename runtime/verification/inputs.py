@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 
 import numpy as np
 
+from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.expressions import parts
@@ -15,8 +16,9 @@ from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.packed import packed, unpacked_shape
 from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
-from dojoir.types.elaborate import Apply, Convert, Load, Typed, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
+from dojoir.types.typed import Apply, Convert, Load, Typed
 
 NONFINITE = "nonfinite"
 
@@ -101,7 +103,7 @@ def changed_inputs(kernel: Kernel, sizes: Mapping[str, int], seed: int) -> dict[
     long arrays, and scalars, are the same."""
     inputs, others = (make_inputs(kernel, sizes, seed, name) for name in ("uniform", "positive"))
     for name, array in inputs.items():
-        if not array.ndim or not array.size:
+        if not array.ndim or not array.size or kernel.buffer(name).distinct:
             continue
         length = max(1, min(64, array.size // 64))
         random = np.random.default_rng([seed, zlib.crc32(name.encode()), array.size])
@@ -215,6 +217,8 @@ def _array(
     if dtype.kind == "b":
         block: np.ndarray = random.random(drawn) < 0.5
     elif dtype.is_integer:
+        if buffer.distinct:
+            return _distinct(random, buffer, shape, limit)
         low, high = (0, max(limit, 1) - 1) if limit is not None else _integer_range(dtype, distribution)
         block = random.integers(low, high, drawn, np.dtype(dtype.stored), endpoint=True)
     else:
@@ -229,6 +233,32 @@ def _array(
             return to_floats(from_floats(values, dtype), dtype).reshape(())
         block = from_floats(values, dtype)
     return np.resize(block, shape) if count > drawn else block.reshape(shape)
+
+
+def _distinct(random: np.random.Generator, buffer: Buffer, shape: tuple[int, ...], limit: int | None) -> np.ndarray:
+    count, numbers = int(np.prod(shape, dtype=np.int64)), _numbers(buffer.dtype, limit)
+    if count > numbers:
+        raise ArgumentError(
+            f"{buffer.name} has {count} distinct elements, and there are {numbers} indices for them: give sizes at "
+            f"which there are as many, and say so in `where`",
+            "bad-size",
+        )
+    drawn = random.choice(min(numbers, 2 * count + 8), count, replace=False)
+    return drawn.astype(buffer.dtype.stored).reshape(shape)
+
+
+def _numbers(dtype: DType, limit: int | None) -> int:
+    """How many numbers from 0 on are in range."""
+    most: int = 1 << (dtype.bits - (dtype.kind == "i"))
+    return most if limit is None else min(limit, most)
+
+
+def has_room(kernel: Kernel, sizes: Mapping[str, int]) -> bool:
+    """Whether there are as many indices as elements of each `distinct` argument."""
+    named = [buffer for buffer in kernel.arguments if buffer.distinct]
+    ranges = index_ranges(kernel, sizes) if named else {}
+    counts = ((b, np.prod([dim.extent.evaluate(sizes) for dim in b.dims])) for b in named)
+    return all(count <= _numbers(b.dtype, ranges.get(b.name)) for b, count in counts)
 
 
 def _peaks(random: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:

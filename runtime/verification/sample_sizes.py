@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Guard, Kernel, Node, Scope, Statement, holds
+from dojoir.runtime.verification.inputs import has_room
 
 TRIED = 64
 """How far above a wished size one is searched that fits the facts of the kernel."""
@@ -65,7 +66,7 @@ def _nearest(kernel: Kernel, wish: list[int]) -> dict[str, int] | None:
         if left[0] < 0 or not all(holds(fact, chosen, ()) for fact in ready):
             return None
         if len(chosen) == len(names):
-            return chosen
+            return chosen if has_room(kernel, chosen) else None
         name = names[len(chosen)]
         for value in range(wish[len(chosen)], wish[len(chosen)] + TRIED):
             complete = search({**chosen, name: value})

@@ -57,8 +57,10 @@ from dojoir.runtime.verification.propagation import (
 )
 from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
 from dojoir.support.frozen import dataclass
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement, check
+from dojoir.types.elaborate import check
+from dojoir.types.keys_apart import keys_apart
 from dojoir.types.rounding import FORMATS
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed, TypedStatement
 
 FUNCTION_ROUNDINGS = 4
 """Roundings that a call of exp, log and the like counts for. The implementations are within 2 ulp, which are up
@@ -105,6 +107,7 @@ class Bounded:
 
 def bounded(kernel: Kernel) -> Bounded:
     """The kernel with bounds. It must be well typed; its marks and what it says of storage are dropped."""
+    kernel = keys_apart(kernel)
     typed = check(kernel)
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
     in_parts = {name for name in summed if is_in_parts(kernel, name)}
@@ -426,6 +429,8 @@ def _operation(
         case "bitand" | "bitor" | "bitxor" | "bitnot" | "shl" | "shr", _, _:  # no bit says how far another is
             off = error_sum(*bounds)
             return off and anything_if(off)
+        case "eq" | "ne", [x, y], [a, _] if x == y:  # whether it is NaN
+            return a and op("select", op("lt", a, INFINITE), ZERO, ONE)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = error_sum(a, b)
             return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)

@@ -48,6 +48,14 @@ def test_a_bundle_has_what_its_record_lists(searched: Bundle) -> None:
     assert set(run.environment) <= set(bundle.ENVIRONMENT)
 
 
+def test_it_does_not_tell_where_its_author_lives(tmp_path: Path) -> None:
+    given = bench_bundle(tmp_path, traced())
+    text = given.text("machine.json") or ""
+    assert json.loads(text)["processor"] == dojoir.processor()
+    whole = "".join(path.read_text() for path in given.folder.iterdir())
+    assert sys.prefix not in whole and os.path.expanduser("~") not in whole.replace(str(tmp_path), "")
+
+
 def test_its_name_says_when_and_of_what() -> None:
     assert fresh_name("a/b c").split("-")[1] == "a_b_c"
     assert len(fresh_name("k").split("-")[2]) == 6 and fresh_name("k") != fresh_name("k")

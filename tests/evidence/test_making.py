@@ -12,7 +12,10 @@ import pytest
 
 import dojoir
 from dojoir.evidence import making
-from dojoir.evidence.making import Shelf, Wish, make
+from dojoir.evidence.gates import Gate, Gates, GateStatus
+from dojoir.evidence.making import Gated, Shelf, Wish, make
+from dojoir.evidence.reading import read
+from dojoir.evidence.replay import replay
 
 SIZES = {"N": 4096}
 
@@ -28,12 +31,18 @@ def made(folder: Path, wanted: list[Wish], **more: Any) -> Shelf:
     return make(wanted, folder, **given)
 
 
-def passes(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> dict[str, str]:
-    return {"proved": "pass", "faster": "pass"}
+def says(**statuses: GateStatus) -> Gated:
+    """Gates that say what they are told."""
+
+    def gate(trace: dojoir.Trace, target: str, sizes: Mapping[str, int], threads: int) -> Gates:
+        found = tuple(Gate(name, status, "as told") for name, status in statuses.items())
+        return Gates(trace.start.name, trace.kernel.hash, target, threads, (dict(sizes),), 0, found)
+
+    return gate
 
 
 def test_it_writes_what_it_says(tmp_path: Path) -> None:
-    shelf = made(tmp_path, wishes("relu", "add"), gate=passes)
+    shelf = made(tmp_path, wishes("relu", "add"), gate=says(proved="pass", correct="pass"))
     assert shelf.passed and [one.kernel for one in shelf.made] == ["relu", "add"]
     data = json.loads((tmp_path / "library.json").read_text())
     assert data["version"] == 1 and set(data["files"]) == {name for one in shelf.made for name in one.files}
@@ -44,6 +53,8 @@ def test_it_writes_what_it_says(tmp_path: Path) -> None:
         if one.moves:
             chosen = dojoir.optimize(trace.start, sizes=SIZES, threads=1, folders=[tmp_path / "schedules"])
             assert chosen.kernel == trace.kernel
+        found = read(tmp_path / "runs" / one.name)
+        assert found.run.result == one.result and replay(found).ok
     table = (tmp_path / "library.md").read_text()
     assert table.count("all pass") == 2 and "| relu | llvm | N=4096 |" in table
     if shutil.which("cc"):
@@ -93,10 +104,7 @@ def test_what_fails_does_not_stop_the_others_and_is_in_no_library(tmp_path: Path
 
 
 def test_what_a_gate_refuses_is_written_but_not_offered(tmp_path: Path) -> None:
-    def refuses(*_: Any) -> dict[str, str]:
-        return {"proved": "pass", "correct": "fail"}
-
-    shelf = made(tmp_path, wishes("relu"), gate=refuses)
+    shelf = made(tmp_path, wishes("relu"), gate=says(proved="pass", correct="fail"))
     assert not shelf.passed and shelf.made[0].status == "done" and "correct fail" in str(shelf)
     assert not list((tmp_path / "schedules").iterdir()) and shelf.libraries["llvm"] == "no kernel passed"
 
@@ -136,3 +144,9 @@ def test_bad_wishes_are_told(tmp_path: Path) -> None:
             made(folder, wanted)
         assert caught.value.diagnostic.code == code
     assert not (tmp_path / "a").exists()
+
+
+def test_the_name_of_a_wish_is_short_and_its_own() -> None:
+    kernel = dojoir.kernels.load("grouped_conv2d")
+    names = {Wish(kernel, "llvm", dict.fromkeys(kernel.runtime_sizes, n)).name for n in (100000, 200000)}
+    assert len(names) == 2 and max(map(len, names)) <= making.LONGEST

@@ -8,6 +8,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -211,6 +213,18 @@ def test_a_stranger_proves_it_without_a_compiler_and_writes_nothing(
     found = check(zipped)
     assert found.ok and statuses(found)["moves"] == statuses(found)["certified"] == "pass", found
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stranger_needs_no_database(zipped: Path, benched: Bundle) -> None:
+    """Nor anything else of an extra: what reads and proves a run stands on dojoir alone."""
+    code = (
+        "import sys\nsys.modules['sqlalchemy'] = None\nfrom dojoir.verbs import main\n"
+        f"assert main(['check', {str(zipped)!r}]) == 0\n"
+        f"for verb in (['show'], ['show', '--section', 'lineage'], ['replay']):\n"
+        f"    assert main([*verb, {str(benched.folder)!r}]) == 0, verb\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_changed_byte_is_found(zipped: Path) -> None:

@@ -121,7 +121,7 @@ MEANING = [
     (HEAD + "N\n| if min({0}, 1) == 0\n| | t[0] = 1\n", "not-affine", 7, 6, "a whole extent or in an index"),
     (HEAD + "N\n| t[clamp({0}, 1)] = 1\n", "wrong-arity", 7, 5, "takes 3 arguments, not 2"),
     (HEAD + "N\n| t[{0}*N] = 1\n", "not-affine", 7, 5, "multiplies two unknowns"),
-    (HEAD + "N\n| t[({0} + 2) % N] = 1\n", "not-affine", 7, 5, "{0} + 2 under `if {0} + 2 < N`"),
+    (HEAD + "N\n| t[({0} // 2) % N] = 1\n", "not-affine", 7, 5, "compute it into a tmp of i64"),
     (HEAD + "N\n| t[{0} // N] = 1\n", "not-affine", 7, 5, "x[G, C] with [{g}, {c}]"),
     (HEAD + "N*M : v\n| t[0] = 1\n", "not-affine", 6, 1, "a scope for each factor, N and inside it M"),
     (
@@ -137,7 +137,7 @@ MEANING = [
     (HEAD + "t[1.5] = 1\n", "not-affine", 6, 3, "made of integers"),
     (HEAD + "t[1 < 2] = 1\n", "not-affine", 6, 3, "a truth value"),
     (HEAD + "t[not 2] = 1\n", "not-affine", 6, 3, "a truth value"),
-    (HEAD + "t[x[0, 0] + 1] = 1\n", "not-affine", 6, 3, "an element stands alone"),
+    (HEAD + "t[x[0, 0] + 1] = 1\n", "type-operand", 6, 3, "made of integers"),
     (HEAD + "if t[0] > 0\n| t[0] = 1\n| t[1] = 2\n", "condition-written", 6, 4, "copy it into a tmp"),
     (HEAD + "N\n| min(x[0, 0], 4)\n| | t[0] = 1\n", "not-an-integer", 7, 3, "a length is an integer"),
     (HEAD + "if s\n| t[0] = 1\n", "type-operand", 6, 4, "write s != 0"),

@@ -41,7 +41,11 @@ def random_arguments(
     for buffer in kernel.arguments:
         if buffer.role != "out":
             shape = tuple(dim.extent.evaluate(sizes) for dim in buffer.dims)
-            array = _random_array(buffer.dtype, shape, limits.get(buffer.name), numbers, special)
+            limit = limits.get(buffer.name)
+            array = _random_array(buffer.dtype, shape, limit, numbers, special)
+            if buffer.distinct:
+                chosen = numbers.permutation(max(array.size, limit or 0))[: array.size]
+                array = chosen.reshape(shape).astype(array.dtype)
             arrays[buffer.name] = packed(buffer, array)
     return arrays
 

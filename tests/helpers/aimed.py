@@ -24,13 +24,13 @@ import dojoir
 from dojoir.codegen.emission import lower
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.operations import CONVERSIONS
+from dojoir.ir.operations import CONVERSIONS, OF_KEYS
 from dojoir.meaning.bits import from_floats
 
 Features = Mapping[str, str]
 INDEX = {
     "0": "3", "1": "{1}", "constant": "2*{1} + 1", "reversed": "7 - {1}", "other": "14 - 2*{1}",
-    "gather": "ids[{1}]", "scatter": "ids[{1}]",
+    "gather": "ids[{1}]", "computed": "(2*ids[{1}] + {0}) % 8", "scatter": "ids[{1}]", "distinct": "at[{1}]",
 }  # fmt: skip
 """An index of 16 columns whose innermost iterator has a stride."""
 WITHIN = {**INDEX, "constant": "2*({1} % 4)", "other": "{1} // 2"}
@@ -83,6 +83,8 @@ def _types(operator: str) -> list[str]:
 
 def _text(chosen: Features, random: Random) -> str:
     """The text of a kernel that has some features, if it is one."""
+    if chosen["running"] != "none":
+        return _running(chosen, random)
     dtype, storage, stride, mark = (chosen[axis] for axis in ("type", "storage", "stride", "mark"))
     gpu = chosen["target"] in GPUS
     marks = ["none", "none"]
@@ -103,9 +105,9 @@ def _text(chosen: Features, random: Random) -> str:
     sized = "" if storage == "reg" and random.random() < 0.7 else "8"
     at = f"t[{WITHIN[stride]}]" if sized else "t"
     target, source = f"y[{{0}}, {INDEX[stride]}]", f"x[{{0}}, {INDEX[stride]}]"
-    if stride == "scatter" or (stride != "gather" and random.random() < 0.5):
+    if stride in ("scatter", "distinct") or (stride not in ("gather", "computed") and random.random() < 0.5):
         source = f"x[{{0}}, {random.choice(('{1}', '{1} + 8', '0', '15 - {1}'))}]"
-    elif stride == "gather" or mid == "read" or random.random() < 0.7:
+    elif stride in ("gather", "computed") or mid == "read" or random.random() < 0.7:
         target = f"y[{{0}}, {random.choice(('0', '{1}', '{1} + 8'))}]"
     lines = []
     if mid == "read":
@@ -135,10 +137,46 @@ def _text(chosen: Features, random: Random) -> str:
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
     packed = [" packed" if DTYPES[dtype].bits == 4 and random.random() < 0.4 else "" for _ in range(2)]
     head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]{packed[0]}", "in ids: i32[8]"]
+    head += ["in at: i32[8] distinct"] if stride == "distinct" else []
     head.append(f"inout y: {dtype}[N, 16]{packed[1]}")
     if mid is not None:
         head.append(f"tmp t: {dtype}{'[8]' if sized else ''} {storage}")
     return "\n".join([*head, "", rows + _mark(marks[0]), *lines, ""])
+
+
+def _running(chosen: Features, random: Random) -> str:
+    """The text of a kernel along whose rows a value goes on."""
+    dtype, mark, op, stride = (chosen[axis] for axis in ("type", "mark", "operator", "stride"))
+    columns = (
+        "8" if chosen["empty"] == "never" else random.choice(("min(8, N - 1)", "min({0}, 8)", "min(N // 2, 8)"))
+    )
+    marks = [mark, "none"] if mark != "u" or random.random() < 0.5 else ["none", "u"]
+    rows = "N" if marks[0] not in ("u", "bx", "by", "bz", "lane") else "4" if marks[0] == "u" else "min(4, N)"
+    if chosen["target"] in GPUS and marks[0] == "none":
+        marks[0] = random.choice(("gx", "gy"))
+    if marks[1] == "u":
+        columns = "8"
+    source = f"x[{{0}}, {INDEX[stride]}]"
+    value, lone = _worded(chosen["word"], DTYPES[dtype], source, random), chosen["word"] == "none"
+    if chosen["running"] == "linear":
+        op, value = "=", f"s * {'x[{0}, 1]' if lone else value} + {value}"
+    elif op == "=":
+        value = random.choice((f"s + {value}", f"max({value}, s)"))
+    elif op == "fused":
+        op, value = "=", f"fma({value}, x[{{0}}, 2], s)"
+    if chosen["guard"] == "data":
+        value += " if " + random.choice(("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2"))
+    step, pad = [], "| | "
+    if chosen["guard"] in ("sizes", "iterators"):
+        step.append("| | if " + ("N >= 2" if chosen["guard"] == "sizes" else "{1} >= 1"))
+        pad += "| "
+    step.append(f"{pad}s {op} {value}")
+    give = ["| | y[{0}, {1} + 8] = s"]
+    body = [*give, *step] if chosen["running"] == "before" or random.random() < 0.1 else [*step, *give]
+    head = ["kernel aimed(N)", f"in x: {dtype}[N, 16]", "in ids: i32[8]", f"inout y: {dtype}[N, 16]"]
+    head.append(f"tmp s: {dtype} {chosen['storage']}")
+    lines = [rows + _mark(marks[0]), "| s = x[{0}, 5]", f"| {columns}{_mark(marks[1])}", *body]
+    return "\n".join([*head, "", *lines, ""])
 
 
 def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
@@ -154,6 +192,8 @@ def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
         of = source if kind == dtype.name else f"{kind}({source})"
         value = f"{of} {word} {choice(('1', '3', '8', f'({of} | 1)', '-3' if kind[0] == 'i' else '5'))}"
         return value if kind == dtype.name else f"{dtype.name}({value})"
+    if word.endswith("_key") or word in OF_KEYS:
+        return _of_key(word, dtype, source, random)
     if word == "bitcast" and dtype.kind == "f":
         code = f"u{max(dtype.bits, 8)}"
         return f"bitcast({dtype.name}, bitcast({code}, {source}))"
@@ -167,6 +207,19 @@ def _worded(word: str, dtype: DType, source: str, random: Random) -> str:
     if dtype.name in ("f32", "f64"):
         return f"{dtype.name}({word}({choice(('f16', 'bf16', 'f8e4m3', 'i8'))}, {source}))"
     return f"{word}({dtype.name}, {wide}({source}){choice(('', ' * 2', ' * 3'))})"
+
+
+def _of_key(word: str, dtype: DType, source: str, random: Random) -> str:
+    """The key of a pair with a source, or a part of one, as a small number of a type."""
+    kind = "f32" if dtype.kind == "f" else random.choice(("i32", "u16", "i8"))
+    name = random.choice(("argmax", "argmin")) if word == "value_of" else word[:6]
+    key = f"{name}_key({kind}({source}), {random.choice(('{1}', '3', '-{1}', 'ids[3]'))})"
+    match word:
+        case "value_of":
+            return f"{dtype.name}(value_of({kind}, {key}))"
+        case "argmax_of" | "argmin_of":
+            return f"{dtype.name}({word}({random.choice(('i8', 'i32', 'i64', 'u16'))}, {key}))"
+    return key if dtype.name == "i64" else f"{dtype.name}({key} >> 58)"
 
 
 def _mark(mark: str) -> str:

@@ -85,6 +85,8 @@ class Maker:
         roles = {"x": "in", "v": "in", "y": random.choice(("inout", "out")), "t": "tmp", "c": "tmp", "z": "tmp"}
         dims = {name: shape if name in "xvy" or random.random() < 0.5 else "" for name in self.names}
         header += [f"{roles[name]} {name}: {self.dtype}{dims[name]}" for name in self.names]
+        self.data = self.looped and random.random() < 0.35
+        header += ["in p: i64[N + 2] distinct", "in q: i64[N + 2]"] if self.data else []
         self.header = "\n".join(header)
         self.dims = {name: 1 if dims[name] else 0 for name in self.names}
         self.fresh = 0
@@ -103,7 +105,10 @@ class Maker:
         return self.random.choice(kinds)
 
     def access(self, name: str, depth: int) -> Access:
-        return Access(name, tuple(self.index(depth) for _ in range(self.dims[name])))
+        indices = tuple(self.index(depth) for _ in range(self.dims[name]))
+        if indices and self.data and self.chance(0.3):
+            return Access(name, (Access(self.random.choice("pppq"), indices),))
+        return Access(name, indices)
 
     def value(self, depth: int) -> Expr:
         reads = [self.access(self.random.choice(self.names), depth) for _ in range(2)]
@@ -320,7 +325,7 @@ class Maker:
             check(kernel)
         except dojoir.DojoError:
             return None
-        named = [(index, len(s.scopes)) for s in kernel.sites for a in s.statement.accesses for index in a.indices]
+        named = [(index, len(s.scopes)) for s in kernel.sites for index in s.statement.affine_parts]
         named += [(b, d) for s in kernel.sites for d, scope in enumerate(s.scopes) for b in scope.extent.bounds]
         return None if any(depth >= d for affine, d in named for depth in affine.iterators) else kernel
 
@@ -423,7 +428,8 @@ def judged(claim: Claim) -> str | None:
         if not same(was, now):
             return f"at N = {size}: another result"
         try:
-            found = race(claim.after, {"N": size})
+            inputs = random_arguments(claim.after, {"N": size}, Random(size))
+            found = race(claim.after, {"N": size}, inputs)
         except TooLong:
             continue
         if found is not None:

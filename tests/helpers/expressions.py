@@ -122,6 +122,8 @@ class Expressions(ABC):
         match name:
             case "cast" if self.chance(0.3):
                 return self._integer_by_name(dtype, fuel)
+            case "cast" if self.chance(0.1):
+                return self._of_key(dtype, fuel)
             case "cast":
                 other = self.random.choice((*INTEGERS, F32, F32, F32, BOOL))
                 return Cast(dtype, self.value(other, fuel - 1, True))
@@ -156,6 +158,19 @@ class Expressions(ABC):
             return Cast(dtype, Cast(unlike, self.value(unlike, fuel - 1, True)), way=way)
         codes = [t for t in FLOATS if t.bits == dtype.bits or (t.bits == 4 and dtype.name == "u8")]
         return Cast(dtype, Cast(self.random.choice(codes), inner), way=way)
+
+    def _of_key(self, dtype: DType, fuel: int) -> Expr:
+        """The key of a pair, or a part of one."""
+        name, inner = self.random.choice(("argmax", "argmin")), self.random.choice((F32, DTYPES["i32"]))
+        value = Cast(inner, self.value(inner, fuel - 1, True))
+        key = make_op(f"{name}_key", (value, Cast(DTYPES["i32"], self.value(DTYPES["i32"], fuel - 1, True))))
+        match self.random.randrange(4):
+            case 0:
+                return Cast(dtype, key)
+            case 1:
+                return Cast(dtype, Cast(inner, key, way="value_of"))
+            case _:
+                return Cast(dtype, key, way=f"{name}_of")
 
     def _float_by_name(self, fuel: int, exact: bool) -> Expr:
         """A conversion by name: one that saturates or rounds, or a number by its code."""

@@ -9,7 +9,7 @@ from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.expressions import Cast, Expr, Op, parts
 from dojoir.ir.kernel import STORAGES
-from dojoir.ir.nodes import Access, Guard, Kernel, Site, holds
+from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
 from dojoir.ir.tree import MARKS
 
@@ -18,15 +18,17 @@ Feature = tuple[str, str]
 
 GPUS = ("cuda", "hip")
 CPUS = ("llvm", "c", "avx2", "avx512", "neon", "sve", "rvv")
+ACCUMULATES = frozenset({"+=", "*=", "max=", "min=", "^=", "&=", "|="})
 AXES: dict[str, tuple[str, ...]] = {
     "mark": ("none", *MARKS),
     "storage": STORAGES,
     "operator": ("=", "+=", "*=", "max=", "min=", "^=", "&=", "|=", "fused"),
-    "word": ("none", "//", "%", *CONVERSIONS),
+    "word": ("none", "//", "%", "argmax_key", "argmin_key", *CONVERSIONS),
+    "running": ("none", "after", "before", "linear"),
     "type": tuple(DTYPES),
     "guard": ("none", "sizes", "iterators", "data"),
     "empty": ("never", "maybe"),
-    "stride": ("0", "1", "constant", "reversed", "other", "gather", "scatter"),
+    "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct"),
     "threads": ("1", "2", "more"),
     "target": (*CPUS, *GPUS),
 }
@@ -45,10 +47,11 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "storage": {kernel.buffer(name).storage for name in statement.buffers},
         "operator": {"fused" if statement.fused else statement.op},
         "word": set(_words(statement.value)) or {"none"},
+        "running": {_running(site)},
         "type": {kernel.buffer(statement.target.buffer).dtype.name},
         "guard": guards or {"none"},
         "empty": {"maybe" if _may_be_empty(kernel, site) else "never"},
-        "stride": set(_strides(site)),
+        "stride": set(_strides(kernel, site)),
         "threads": set() if target in GPUS else {{1: "1", 2: "2"}.get(threads, "more")},
         "target": {target},
     }
@@ -70,6 +73,31 @@ def _may_be_empty(kernel: Kernel, site: Site) -> bool:
     return False
 
 
+def _running(site: Site) -> str:
+    """Whether a statement is the step of a running value: it goes on from an element that is one for all iterations
+    of the scope around it, and a statement beside it gives that away, after the step or before it."""
+    scopes = [number for number, node in enumerate(site.ancestors) if isinstance(node, Scope)]
+    statement = site.statement
+    own = site.ancestors[scopes[-1]].body if scopes else ()
+    depth = len(site.scopes) - 1
+    goes_on = statement.accumulation in ACCUMULATES or (statement.op == "=" and statement.target in statement.reads)
+    if not goes_on or any(depth in _depths(index) for index in statement.target.indices):
+        return "none"
+    gives = [isinstance(node, Statement) and node.op == "=" and node.value == statement.target for node in own]
+    if True not in gives:
+        return "none"
+    value = statement.value.args[1] if statement.condition is not None else statement.value
+    if statement.op == "=" and isinstance(value, Op) and value.name in ("add", "sub", "fma"):
+        products = [part for part in parts(value) if isinstance(part, Op) and part.name in ("mul", "fma")]
+        if any(statement.target in product.args for product in products):
+            return "linear"
+    return "before" if gives[0] else "after"
+
+
+def _depths(index: Affine | Access) -> frozenset[int]:
+    return index.iterators if isinstance(index, Affine) else frozenset()
+
+
 def _words(value: Expr) -> Iterator[str]:
     """The words of a value that came late to the language."""
     for part in parts(value):
@@ -78,16 +106,21 @@ def _words(value: Expr) -> Iterator[str]:
                 yield "//"
             case Op("mod"):
                 yield "%"
+            case Op("argmax_key" | "argmin_key" as name):
+                yield name
             case Cast(way=way) if way in CONVERSIONS:
                 yield way
 
 
-def _strides(site: Site) -> Iterator[str]:
+def _strides(kernel: Kernel, site: Site) -> Iterator[str]:
     """How the innermost index of each access moves with the innermost iterator."""
     for access in site.statement.accesses:
         last = access.indices[-1] if access.indices else Affine.constant(0)
         if isinstance(last, Access):
-            yield "scatter" if access == site.statement.target else "gather"
+            scatters = "distinct" if kernel.buffer(last.buffer).distinct else "scatter"
+            of = kernel.buffer(last.buffer)
+            gathers = "computed" if of.role == "tmp" and not of.dims else "gather"
+            yield scatters if access == site.statement.target else gathers
         elif not site.scopes or len(site.scopes) - 1 not in last.iterators:
             yield "0"
         else:

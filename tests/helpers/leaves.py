@@ -102,7 +102,11 @@ class Leaves(Expressions):
     def _index_in(self, bound: Affine, gather: bool = True) -> Affine | Access:
         """An index in [0, bound), where the bound is at least 1."""
         if gather and self.chance(0.2):
-            tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
+            tables = [
+                b
+                for b in self.buffers.values()
+                if b.name.startswith("ids") and (not b.distinct or b.dims[0].extent == bound)
+            ]
             if tables:
                 table = self.random.choice(tables)
                 return Access(table.name, tuple(self._index_in(dim.extent, False) for dim in table.dims))

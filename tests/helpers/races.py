@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import product
+from typing import Any
 
 from enumeration import Element, shape
 
@@ -30,8 +31,9 @@ Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
 """A statement, its iteration, the storage that it writes and all that it may read."""
 
 
-def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
-    """A conflict between two iterations that a mark lets run side by side, in words, or None. Raises TooLong."""
+def race(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None = None) -> str | None:
+    """A conflict between two iterations that a mark lets run side by side, in words, or None. An index from data is
+    what `data` say, or anything. Raises TooLong."""
     marked = [
         (path, mark)
         for path, node in kernel.walk()
@@ -39,13 +41,13 @@ def race(kernel: Kernel, sizes: Mapping[str, int]) -> str | None:
         for mark in MARKS
         if mark in node.marks
     ]
-    touches = run(kernel, sizes) if marked else []
+    touches = run(kernel, sizes, data) if marked else []
     found = (_race_in(kernel, path, mark, touches) for path, mark in marked)
     return next((conflict for conflict in found if conflict is not None), None)
 
 
 # -- all that a run touches ----------------------------------------------------------------------------------
-def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
+def run(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None = None) -> list[Touch]:
     """Every statement instance in the order of execution. Raises TooLong."""
     touches: list[Touch] = []
     values = {**sizes, **{size.name: size.value for size in kernel.sizes if size.value is not None}}
@@ -56,15 +58,17 @@ def run(kernel: Kernel, sizes: Mapping[str, int]) -> list[Touch]:
         ]
         for buffer in kernel.buffers
     }
-    _compiled(kernel)(touches.append, every, *(values[name] for name in kernel.runtime_sizes))
+    _compiled(kernel, data is not None)(
+        touches.append, every, data, *(values[name] for name in kernel.runtime_sizes)
+    )
     return touches
 
 
 @lru_cache(maxsize=4)
-def _compiled(kernel: Kernel) -> Callable[..., None]:
+def _compiled(kernel: Kernel, known: bool) -> Callable[..., None]:
     """The loops of a kernel as a Python function that calls `touch` for each instance."""
     names: dict[str, object] = {"TooLong": TooLong, "product": product}
-    parameters = ", ".join(["touch", "every", *(f"n_{name}" for name in kernel.runtime_sizes)])
+    parameters = ", ".join(["touch", "every", "data", *(f"n_{name}" for name in kernel.runtime_sizes)])
     lines = [f"def run({parameters}):", f" left = {MOST}"]
     numbers = iter(range(len(kernel.sites)))
 
@@ -87,12 +91,12 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
                     write(body, depth, level + 1)
                 case Statement():
                     at = "".join(f"i{d}, " for d in range(depth))
-                    reads = [_element(kernel, access) for access in expr_accesses(node.term)]
+                    reads = [_element(kernel, access, known) for access in expr_accesses(node.term)]
                     read = "".join(f"*{r}, " for r in reads)
-                    target = _element(kernel, node.target)
+                    target = _element(kernel, node.target, known)
                     for a in node.term_reads:
                         gathered = [d for d, index in enumerate(a.indices) if isinstance(index, Access)]
-                        if gathered:
+                        if gathered and not known:
                             spend(indent, " * ".join(f"len(every[{a.buffer!r}][{d}])" for d in gathered))
                     lines.append(f"{indent}touch(({next(numbers)}, ({at}), {target}[0], ({read})))")
 
@@ -103,17 +107,21 @@ def _compiled(kernel: Kernel) -> Callable[..., None]:
     return made
 
 
-def _element(kernel: Kernel, access: Access) -> str:
+def _element(kernel: Kernel, access: Access, known: bool) -> str:
     """The elements of storage that an access may touch, as the text of a Python sequence. An index that is read
-    from data may be any of its dimension."""
+    from data may be any of its dimension, if the data are not `known`."""
     dims = kernel.buffer(access.buffer).dims
     indices = [
-        f"every[{access.buffer!r}][{d}]"
+        (
+            f"(int(data[{index.buffer!r}][{_python(index.indices[0])}]),)"
+            if known
+            else f"every[{access.buffer!r}][{d}]"
+        )
         if isinstance(index, Access)
         else f"({'0' if dim.collapsed else _python(index)},)"
         for d, (dim, index) in enumerate(zip(dims, access.indices, strict=True))
     ]
-    if not any(isinstance(index, Access) for index in access.indices):
+    if known or not any(isinstance(index, Access) for index in access.indices):
         return f"(({access.buffer!r}, ({''.join(index[1:-1] + ' ' for index in indices)})),)"
     return f"[({access.buffer!r}, e) for e in product({', '.join(indices)})]"
 

@@ -19,7 +19,7 @@ NO_CODES = frozenset({"dojoir-library", "dojoir-opt", "dojoir-trace", "utf-8"})
 
 def words() -> dict[str, str]:
     """Every word of the sources that is a code by where it stands, each with a place: among the arguments of what
-    raises, first in a tuple that is returned, or under the name of a code."""
+    raises, first in a tuple that is returned or yielded, or under the name of a code."""
     found: dict[str, str] = {}
 
     def note(path: Path, *nodes: ast.AST) -> None:
@@ -36,7 +36,7 @@ def words() -> dict[str, str]:
                         note(path, *args)
                         if len(args) > 1:
                             single(found, path, args[0], args[1])
-                    case ast.Return(ast.Tuple([first, *_])):
+                    case ast.Return(ast.Tuple([first, *_])) | ast.Yield(ast.Tuple([first, *_])):
                         note(path, first)
                     case ast.Assign([ast.Name("code" | "what")], value):
                         note(path, value)

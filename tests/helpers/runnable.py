@@ -13,8 +13,10 @@ from random import Random
 from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
-from partly import Partial
+from paired import Paired
+from running import Running
 
+from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import Access, Buffer, Condition, Extent, Guard, Kernel, Node, Scope, Size, Statement
@@ -34,8 +36,8 @@ def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, sma
     return _Maker(random, exact, marks, small).kernel()
 
 
-def without_shared_bytes(kernel: Kernel) -> Kernel:
-    """The kernel without the marks under which iterations would share a byte of a packed buffer."""
+def independent(kernel: Kernel) -> Kernel:
+    """The kernel without the marks under which iterations would share an element, or a byte of a packed buffer."""
     found = kernel
     for path, node in kernel.walk():
         if isinstance(node, Scope):
@@ -48,7 +50,7 @@ def without_shared_bytes(kernel: Kernel) -> Kernel:
     return found
 
 
-class _Maker(Partial):
+class _Maker(Paired, Running):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -66,21 +68,16 @@ class _Maker(Partial):
             self._declare("c", "in", (), random.choice((F32, I32, F64)), readable=True)
         for number in range(random.choice((0, 0, 1))):
             ids = random.choice([t for t in INTEGERS if t.bits > 8])
-            self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
+            table = self._declare(f"ids{number}", "in", (self.random.choice(self.bounds),), ids, readable=True)
+            self.buffers[table.name] = replace(table, distinct=self.chance(0.4))
         nests: list[Node] = []
         for number in range(random.choice((1, 1, 2) if self.small else (1, 1, 2, 3, 4))):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")
-        made = Kernel(
-            "made",
-            tuple(self.sizes),
-            tuple(self.buffers.values()),
-            tuple(nests),
-            tuple(self.facts),
-            self.fp,
-        )
-        return without_shared_bytes(made) if has_packed(made) else made
+        buffers = tuple(self.buffers.values())
+        made = written_out(Kernel("made", tuple(self.sizes), buffers, tuple(nests), tuple(self.facts), self.fp))
+        return independent(made) if has_packed(made) or any(b.distinct for b in made.buffers) else made
 
     def _bounds(self) -> list[Affine]:
         """The extents that dimensions may have: at least 1, by themselves or by a fact."""
@@ -125,6 +122,10 @@ class _Maker(Partial):
             return self._recurrence(f"r{number}")
         if kind < 0.45:
             return self._lasting(f"k{number}")
+        if kind < 0.53:
+            return self._pairs(number)
+        if kind < 0.6:
+            return self._running(f"v{number}")
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 
@@ -181,18 +182,29 @@ class _Maker(Partial):
         tables = [b for b in self.buffers.values() if b.name.startswith("ids")]
         if not tables or not buffer.dims:
             return ()
-        op = "=" if self.chance(0.3) else self._operator(buffer)
+        table = self.random.choice(tables)
+        if table.distinct and all(dim.extent != table.dims[0].extent for dim in buffer.dims):
+            return ()  # there might be more indices than places
+        op = "=" if self.chance(0.7 if table.distinct else 0.3) else self._operator(buffer)
         here = Here(closed=frozenset({buffer.name}))
         bounds, spans = self._range(here, Affine.iterator(0))
+        if table.distinct and self.chance(0.7):
+            extent = table.dims[0].extent
+            bounds, spans = (extent,), (Span(Affine.iterator(0), extent),)
         self.here = inner = here.inside(*spans)
-        table, chosen = self.random.choice(tables), self.random.randrange(len(buffer.dims))
+        fits = [d for d, dim in enumerate(buffer.dims) if not table.distinct or dim.extent == table.dims[0].extent]
+        chosen = self.random.choice(fits)
         index = Access(table.name, tuple(self._index_in(dim.extent, False) for dim in table.dims))
+        if table.distinct and bounds == (table.dims[0].extent,) and self.chance(0.8):
+            index = Access(table.name, (Affine.iterator(0),))
         target = Access(
             buffer.name, tuple(index if d == chosen else Affine.constant(0) for d in range(len(buffer.dims)))
         )
         if op == "+=" and buffer.dtype.is_float:
             self.inexact.add(buffer.name)
         statement = self._perhaps(inner, Statement(target, op, self._expression(inner, target)), 0.3)
+        if table.distinct:
+            return (self._scope(bounds, (statement,), 0),)  # without marks in the end, if iterations meet
         if op == "=":  # the last one stays
             return (Scope(Extent(bounds), (statement,)),)
         return (self._scope(bounds, (statement,), 0, independent=False),)

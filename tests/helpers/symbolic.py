@@ -24,7 +24,8 @@ _FUNCTIONS = {"exp": sympy.exp, "log": sympy.log, "sqrt": sympy.sqrt, "pow": sym
 
 
 def run(kernel: Kernel, sizes: Sizes) -> Elements:
-    """What the kernel writes. An element of an `in` buffer is a real symbol called `x_0_1`."""
+    """What the kernel writes. An element of an `in` buffer, or one as an `inout` has it at first, is a real symbol
+    called `x_0_1`."""
     written: Elements = {}
     _run(kernel, kernel.body, (), sizes, written)
     return written
@@ -36,7 +37,7 @@ def _run(kernel: Kernel, nodes: tuple[Node, ...], at: tuple[int, ...], sizes: Si
             case Statement(target, op, value):
                 place = _place(target, at, sizes)
                 new = _value(kernel, value, at, sizes, written)
-                written[place] = new if op == "=" else _combine(op, written[place], new)
+                written[place] = new if op == "=" else _combine(op, _before(kernel, place, written), new)
             case Scope(extent, body):
                 for i in range(min(_affine(bound, at, sizes) for bound in extent.bounds)):
                     _run(kernel, body, (*at, i), sizes, written)
@@ -53,6 +54,14 @@ def _combine(op: str, left: Any, right: Any) -> Any:
     }[op]()
 
 
+def _before(kernel: Kernel, place: tuple[str, tuple[int, ...]], written: Elements) -> Any:
+    """What an element has now."""
+    name, index = place
+    if place not in written and kernel.buffer(name).role in {"in", "inout"}:
+        return sympy.Symbol("_".join([name, *map(str, index)]), real=True)
+    return written[place]
+
+
 def _place(access: Access, at: tuple[int, ...], sizes: Sizes) -> tuple[str, tuple[int, ...]]:
     return access.buffer, tuple(_affine(i, at, sizes) for i in access.indices if isinstance(i, Affine))
 
@@ -63,11 +72,8 @@ def _value(kernel: Kernel, expr: Expr, at: tuple[int, ...], sizes: Sizes, writte
             return {float("inf"): sympy.oo, float("-inf"): -sympy.oo}.get(float(value), sympy.nsimplify(value))
         case Index(affine):
             return sympy.Integer(_affine(affine, at, sizes))
-        case Access(buffer):
-            name, index = _place(expr, at, sizes)
-            if kernel.buffer(buffer).role == "in":
-                return sympy.Symbol("_".join([name, *map(str, index)]), real=True)
-            return written[name, index]
+        case Access():
+            return _before(kernel, _place(expr, at, sizes), written)
         case Cast():
             raise AssertionError("over the real numbers nothing is rounded")
         case Op(name, args):

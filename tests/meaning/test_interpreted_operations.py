@@ -225,9 +225,35 @@ def test_select() -> None:
         assert_same_floats(got, np.where(a < b, a, 2 * b), "f32")
 
 
+@pytest.mark.parametrize("name", ["f32", "f16", "bf16", "i32", "u32", "i8"])
+def test_keys_order_as_pairs(name: str) -> None:
+    """And give both halves back; a zero as +0, a NaN as one."""
+    a = floats(name, 7) if DTYPES[name].is_float else integers(name, 7)
+    places = integers("i32", 8)[: len(a)]
+    a = a[: len(places)]
+    values = to_floats(a, DTYPES[name]) if DTYPES[name].is_float else a.astype(np.float64)
+    both = {"a": (name, a), "b": ("i32", places)}
+    wide = "f32" if DTYPES[name].is_float else name
+    for which, sign in (("argmax", -1), ("argmin", 1)):
+        made = f"{which}_key(a[{{0}}], b[{{0}}])"
+        keys = elementwise(made, "i64", **both)
+        order = np.argsort(sign * keys, kind="stable") if keys.min() > -(2**63) else np.argsort(keys)[::sign]
+        ranked = np.where(np.isnan(values), -np.inf, sign * (values + 0.0))
+        nan_first = np.where(np.isnan(values), 0, 1)
+        expected = np.lexsort((places, ranked, nan_first))
+        triples = np.stack([nan_first, ranked, places], 1)
+        assert np.array_equal(triples[order], triples[expected])
+        assert np.array_equal(elementwise(f"{which}_of(i32, {made})", "i32", **both), places)
+        back = elementwise(f"value_of({wide}, {made})", wide, **both)
+        assert np.array_equal(back.astype(np.float64), values, equal_nan=True)
+        assert not np.signbit(back[values == 0].astype(np.float64)).any()
+
+
 def test_every_operation_is_tested_here() -> None:
     """Conditions of statements are in test_data_writes."""
-    tested = " ".join([*BINARY, *UNARY, *INTEGER, *RELATIONS, *SMOOTH, "pow( fma( select( and or not"])
+    tested = " ".join(
+        [*BINARY, *UNARY, *INTEGER, *RELATIONS, *SMOOTH, "pow( fma( select( and or not argmax_key( argmin_key("]
+    )
     for operation in OPERATIONS.values():
         assert operation.kind is Class.WHEN or (operation.symbol or operation.name) in tested
     assert {op.name for op in OPERATIONS.values() if op.kind is Class.FLOAT} - {"div"} <= CALLS

@@ -18,8 +18,9 @@ from dojoir.ir.text import to_text
 from dojoir.meaning.bits import from_floats, to_floats
 from dojoir.meaning.interpreter import interpret
 from dojoir.meaning.scalar_ops import FUNCTIONS, fma, fma_f32, power
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, check
+from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS, round_integer, rounder
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 Array = npt.NDArray[np.generic]
 COUNT = 40

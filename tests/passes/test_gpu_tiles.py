@@ -44,8 +44,9 @@ def test_a_running_sum_is_blocked(length: int, target: str, order: Any) -> None:
 
 def test_a_running_sum_of_another_length_is_scheduled_too() -> None:
     trace = by_rule("cumsum", "cuda", M=130)
-    assert not any("rule" in str(move) for move in trace.moves)
+    assert any("blocked_scan" in str(move) for move in trace.moves)
     assert ": gx" in str(trace.kernel)
+    runs_right("cumsum", trace, {"N": 2}, "cuda", "forward")
 
 
 @pytest.mark.parametrize(("target", "order"), [("cuda", "backward"), ("hip", "forward")])

@@ -11,7 +11,8 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES, F32, F64, I64
 from dojoir.ir.nodes import Access, Buffer, Cast, Const, Dim, Expr, Index, Kernel, Op, Statement, make_op
 from dojoir.ir.text import format_expr
-from dojoir.types.elaborate import Apply, Convert, IndexValue, Load, Number, Typed, check, elaborate
+from dojoir.types.elaborate import check, elaborate
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 SCALARS = {name: Buffer("inout", f"s_{name}", dtype) for name, dtype in DTYPES.items()}
 BUFFERS = {b.name: b for b in SCALARS.values()} | {

@@ -139,10 +139,13 @@ def test_lineage_tells_what_each_move_gained_and_where_it_fails(here: Path) -> N
     found = section(search_bundle(here / "runs", "softmax", 8), "lineage").splitlines()
     assert found[0].startswith(("*", " ")) and "the start" in found[0]
     assert any("x" in line.split(",")[-1] for line in found[1:])
-    trace = traced()
-    trace.apply("unmark(0.0, v)", unsafe=True)
-    told = section(bench_bundle(here / "other", trace, fails=True), "lineage")
-    assert "gate correct fails" in told and "every prefix of its moves is proved" in told
+    told = section(bench_bundle(here / "right", traced(), fails=True), "lineage")
+    assert "gate correct fails" in told and "all of its moves verify here" in told
+    trace = traced("softmax", ("join_scopes(0, 1)", "swap_siblings(0.1)"))
+    trace.apply("join_scopes(0.2, 0.3)", unsafe=True)  # sums with a maximum that is not there yet
+    trace.apply("split(0, 4)")
+    told = section(bench_bundle(here / "wrong", trace, fails=True), "lineage")
+    assert "the shortest prefix that fails ends with move 3, join_scopes(0.2, 0.3): wrong result" in told
 
 
 def test_two_runs_are_compared_in_few_fields(capsys: pytest.CaptureFixture[str], here: Path) -> None:

@@ -54,7 +54,7 @@ N : p
 
 def test_aimed_kernels_compute_what_their_texts_say() -> None:
     """A few: `python tests/helpers/pairs.py --run` for all."""
-    random = Random("run pairs")
+    random = Random("run pairs 3")
     counts: Counter[str] = Counter()
     for target in ("llvm", "c", "avx512", "sve", "cuda", "hip"):
         for mark in ("v", "u", "none"):

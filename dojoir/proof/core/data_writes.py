@@ -18,6 +18,14 @@ holds. What is written before, what conflicts between iterations, and what bound
 scatter may touch every element of the dimensions that it indexes by data; what has a condition may read all that it
 names, whether or not that holds, and an assignment that may leave an element is a read of what was there.
 
+*Distinct indices.* Where no two elements of `at` are equal (an argument that is `distinct`: a call checks it), and
+the instances of `h[at[i]] = v` each read another element of it, no two of them change one element of `h`. What they
+write there is then a set, of which at most one counts for an element, as sums are sets: an operator of its own,
+named for `at`, whose order is free and which iterations share (`dojoir.sets.apart`). Against what else touches `h`
+they count as touching all of it.
+
+    h[{1}] distinct at 0 = select(i64(at[{0}]) == {1}, v, 0)
+
 Both kernels of a claim are brought into this form, and the certificate with them: an instance of a scatter for the
 element `g` stands for that of the old one for the same `g`. Nothing else in the core knows that there are such
 writes.
@@ -25,20 +33,22 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 
+from dojoir import rules
 from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
-from dojoir.ir.nodes import Access, Cast, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
 from dojoir.ir.text import format_access
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.claim import Claim
 from dojoir.proof.core.independence import is_uniform, private_buffers
 from dojoir.proof.core.marks import LEVELS
+from dojoir.sets.apart import apart
 from dojoir.support.kept import once_for_each
 from dojoir.types.identities import neutral_value
 
@@ -49,7 +59,9 @@ def without_data_writes(kernel: Kernel) -> Kernel:
     where it has none. Statements keep their numbers, and scopes their paths."""
     if not any(decided(site.statement) for site in kernel.sites):
         return kernel
-    return replace(kernel, body=tuple(_node(kernel, node, 0) for node in kernel.body))
+    known = apart(kernel)
+    operators = iter([known.get(number) for number in range(len(kernel.sites))])
+    return replace(kernel, body=tuple(_node(kernel, node, 0, operators) for node in kernel.body))
 
 
 def decided(statement: Statement) -> bool:
@@ -57,17 +69,18 @@ def decided(statement: Statement) -> bool:
     return bool(statement.scatters) or statement.condition is not None
 
 
-def _node(kernel: Kernel, node: Node, depth: int) -> Node:
+def _node(kernel: Kernel, node: Node, depth: int, operators: Iterator[str | None]) -> Node:
     match node:
         case Scope():
-            return replace(node, body=tuple(_node(kernel, child, depth + 1) for child in node.body))
+            return replace(node, body=tuple(_node(kernel, child, depth + 1, operators) for child in node.body))
         case Guard():
-            return replace(node, body=tuple(_node(kernel, child, depth) for child in node.body))
+            return replace(node, body=tuple(_node(kernel, child, depth, operators) for child in node.body))
         case Statement():
-            return _chosen(kernel, node, depth) if decided(node) else node
+            operator = next(operators)
+            return _chosen(kernel, node, depth, operator or node.op) if decided(node) else node
 
 
-def _chosen(kernel: Kernel, statement: Statement, depth: int) -> Node:
+def _chosen(kernel: Kernel, statement: Statement, depth: int, op: str) -> Node:
     buffer, target, value = kernel.buffer(statement.target.buffer), statement.target, statement.value
     indices, tests, extents = list(target.indices), list[Expr](), list[Affine]()
     for dim in statement.scatters:
@@ -80,10 +93,11 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int) -> Node:
         case Op("when", (condition, value)):
             tests.append(condition)
     element = replace(target, indices=tuple(indices))
-    otherwise = element if statement.op == "=" else neutral_value(statement.op, buffer.dtype)
+    alone = element if op == "=" else Cast(buffer.dtype, Const(0))
+    otherwise = alone if statement.op == "=" else neutral_value(statement.op, buffer.dtype)
     assert otherwise is not None, "what accumulates has a neutral value"
     chosen = reduce(lambda one, other: Op("and", (one, other)), tests)
-    inner: Node = replace(statement, target=element, value=Op("select", (chosen, value, otherwise)))
+    inner: Node = replace(statement, target=element, op=op, value=Op("select", (chosen, value, otherwise)))
     for extent in reversed(extents):
         inner = Scope(Extent((extent,)), (inner,), loc=statement.loc)
     return inner
@@ -91,19 +105,18 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int) -> Node:
 
 def claim_without_data_writes(claim: Claim) -> Claim | Diagnostic:
     """The same claim about kernels without such writes, or why there is none: a scatter may stand under no mark of
-    a GPU, and no rule of algebra is applied beside one."""
+    a GPU."""
     before, after, certificate = claim.parts
-    if not any(decided(site.statement) for kernel in (before, after) for site in kernel.sites):
+    old, new = without_data_writes(before), without_data_writes(after)
+    if old is before and new is after:
         return claim
     error = misplaced_data_write(after)
     if error is not None:
         return error
     if certificate.rule is not None:
-        message = "no rule of algebra is applied to a kernel in which data decide what is written"
-        return Diagnostic("scatter", message)
-    old, new = without_data_writes(before), without_data_writes(after)
-    forth = certificate.forth(before, after)
-    lifted = _lifted(*forth)
+        use = rules.seen_in(new if certificate.backward else old, certificate.rule)
+        return Claim(old, new, replace(certificate, rule=use))
+    lifted = _lifted(*certificate.forth(before, after))
     return Claim(old, new, replace(lifted, backward=certificate.backward))
 
 
@@ -119,12 +132,11 @@ def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> Instance
         return Origin(given.site, (*given.iterators, *more))
 
     def steps(kernel: Kernel, given: Iterable[Substitution]) -> tuple[Substitution, ...]:
-        return tuple(
-            replace(step, ordinal=step.ordinal + _reads_before(kernel, step.site))
-            if 0 <= step.site < len(kernel.sites)
-            else step
-            for step in given
-        )
+        before = [
+            len(s.statement.index_reads) for s in kernel.sites
+        ]  # reads that now come before those of the value
+        known = range(len(before))
+        return tuple(replace(s, ordinal=s.ordinal + before[s.site]) if s.site in known else s for s in given)
 
     if len(certificate.origins) != len(after.sites):
         return replace(certificate, backward=False)
@@ -135,30 +147,27 @@ def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> Instance
     )
 
 
-def _reads_before(kernel: Kernel, site: int) -> int:
-    """How many reads of the statement without scatters come before those of its value."""
-    statement = kernel.sites[site].statement
-    return len(statement.index_reads) if statement.scatters else 0
-
-
 def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
     """A write at an index from data by a thread of a GPU, or an accumulation under a condition on data into an
     element that threads share; None where there is neither."""
-    for site in kernel.sites:
+    distinct = apart(kernel)
+    for number, site in enumerate(kernel.sites):
         target, depth = site.statement.target, -1
-        for length, node in enumerate(site.ancestors if decided(site.statement) else (), 1):
+        for length, node in enumerate(
+            site.ancestors if decided(site.statement) and number not in distinct else (), 1
+        ):
             depth += isinstance(node, Scope)
             mark = next((mark for mark in LEVELS if isinstance(node, Scope) and mark in node.marks), None)
-            together = mark is not None and site.statement.op != "=" and is_uniform(kernel, target, depth)
-            if mark is not None and (
-                site.statement.scatters
-                or (together and target.buffer not in private_buffers(kernel, site.path[:length], mark))
+            if mark is None:
+                continue
+            together = site.statement.op != "=" and is_uniform(kernel, target, depth)
+            how = "at an index from data" if site.statement.scatters else "under a condition on data"
+            cure = f"take the mark `{mark}` away"
+            if site.statement.op != "=":
+                cure += ", or accumulate into private copies on cores (split_reduction)"
+            if site.statement.scatters or (
+                together and target.buffer not in private_buffers(kernel, site.path[:length], mark)
             ):
-                how = "at an index from data" if site.statement.scatters else "under a condition on data"
-                message = (
-                    f"{format_access(target)} is written {how}, which no thread of a GPU may do beside others: "
-                )
-                copies = ", or accumulate into private copies on cores (split_reduction)"
-                message += f"take the mark `{mark}` away{copies if site.statement.op != '=' else ''}"
-                return diagnostic_at(kernel, site.path, "scatter", message, target)
+                what = f"{format_access(target)} is written {how}, which no thread of a GPU may do beside others"
+                return diagnostic_at(kernel, site.path, "scatter", f"{what}: {cure}", target)
     return None

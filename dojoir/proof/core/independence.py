@@ -73,9 +73,11 @@ def _has_room(kernel: Kernel, name: str, mark: str) -> bool:
 
 def may_share(sets: KernelSets, number: int, depth: int, mark: str) -> bool:
     """Whether iterations of the scope at `depth` may accumulate, by statement `number`, into an element that they
-    share under `mark`."""
+    share under `mark`. Those that touch elements apart share none, whatever the mark."""
     kernel = sets.kernel
     statement = kernel.sites[number].statement
+    if statement.apart:
+        return True
     if not sets.is_free(number) or not is_uniform(kernel, statement.target, depth):
         return False
     return mark in COLLECTIVE or (mark in GRID and _is_atomic(kernel, statement.target, statement.accumulation))

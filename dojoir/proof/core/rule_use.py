@@ -7,8 +7,9 @@ rule do not touch each other; what it reads is not written inside it; and what i
 the kernel after is well-formed is asked besides (`dojoir.proof.core.check`).
 
 A rule says what it may do to floating point, in the header of its two kernels. One under `fp fast` is algebra. One
-under `fp reassoc` changes the order of additions alone, and that is proved here as well, for each use
-(`dojoir.proof.core.same_sums`): each result is the sum of the same elements.
+under `fp reassoc` changes the order of operations alone: where the operator does not round, as in integers, it may
+be used in any kernel. Where the rule accumulates, that is proved here as well, for each use
+(`dojoir.proof.core.same_sums`): each result is the sum, or product, maximum or minimum, of the same elements.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from dojoir.ir.nodes import (
     Condition,
     Dim,
     Kernel,
-    Node,
-    Path,
     Scope,
     affine_parts,
     expr_accesses,
@@ -48,14 +47,7 @@ def rule_fault(before: Kernel, after: Kernel, use: RuleUse) -> Diagnostic | None
         rule = rules.load(use.rule)
     except ArgumentError as error:
         return error.diagnostic
-    if not rule.fits(before.fp):
-        code = "needs-fast" if rule.fp == "fast" else "needs-reassoc"
-        why = "algebra, which rounds otherwise" if rule.fp == "fast" else "another order of additions"
-        message = f"this is {why}: it needs `fp {rule.fp}`, and the kernel is `fp {before.fp}`"
-        return diagnostic_at(before, use.path, code, message)
-    wrong = next((w for w in _faults(before, after, rule, use) if w is not None), None)
-    if wrong is not None:
-        code, message = wrong
+    for code, message in filter(None, _faults(before, after, rule, use)):
         return diagnostic_at(before, use.path, code, f"{rule.name} is no rule for this: {message}")
     return None
 
@@ -65,18 +57,30 @@ Fault = tuple[str, str]
 
 
 def _faults(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Iterator[Fault | None]:
-    match, count = use.match, len(rule.left.body)
+    match = use.match
     yield _names(before, rule, use)
-    region = _region(before, use.path, count)
+    yield _mode(before, rule, match)
     yield _sizes(before, rule, use)
-    if match.nodes(rule.left) != region:
+    first = use.path[-1]
+    if match.nodes(rule.left) != siblings(before, use.path)[first : first + len(rule.left.body)]:
         yield "another-form", f"what stands at {format_path(use.path)} is not the left side of the rule"
-    yield _rest(before, after, rule, use)
+    if rewritten(before, rule, use) != after:
+        yield "another-form", "more than the nodes of the rule would change, or they would become something else"
     yield _elements(before, rule, match)
     yield _expressions(before, rule, match)
     yield _uses(before, rule, use)
     yield _overlap(before, rule, use)
-    yield _sums(before, rule, use)
+    if rule.fp != "fast" and rule.adds and not adds_the_same(before, rule, use):
+        yield "other-sums", "a result would not be the sum of the same elements, each once"
+
+
+def _mode(before: Kernel, rule: Rule, match: Match) -> Fault | None:
+    """The kernel allows as much as the rule does to floating point."""
+    types = _types(before, rule, match)
+    if rule.fits(before.fp, *(types if len(types) == 1 else ())):
+        return None
+    code = "needs-fast" if rule.fp == "fast" else "needs-reassoc"
+    return code, f"it rounds otherwise, and needs `fp {rule.fp}`: the kernel is `fp {before.fp}`"
 
 
 # -- the trees -----------------------------------------------------------------------------------------------
@@ -105,18 +109,6 @@ def _names(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
     return None
 
 
-def _region(kernel: Kernel, path: Path, count: int) -> tuple[Node, ...]:
-    return siblings(kernel, path)[path[-1] : path[-1] + count]
-
-
-def _rest(before: Kernel, after: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
-    """The kernel after is the one before with the right side for the left, and the new temporaries."""
-    expected = rewritten(before, rule, use)
-    if expected != after:
-        return "another-form", "more than the nodes of the rule would change, or they would become something else"
-    return None
-
-
 def rewritten(kernel: Kernel, rule: Rule, use: RuleUse, labels: dict[str, str] | None = None) -> Kernel:
     """The kernel with the left side of a rule replaced by the right one, and its new temporaries declared."""
     for _ in rule.left.body[1:]:
@@ -135,9 +127,15 @@ def _fresh(rule: Rule, match: Match, name: str, dtype: DType) -> Buffer:
 
 def computed_in(kernel: Kernel, rule: Rule, match: Match) -> DType | None:
     """The type in which the arrays of the rule compute, or None where they do in several or in none."""
-    types = {kernel.buffer(match.element[name].buffer).dtype.compute for name in (*rule.results, *rule.scratch)}
-    dtype = types.pop()
-    return dtype if not types and dtype.is_float else None
+    types = _types(kernel, rule, match)
+    computes = {dtype.compute for dtype in types}
+    dtype = computes.pop()
+    fits = dtype.is_float or (rule.fp == "reassoc" and dtype.is_integer and types == {dtype})
+    return dtype if fits and not computes else None
+
+
+def _types(kernel: Kernel, rule: Rule, match: Match) -> set[DType]:
+    return {kernel.buffer(match.element[name].buffer).dtype for name in (*rule.results, *rule.scratch)}
 
 
 # -- conditions ----------------------------------------------------------------------------------------------
@@ -173,10 +171,11 @@ def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
 
 
 def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
-    """What the rule reads is of a float type that its arrays compute in, and not written inside it."""
+    """What the rule reads is of a type that its arrays compute in, and not written inside it."""
     buffers = {buffer.name: buffer for buffer in before.buffers}
     written = {access.buffer for _, access in match.elements}
     dtype = computed_in(before, rule, match)
+    assert dtype is not None
     for name, expr in match.inputs:
         dims = len(rule.left.buffer(name).dims)
         depths = {d for affine in affine_parts(expr) for d in affine.iterators}
@@ -188,7 +187,7 @@ def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
             if any(isinstance(index, Access) for index in access.indices) and dims == 0:
                 return "gathered", f"what {name} stands for reads at an index from data"
         natural = natural_type(expr, buffers)
-        if natural is not None and (not natural.is_float or dtype is None or natural.bits > dtype.bits):
+        if natural and natural != dtype and not (natural.is_float and dtype.is_float and natural.bits < dtype.bits):
             return "type-mismatch", f"what {name} stands for is {natural}, and the rule computes in {dtype}"
     return None
 
@@ -202,13 +201,6 @@ def _uses(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
         for access in site.statement.accesses if not inside else ():
             if access.buffer in scratch:
                 return "used-outside", f"`{access.buffer}` is used at {format_path(site.path)} as well"
-    return None
-
-
-def _sums(before: Kernel, rule: Rule, use: RuleUse) -> Fault | None:
-    """What is no algebra keeps each result the sum of the same elements."""
-    if rule.fp != "fast" and not adds_the_same(before, rule, use):
-        return "other-sums", "a result would not be the sum of the same elements, each once"
     return None
 
 

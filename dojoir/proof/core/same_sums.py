@@ -1,10 +1,11 @@
 """That the two sides of a rule, where it is used, give each result as the sum of the same elements.
 
-A rule under `fp reassoc` may change the order in which elements are added, and nothing else. Its sides are held
+A rule under `fp reassoc` may change the order in which elements are added, and nothing else; or multiplied, or in
+which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held
 against each other as they stand at the place of the use, for all sizes and all iterations around it: what is added
 up in an element follows from the flow (`dojoir.sets.flow`), along which sums of sums are put together. A side that
-is no sum of distinct elements (it takes one twice, takes a product, or goes in a circle) is refused, so what
-holds is that both sides add up the same set, each element once.
+is no sum of distinct elements (it takes one twice, takes another operator, or goes in a circle) is refused, so what
+holds is that both sides add up the same set, each element once. A maximum may have an element twice.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from dojoir.ir.nodes import (
 )
 from dojoir.ir.places import ancestors
 from dojoir.ir.substitution import Replace, substitute_condition, substitute_extent
+from dojoir.rules.operators import Operator
 from dojoir.rules.rule import Rule, RuleUse
 from dojoir.sets.flow import whole_flow
 from dojoir.sets.kernel_sets import Read, sets_of
@@ -45,7 +47,7 @@ class NoSums(Exception):
 def adds_the_same(before: Kernel, rule: Rule, use: RuleUse) -> bool:
     """Whether each result of a rule is the sum of the same elements on both sides, used at a place of a kernel."""
     try:
-        left, right = (_Sums(alone(before, side, use)) for side in (rule.left, rule.right))
+        left, right = (_Sums(alone(before, side, use), rule.operator) for side in (rule.left, rule.right))
         return all(
             left.result(name).is_equal(right.result(name)) and left.untouched(name).is_equal(right.untouched(name))
             for name in rule.results
@@ -118,8 +120,8 @@ def _placed(nodes: tuple[Node, ...], extents: dict[str, Extent]) -> tuple[Node, 
 class _Sums:
     """What each statement and each result of a kernel adds up, as relations to elements of its inputs."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel, self.sets = kernel, sets_of(kernel)
+    def __init__(self, kernel: Kernel, operator: Operator) -> None:
+        self.kernel, self.sets, self.operator = kernel, sets_of(kernel), operator
         self.flow = whole_flow(self.sets)
         self.inputs = {buffer.name for buffer in kernel.buffers if buffer.role == "in"}
         self.known: dict[int, isl.UnionMap | None] = {}
@@ -149,7 +151,7 @@ class _Sums:
             number = int((piece.get_tuple_name(isl.dim_type.in_) or "s")[1:])
             ways = isl.UnionMap.from_map(piece).range_product(self._statement(number))  # write -> [read -> element]
             found = found.union(ways)
-        if not found.is_injective():
+        if not self.operator.is_repeatable and not found.is_injective():
             raise NoSums
         return found.range().unwrap()
 
@@ -162,11 +164,12 @@ class _Sums:
             return known
         self.known[number] = None
         statement = self.kernel.sites[number].statement
-        if statement.op not in {"=", "+="}:
+        if statement.op not in {"=", self.operator.accumulates}:
             raise NoSums
         terms = iter(self.sets.reads[number])
-        parts = [self._read(next(terms)) for _ in _terms(statement.value)]
-        if any(not one.intersect(other).is_empty() for one, other in combinations(parts, 2)):
+        parts = [self._read(next(terms)) for _ in self._terms(statement.value)]
+        apart = self.operator.is_repeatable
+        if not apart and any(not one.intersect(other).is_empty() for one, other in combinations(parts, 2)):
             raise NoSums
         found = self.known[number] = _union(self.sets.map(), parts)
         return found
@@ -182,21 +185,20 @@ class _Sums:
         named = (piece.set_tuple_name(isl.dim_type.in_, f"s{read.site}") for piece in pieces)
         return _union(self.sets.map(), map(isl.UnionMap.from_map, named))
 
+    def _terms(self, value: Expr) -> list[Access]:
+        """The elements that an expression adds; what the operator leaves alone is none."""
+        match value:
+            case Const(number) if number == self.operator.neutral:
+                return []
+            case Access():
+                return [value]
+            case Op(self.operator.combines, args):
+                return [term for arg in args for term in self._terms(arg)]
+        raise NoSums
+
 
 def _union(nothing: isl.UnionMap, parts: Iterable[isl.UnionMap]) -> isl.UnionMap:
     return reduce(isl.UnionMap.union, parts, nothing)
-
-
-def _terms(value: Expr) -> list[Access]:
-    """The elements that an expression adds; a zero is none."""
-    match value:
-        case Const(number) if number == 0:
-            return []
-        case Access():
-            return [value]
-        case Op("add", args):
-            return [term for arg in args for term in _terms(arg)]
-    raise NoSums
 
 
 __all__ = ["adds_the_same", "alone"]

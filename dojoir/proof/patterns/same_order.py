@@ -34,11 +34,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import children
 from dojoir.ir.nodes import (
     Condition,
+    Expr,
     Extent,
     Guard,
     Node,
+    Op,
     Replace,
     Scope,
     Statement,
@@ -77,6 +80,12 @@ def alike(
     match = _Match(sets, [])
     place = _Place(around, tuple(map(Affine.iterator, range(depth))))
     return match.origins if match.nodes(tuple(old), tuple(new), first, place) else None
+
+
+def _operations(expr: Expr) -> tuple[object, ...]:
+    """What an expression does to its leaves, in which order."""
+    inside = tuple(map(_operations, children(expr)))
+    return (expr.name if isinstance(expr, Op) else type(expr).__name__, *inside) if inside else ()
 
 
 @dataclass(frozen=True)
@@ -299,7 +308,9 @@ class _Match:
         if not isinstance(old, Statement) or not isinstance(new, Statement):
             return False
         one, other = map_indices(old, plain), map_indices(new, plain)
-        return one == other or self._differ_in_rounding(one, other)
+        if one == other:  # also where what a division leaves makes other operations the same number
+            return _operations(old.value) == _operations(new.value)
+        return self._differ_in_rounding(one, other)
 
     def _differ_in_rounding(self, old: Node, new: Node) -> bool:
         """Whether two statements do the same but for products that one of them adds without rounding them first,

@@ -1,0 +1,310 @@
+"""About how long a kernel takes on a GPU, from its text alone: what a plan is chosen by.
+
+Each launch takes the longest of what it asks of the parts of the machine: memory, for the elements that are touched
+at all; the second cache, for the sectors of 32 bytes that warps ask for; the arithmetic and the load units of the
+multiprocessors that have a block; and the longest chain of steps that wait for each other in a thread, once for
+each wave of blocks. What has no mark of a grid runs on one thread.
+
+Source: S. Hong and H. Kim, "An analytical model for a GPU architecture with memory-level and thread-level
+parallelism awareness" (2009), of which this keeps the two parallelisms and drops the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, prod
+
+from dojoir.backends.machine import ACCESS_BYTES, Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.expressions import parts
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Scope, Statement
+from dojoir.proof.core.marks import BLOCK, GRID
+from dojoir.support.frozen import dataclass
+
+LAUNCH = 2.5e-6
+"""Seconds that a launch takes before its blocks run."""
+
+MEMORY, CACHE = 2.9e12, 5.5e12
+"""Bytes a second from memory, and from the second cache."""
+
+HIDDEN = 0.1
+"""The share of what a launch asks of other parts than the busiest that it waits for all the same."""
+
+CLOCK = 1.7e9
+
+LARGE = 1024
+"""What stands for a size that is not known."""
+
+SECTOR = 32
+"""The bytes that come from the second cache together."""
+
+SCHEDULERS = 4
+"""How many warps of a multiprocessor begin an instruction in a cycle."""
+
+RESIDENT = 2048
+"""The most threads on a multiprocessor at a time."""
+
+BEGIN, TOGETHER, IN_WARP = 130, 1500, 200
+"""Cycles of a multiprocessor until a block has begun, and of a thread
+until those of a block, or of a warp, have put together what they have."""
+
+FAR, NEAR, SUM = 500, 30, 5
+"""Cycles until an element of memory, of shared memory and of a sum is there."""
+
+NEAREST = 64 << 10
+"""Bytes of a block that the first cache of a multiprocessor keeps until they are read again."""
+
+AHEAD = 2
+"""How many loads of a loop are under way at a time: compilers unroll so far."""
+
+SLOW = {"div": 9, "sqrt": 8, "rsqrt": 4, "exp": 4, "log": 4, "exp2": 4, "log2": 4, "tanh": 15, "erf": 20, "pow": 30,
+        "sigmoid": 10, "sin": 20, "cos": 20, "tan": 30, "atan": 20, "expm1": 15, "log1p": 15, "floordiv": 20,
+        "mod": 20}  # fmt: skip
+"""Instructions of operations that are no single one."""
+
+THREADS = frozenset({*BLOCK, "lane"})
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A scope around a statement: how often it runs, and its marks."""
+
+    trips: int
+    marks: tuple[str, ...]
+
+    def has(self, marks: frozenset[str]) -> bool:
+        return not marks.isdisjoint(self.marks)
+
+
+def launch_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
+    """About how many seconds a kernel takes on a GPU at given sizes, launches included. Never fails on a
+    well-formed kernel; sizes that are not given are LARGE."""
+    return _Launches(kernel, machine, _known(kernel, sizes)).seconds(kernel.body, ())
+
+
+def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
+    """The least that a kernel can take on a GPU, whatever its schedule: its arguments once through memory, or its
+    operations at the peak of all multiprocessors."""
+    launches = _Launches(kernel, machine, _known(kernel, sizes))
+    far = sum(launches.bytes[buffer.name] for buffer in kernel.arguments) / MEMORY
+    operations = 0.0
+    for node in kernel.body:
+        for statement, loops in launches.statements(node, ()):
+            operations += prod(loop.trips for loop in loops) * _operations(statement)
+    lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
+    return LAUNCH + max(far, operations / lanes / CLOCK)
+
+
+def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a kernel: fixed ones, given ones, and LARGE for all others."""
+    return {
+        size.name: size.value if size.value is not None else sizes.get(size.name, LARGE) for size in kernel.sizes
+    }
+
+
+def _operations(statement: Statement) -> int:
+    """How many instructions a statement is, loads and stores aside: a product that is added is one."""
+    ops = [part for part in parts(statement.value) if isinstance(part, Op)]
+    return max(1, sum(SLOW.get(op.name, 1) for op in ops))
+
+
+class _Launches:
+    def __init__(self, kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> None:
+        self.sizes, self.machine = sizes, machine
+        self.buffers = {buffer.name: buffer for buffer in kernel.buffers}
+        self.strides: dict[str, tuple[int, ...]] = {}
+        self.bytes: dict[str, int] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        for buffer in kernel.buffers:
+            shape = [1 if d.collapsed else max(1, d.extent.evaluate(sizes)) for d in buffer.dims]
+            self.shapes[buffer.name] = tuple(shape)
+            strides, stride = [0] * len(shape), buffer.dtype.itemsize
+            for d in reversed(buffer.order or range(len(shape))):
+                strides[d] = 0 if buffer.dims[d].collapsed else stride
+                stride *= shape[d]
+            self.strides[buffer.name], self.bytes[buffer.name] = tuple(strides), stride
+
+    def seconds(self, nodes: Sequence[Node], around: tuple[Loop, ...]) -> float:
+        """Of nodes of host code, in loops of the host."""
+        times, total = prod(loop.trips for loop in around), 0.0
+        for node in nodes:
+            if isinstance(node, Guard) and _has_grid(node):
+                total += self.seconds(node.body, around)
+            elif isinstance(node, Scope) and _has_grid(node) and not _is_grid(node):
+                total += self.seconds(node.body, (*around, self.loop(node, around)))
+            else:
+                total += times * self.launch(node, around)
+        return total
+
+    def loop(self, scope: Scope, around: Sequence[Loop]) -> Loop:
+        middle = tuple(max(0, (loop.trips - 1) // 2) for loop in around)
+        return Loop(max(0, min(b.evaluate(self.sizes, middle) for b in scope.extent.bounds)), scope.marks)
+
+    def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
+        """Seconds of one launch."""
+        found = [_Work(self, statement, loops, len(around)) for statement, loops in self.statements(node, around)]
+        if not found:
+            return LAUNCH
+        blocks = max(work.blocks for work in found)
+        threads = max(work.threads for work in found)
+        multiprocessors = max(1, self.machine.multiprocessors)
+        resident = max(1, min(32, RESIDENT // max(32, threads)))
+        waves = ceil(blocks / (multiprocessors * resident))
+        rounds = ceil(blocks / multiprocessors)  # of a multiprocessor, one block after the other
+        cycles = rounds * (BEGIN + max(sum(work.issued for work in found), sum(work.loaded for work in found)))
+        chain = waves * sum(work.chain for work in found)
+        touched: dict[str, float] = {}
+        for work in found:
+            for name, amount in work.touched.items():
+                touched[name] = min(self.bytes[name], touched.get(name, 0.0) + amount)
+        far = sum(touched.values()) / MEMORY
+        cache = blocks * sum(work.sectors for work in found) * SECTOR / CACHE
+        asked = far, cache, cycles / CLOCK, chain / CLOCK
+        return LAUNCH + max(asked) + HIDDEN * (sum(asked) - max(asked))
+
+    def statements(self, node: Node, around: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+        if isinstance(node, Statement):
+            yield node, around
+            return
+        inside = (*around, self.loop(node, around)) if isinstance(node, Scope) else around
+        for child in node.body:
+            yield from self.statements(child, inside)
+
+
+class _Work:
+    """What one statement asks of a block: cycles that its warps issue in, sectors, the chain of a thread."""
+
+    def __init__(self, launches: _Launches, statement: Statement, loops: tuple[Loop, ...], host: int) -> None:
+        self.launches, self.loops, self.host = launches, loops, host
+        inside = range(host, len(loops))
+        self.blocks = prod(loops[d].trips for d in inside if loops[d].has(GRID_MARKS))
+        self.own = [d for d in inside if not loops[d].has(GRID_MARKS | THREADS)]
+        shared = [d for d in inside if loops[d].has(THREADS)]
+        self.threads = max(1, prod(loops[d].trips for d in shared))
+        self.warps = max(1.0, self.threads / 32)
+        self.resident = self.threads * max(1, min(32, RESIDENT // max(32, self.threads)))
+        if self.blocks < launches.machine.multiprocessors:
+            self.resident = self.threads
+        self.thread = next((d for d in reversed(shared) if loops[d].trips > 1), None)
+        serial = prod(loops[d].trips for d in self.own)
+        self.touched: dict[str, float] = {}
+        self.sectors = 0.0
+        self.issued: float = serial * self.warps * _operations(statement) / SCHEDULERS
+        self.loaded = 0.0
+        apart = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks) and self.moves(statement.target, d)}
+        steps = prod(loops[d].trips for d in self.own if d not in apart)
+        self.chain: float = steps * (SUM if statement.accumulation is not None else 1)
+        if statement.accumulation is not None:
+            together = [d for d in shared if loops[d].trips > 1 and not self.moves(statement.target, d)]
+            if together:
+                self.chain += IN_WARP if all("lane" in loops[d].marks for d in together) else TOGETHER
+        for access in dict.fromkeys(statement.accesses):
+            self.access(access)
+
+    def access(self, access: Access) -> None:
+        buffer = self.launches.buffers[access.buffer]
+        if buffer.storage in ("reg", "stack") or (buffer.role == "in" and not buffer.dims):
+            return
+        deepest = max((n for n, d in enumerate(self.own, 1) if self.moves(access, d)), default=0)
+        times = prod(
+            self.loops[d].trips
+            for d in self.own[:deepest]
+            if self.moves(access, d) or not {"u", "v"}.intersection(self.loops[d].marks)
+        )
+        vector = self.together(access)
+        requests = max(1.0, times / vector)
+        if buffer.storage == "shared":
+            self.loaded += requests * self.warps * max(1, vector // 2)
+            self.chain += requests * NEAR / AHEAD
+            return
+        itemsize = buffer.dtype.itemsize
+        item = vector * itemsize
+        lanes = min(32, self.threads)
+        step = self.step(access, self.thread) if self.thread is not None else 0
+        apart = SECTOR if step is None else abs(step)
+        sectors = max(1.0, min(lanes * ceil(item / SECTOR), ((lanes - 1) * apart + item) / SECTOR))
+        walk = self.step(access, self.own[deepest - 1]) if deepest and vector == 1 else None
+        streams = (
+            self.resident
+            * sectors
+            / lanes
+            * prod(
+                self.loops[d].trips
+                for d in self.own[:deepest]
+                if self.moves(access, d)
+                and d != self.own[deepest - 1]
+                and {"u", "v"}.intersection(self.loops[d].marks)
+            )
+        )
+        kept = walk is not None and apart >= SECTOR and streams * SECTOR <= NEAREST / 2
+        again = min(1.0, abs(walk) / SECTOR) if walk is not None and kept else 1.0
+        self.loaded += requests * self.warps * max(1.0, sectors / 2 * again)
+        inside = [d for d in range(self.host, len(self.loops)) if not self.loops[d].has(GRID_MARKS)]
+        block = self.box(access, inside)
+        asked = requests * self.warps * sectors * again
+        self.sectors += min(asked, block / SECTOR) if block <= NEAREST else asked
+        self.chain += requests * (FAR / AHEAD if again == 1 else FAR * again + NEAR)
+        every = range(self.host, len(self.loops))
+        self.touched[access.buffer] = self.touched.get(access.buffer, 0.0) + self.box(access, every)
+        for index in access.indices:
+            if isinstance(index, Access):
+                self.access(index)
+
+    def together(self, access: Access) -> int:
+        """How many neighbours one instruction moves: those of a scope in lanes, or of one that is written out."""
+        itemsize = self.launches.buffers[access.buffer].dtype.itemsize
+        for d in reversed(self.own):
+            if {"u", "v"}.isdisjoint(self.loops[d].marks):
+                break
+            if self.moves(access, d):
+                near = self.step(access, d) == itemsize
+                return max(1, min(self.loops[d].trips, ACCESS_BYTES // itemsize)) if near else 1
+        return 1
+
+    def moves(self, access: Access, depth: int) -> bool:
+        """Whether an access goes elsewhere with an iterator."""
+        return any(
+            self.moves(index, depth) if isinstance(index, Access) else depth in index.iterators
+            for index in access.indices
+        )
+
+    def box(self, access: Access, depths: Iterable[int]) -> int:
+        """The bytes of the box that an access touches while some iterators run."""
+        count = self.launches.buffers[access.buffer].dtype.itemsize
+        for index, extent in zip(access.indices, self.launches.shapes[access.buffer], strict=True):
+            if isinstance(index, Access):
+                count *= min(extent, prod(self.loops[d].trips for d in depths if self.moves(index, d)))
+                continue
+            reach = [abs(self.value(index, d, self.loops[d].trips - 1) - self.value(index, d, 0)) for d in depths
+                     if d in index.iterators]  # fmt: skip
+            count *= min(extent, 1 + sum(reach))
+        return count
+
+    def step(self, access: Access, depth: int) -> int | None:
+        """By how many bytes an access moves with an iterator; None where data say."""
+        strides = self.launches.strides[access.buffer]
+        found = 0
+        for index, stride in zip(access.indices, strides, strict=True):
+            if isinstance(index, Access):
+                if self.moves(access, depth):
+                    return None
+            elif depth in index.iterators:
+                found += stride * (self.value(index, depth, 1) - self.value(index, depth, 0))
+        return found
+
+    def value(self, index: Affine, depth: int, at: int) -> int:
+        place = tuple(at if d == depth else 0 for d in range(len(self.loops)))
+        return index.evaluate(self.launches.sizes, place)
+
+
+GRID_MARKS = frozenset(GRID)
+
+
+def _is_grid(node: Scope) -> bool:
+    return any(mark in GRID_MARKS or mark in THREADS for mark in node.marks)
+
+
+def _has_grid(node: Node) -> bool:
+    if isinstance(node, Statement):
+        return False
+    return (isinstance(node, Scope) and _is_grid(node)) or any(map(_has_grid, node.body))

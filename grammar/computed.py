@@ -1,0 +1,193 @@
+"""Indices that are computed from data, taken apart where a text is read.
+
+`w[rows[{i}] + {j}]` is no sum of iterators, and no element alone. It is read as
+
+    w_at = i64(rows[{i}]) + {j}
+    … w[w_at] …
+
+with a temporary of its own, before the statement and under the conditions around it: an integer like others, whose
+values are indices from data, checked where they are used. A condition of the statement becomes a guard around both.
+Where computing the value may be an error of the run, the temporary is 0 first, for where the conditions fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field, replace
+
+from dojoir.errors import Source, Span
+from dojoir.grammar import syntax
+from dojoir.grammar.names import Names, short
+from dojoir.grammar.syntax import (
+    Binary,
+    Call,
+    Expr,
+    Name,
+    Number,
+    Subscript,
+    Unary,
+    Word,
+    every,
+    expressions,
+    wording,
+)  # fmt: skip
+from dojoir.ir.dtypes import DTYPES, I64
+from dojoir.support.frozen import dataclass
+
+
+def without_computed(written: syntax.Kernel, source: Source) -> syntax.Kernel:
+    """The text with a temporary in the place of each index that is computed from data; the very text where there
+    is none. Raises KernelError where it is computed from what is no integer."""
+    types = {line.name.text: line.dtype.text for line in written.header if isinstance(line, syntax.Buffer)}
+    taken = {*types, *(size.name.text for size in written.sizes)}
+    found = _Computed(source, types, taken)
+    if not any(found.is_computed(part) for expr in expressions(written) for part in _indices(expr)):
+        return written
+    body = found.nodes(written.body, False)
+    return replace(written, header=(*written.header, *found.made), body=body)
+
+
+def _indices(expr: Expr) -> Iterator[Expr]:
+    return (index for part in every(expr) if isinstance(part, Subscript) for index in part.args)
+
+
+@dataclass
+class _Computed:
+    """One text: the types of its buffers, the names that are taken, and the declarations that are made for it."""
+
+    source: Source
+    types: Mapping[str, str]
+    taken: set[str]
+    made: list[syntax.Buffer] = field(default_factory=list)
+
+    def is_computed(self, index: Expr) -> bool:
+        """Whether an index is made of data, and of more than one element."""
+        match index:
+            case Subscript():
+                return False
+            case Name(text) if text in self.types:
+                return False
+        return any(self._buffer(part) is not None for part in every(index))
+
+    def _buffer(self, expr: Expr) -> str | None:
+        """The buffer of which an expression is an element."""
+        match expr:
+            case Name(text) | Subscript(Word(text)) if text in self.types:
+                return text
+        return None
+
+    # -- nodes -------------------------------------------------------------------------------------------
+    def nodes(self, nodes: tuple[syntax.Node, ...], chosen: bool) -> tuple[syntax.Node, ...]:
+        """The nodes with temporaries before them; `chosen` says that there are conditions around."""
+        return tuple(made for node in nodes for made in self._node(node, chosen))
+
+    def _node(self, node: syntax.Node, chosen: bool) -> tuple[syntax.Node, ...]:
+        steps: dict[str, tuple[syntax.Node, ...]] = {}
+        names: dict[str, str] = {}
+        match node:
+            case syntax.Scope():
+                extent = self._expr(node.extent, steps, names, chosen)
+                body = self.nodes(node.body, chosen or any(map(self._buffer, every(node.extent))))
+                return (*_flat(steps), replace(node, extent=extent, body=body))
+            case syntax.Guard():
+                condition = self._expr(node.condition, steps, names, chosen)
+                return (*_flat(steps), replace(node, condition=condition, body=self.nodes(node.body, True)))
+            case syntax.Statement(condition=None):
+                target, value = (self._expr(expr, steps, names, chosen) for expr in (node.target, node.value))
+                return (*_flat(steps), replace(node, target=target, value=value))
+            case syntax.Statement(condition=condition):
+                assert condition is not None
+                inner = replace(node, condition=None)
+                if any(map(self.is_computed, (*_indices(node.target), *_indices(node.value)))):
+                    return self._node(syntax.Guard(condition, (inner,), node.span), chosen)
+                condition = self._expr(condition, steps, names, chosen)
+                return (*_flat(steps), replace(node, condition=condition))
+
+    # -- expressions -------------------------------------------------------------------------------------
+    def _expr(
+        self, expr: Expr, steps: dict[str, tuple[syntax.Node, ...]], names: dict[str, str], chosen: bool
+    ) -> Expr:
+        """An expression whose indices that are computed are temporaries; `steps` compute them, each once."""
+
+        def inner(some: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return tuple(self._expr(one, steps, names, chosen) for one in some)
+
+        match expr:
+            case Subscript(name, args):
+                made = (self._index(name.text, arg, steps, names, chosen) for arg in args)
+                return replace(expr, args=tuple(made))
+            case Call(_, args):
+                return replace(expr, args=inner(args))
+            case Unary(_, arg):
+                return replace(expr, arg=inner((arg,))[0])
+            case Binary(left, _, right):
+                left, right = inner((left, right))
+                return replace(expr, left=left, right=right)
+            case Number() | Name() | syntax.Iterator():
+                return expr
+
+    def _index(
+        self,
+        of: str,
+        index: Expr,
+        steps: dict[str, tuple[syntax.Node, ...]],
+        names: dict[str, str],
+        chosen: bool,
+    ) -> Expr:
+        if not self.is_computed(index):
+            return self._expr(index, steps, names, chosen)
+        text, span = wording(index), index.span
+        if text not in names:
+            names[text] = self._declare(of, span)
+            value = self._wide(self._expr(index, steps, names, chosen))
+            lines: tuple[syntax.Node, ...] = (_assign(names[text], value, span),)
+            if chosen and self._may_fail(index):
+                lines = (_assign(names[text], Number("0", span), span), *lines)
+            steps[text] = lines
+        return Name(names[text], span)
+
+    def _may_fail(self, index: Expr) -> bool:
+        """Whether computing an index may be an error of the run."""
+        elements = [part for part in every(index) if self._buffer(part) is not None]
+        inner = (i for part in elements if isinstance(part, Subscript) for i in part.args)
+        divides = any(isinstance(part, Binary) and part.sign in ("//", "%", "<<", ">>") for part in every(index))
+        return divides or any(self._buffer(part) is not None for i in inner for part in every(i))
+
+    def _wide(self, expr: Expr) -> Expr:
+        """An expression of integers in which elements are i64."""
+        name = self._buffer(expr)
+        if name is not None:
+            dtype = self.types[name]
+            if dtype in DTYPES and not DTYPES[dtype].is_integer:
+                message = f"an index is made of integers, and {short(name)} is {dtype}: cast it, as in i64({name}…)"
+                raise Names(self.source, {}, {}).error("type-operand", message, expr.span)
+            return expr if dtype == I64.name else Call(Word(I64.name, expr.span), (expr,), expr.span)
+        match expr:
+            case Call(Word(text)) if text in DTYPES or text == "bitcast":
+                return expr
+            case Call(_, args):
+                return replace(expr, args=tuple(map(self._wide, args)))
+            case Unary(_, arg):
+                return replace(expr, arg=self._wide(arg))
+            case Binary(left, _, right):
+                return replace(expr, left=self._wide(left), right=self._wide(right))
+            case _:
+                return expr
+
+    def _declare(self, of: str, span: Span) -> str:
+        """A new temporary for an index of a buffer."""
+        name, number = f"{of}_at", 2
+        while name in self.taken:
+            name, number = f"{of}_at{number}", number + 1
+        self.taken.add(name)
+        registers = syntax.Attribute(Word("reg", span), (), False, span)
+        self.made.append(syntax.Buffer("tmp", Word(name, span), Word(I64.name, span), (), (registers,)))
+        return name
+
+
+def _flat(steps: Mapping[str, tuple[syntax.Node, ...]]) -> tuple[syntax.Node, ...]:
+    return tuple(node for nodes in steps.values() for node in nodes)
+
+
+def _assign(name: str, value: Expr, span: Span) -> syntax.Statement:
+    return syntax.Statement(Name(name, span), "=", value, None, span)

@@ -1,0 +1,226 @@
+"""Contractions on a GPU: a block has a tile of the result, a thread a few rows and columns of it in registers, and
+what they share of the operands goes through shared memory.
+
+Of what the result goes along, one scope is the columns, along which it lies side by side, and one the rows, along
+which another operand goes; all others are the grid's. Of what is summed, one scope is tiled; the others, as the
+windows of a convolution, are loops of a block around it. Sizes that a tile does not divide have guards.
+
+Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from dojoir.backends.machine import Machine
+from dojoir.ir.affine import Affine
+from dojoir.ir.nodes import Access, Condition, Path
+from dojoir.passes.base.move import fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
+from dojoir.passes.loops.collapsing import Collapse
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.sinking import LiftScope, SinkScope
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.loops.tiling import Tile
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.gpu_convolutions import guards_inside
+from dojoir.passes.schedule.gpu_copies import shared_copy, without_ones
+from dojoir.passes.schedule.gpu_products import BlockTile, spread_tile, tile_in_shared
+from dojoir.passes.schedule.gpu_threads import known_extent
+from dojoir.passes.schedule.plan.nests import Sum, known, sum_at, trips
+from dojoir.passes.schedule.register_tile import fuse
+from dojoir.passes.schedule.spots import Spot, act, guard_body, in_two, spot, stand_alone
+from dojoir.passes.schedule.strides import depends, step_of
+from dojoir.passes.storage.dims import SplitDim
+from dojoir.passes.storage.pad_dims import PadDims
+from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reorder_dims import ReorderDims
+from dojoir.passes.storage.staging import Stage
+
+GROUP = 4
+"""How many neighbours of a tile a thread has: one access of shared memory gives so many f32."""
+
+
+def large_tiles(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles for results of which there are many."""
+    _contraction(trace, path, True)
+
+
+def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
+    """Tiles for results of which there are few."""
+    _contraction(trace, path, False)
+
+
+def _contraction(trace: Trace, path: Path, large: bool) -> None:
+    guards_inside(trace, spot(trace, path))
+    found = sum_at(trace, path)
+    row, column = _roles(trace, found)
+    for scope in (row, column):
+        order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
+        levels = len(order) - 1 - order.index(scope.path)
+        if levels:
+            act(trace, SinkScope, scope, levels)
+    _tile(trace, found, row, column, _shape(found, row, column, large))
+
+
+def _roles(trace: Trace, found: Sum) -> tuple[Spot, Spot]:
+    """The scopes over rows and columns."""
+    site = found.site
+    target, *reads = site.statement.accesses
+    factors = [a for a in dict.fromkeys(reads) if any(depends(a, s.depth) for s in found.summed)]
+    known(len(factors) >= 2 and len({a.buffer for a in factors}) == 2, "a contraction of two arrays")
+    column = next((s for s in reversed(found.kept) if step_of(trace.kernel, target, s.depth) == 1), None)
+    known(column is not None, "a result with columns")
+    assert column is not None
+    across = [a for a in factors if depends(a, column.depth)]
+    others = [a for a in factors if not depends(a, column.depth)]
+    known(bool(across) and bool(others), "a contraction with columns")
+    rows = [
+        s for s in found.kept
+        if s.path != column.path and all(depends(a, s.depth) for a in others)
+        and not any(depends(a, s.depth) for a in across)
+    ]  # fmt: skip
+    known(bool(rows), "a contraction with rows")
+    return max(rows, key=trips), column
+
+
+def _extent(scope: Spot) -> int:
+    extent = scope.scope.extent.constant
+    known(extent is not None, "a contraction of constant sizes")
+    return extent or 1
+
+
+def _shape(found: Sum, row: Spot, column: Spot, large: bool) -> BlockTile:
+    height, down = _side(_extent(row), large)
+    width, across = _side(_extent(column), large)
+    summed = max(map(_extent, found.summed))
+    depth = next((d for d in (8 if large else 16, 8) if summed % d == 0), min(8, summed))
+    return BlockTile(height, width, depth, down, across)
+
+
+def _side(extent: int, large: bool) -> tuple[int, int]:
+    """How much of a dimension a block and a thread have: all of it where it is short and threads share it."""
+    most = 128 if large else 64
+    each = 8
+    for size in (most, most // 2):
+        if extent % size == 0:
+            return size, each if size >= 64 else 4
+    if extent <= most and extent % GROUP == 0:
+        return extent, each if extent % each == 0 and extent >= 32 else GROUP
+    waste = {size: -(-extent // size) * size for size in (most, most // 2)}
+    size = min(waste, key=lambda s: (waste[s], -s))
+    return size, each if size >= 64 else 4
+
+
+def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile) -> None:
+    site = found.site
+    reads = (a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
+    operands = list(dict.fromkeys(a.buffer for a in reads))
+    result = site.statement.target.buffer
+    dims = [
+        (_along(site.statement.target, row.depth), tile.height, tile.down),
+        (_along(site.statement.target, column.depth), tile.width, tile.across),
+    ]
+    fuse(trace, site.path)
+    others = [s for s in found.kept if s.path not in (row.path, column.path)]
+    act(trace, Tile, (row, column), (tile.height, tile.width))
+    down = column.child(0)
+    own = fresh_name(trace.kernel, f"{result}_tile")
+    act(trace, Stage, down, result, own, "out")
+    written = without_ones(trace, down.beside(1))
+    sums = list(found.summed)
+    multiplied = stand_alone(trace, sums[0], 2) if found.begins else down
+    longest = max(sums, key=trips)
+    if longest.path != sums[-1].path:
+        act(trace, SinkScope, longest, len(sums) - 1 - [s.path for s in sums].index(longest.path))
+        sums = [*(s for s in sums if s.place != longest.place), longest]
+    for scope in sums:
+        act(trace, LiftScope, scope, 2)
+    parts = _parts(trace, longest, tile.depth)
+    products = sums[0].path if len(sums) > 1 else None
+    turns = [part.path for part in parts]
+    apart = [nest for nest in column.scopes() if nest.path != products and nest.path not in turns]
+    shared = []
+    for part in parts:
+        _whole(trace, part.child(0, 0), tile)
+        shared.append(spread_tile(trace, part.child(0, 0), tile, 1, Unroll))
+    spread = [*shared]
+    for nest in apart:
+        is_masked = _whole(trace, nest, tile)
+        last = Vectorize if nest.path == written.path and not is_masked else Unroll
+        spread.append(spread_tile(trace, nest, tile, 0, last))
+    for dim, size, each in sorted(dims, reverse=True):
+        act(trace, SplitDim, own, dim, size * GROUP // each)
+        act(trace, SplitDim, own, dim + 1, GROUP)
+    act(trace, PlaceBuffer, own, "reg")
+    for multiplied in (one.down for one in shared):
+        for array in operands:
+            copy = fresh_name(trace.kernel, f"{array}_tile")
+            fill = partial(tile_in_shared, node=multiplied, array=array, copy=copy, threads=tile.threads)
+            if not tried(trace, fill):
+                shared_copy(trace, multiplied, array, copy, tile.threads)
+                _turn(trace, copy)
+    for one in spread:  # last, as each move after a mark is held against what it promises
+        one.mark(trace)
+    _grid(trace, row, column, others)
+
+
+def _parts(trace: Trace, summed: Spot, depth: int) -> list[Spot]:
+    """Splits the longest sum into turns of `depth` terms, and one of the rest of them, which is a scope of its own.
+    Returns the scopes over turns."""
+    extent = _extent(summed)
+    parts = [summed]
+    if extent % depth and extent > depth:
+        parts = list(in_two(trace, Cut, summed, Affine.constant(extent - extent % depth)))
+    for part in parts:
+        each = min(depth, _extent(part))
+        act(trace, Split, part, each)
+        known_extent(trace, part.child(0), each)
+    return parts
+
+
+def _turn(trace: Trace, copy: str) -> None:
+    """Lays a tile in shared memory out with its longest dimension side by side, as threads read it, its rows padded
+    so that threads write to different banks."""
+    extents = [dim.extent.offset for dim in trace.kernel.buffer(copy).dims]
+    longest = max(range(len(extents)), key=lambda d: (extents[d], d))
+    if longest != len(extents) - 1:
+        order = [*(d for d in range(len(extents)) if d != longest), longest]
+        act(trace, ReorderDims, copy, tuple(order))
+        outer = max((d for d in order[:-1] if extents[d] > 1), default=None)
+        if outer is not None:
+            act(trace, PadDims, copy, longest, GROUP)
+
+
+def _along(access: Access, depth: int) -> int:
+    """The one dimension of an array that an access goes along with an iterator, which is the index of it."""
+    found = [d for d, index in enumerate(access.indices) if index == Affine.iterator(depth)]
+    known(len(found) == 1, "a result with plain rows and columns")
+    return found[0]
+
+
+def _whole(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
+    """Makes the extents of the rows and columns of a tile constants, what is not of the result under a guard.
+    Returns whether there is a guard."""
+    columns = rows.child(0)
+    ends = [
+        Condition(scope.iterator, "<", bound)
+        for scope in (rows, columns)
+        for bound in scope.scope.extent.bounds
+        if not bound.is_constant
+    ]
+    if ends:
+        guard_body(trace, columns, ends)
+    for scope, size in ((rows, tile.height), (columns, tile.width)):
+        known_extent(trace, scope, size)
+    return bool(ends)
+
+
+def _grid(trace: Trace, row: Spot, column: Spot, others: list[Spot]) -> None:
+    """Blocks of columns and of rows, and all else, as one."""
+    while len(others) > 1:
+        act(trace, Collapse, others[-2])
+        others.pop()
+    for scope, mark in ((column, "gx"), (row, "gy"), *((s, "gz") for s in others)):
+        act(trace, Bind, scope, mark)

@@ -1,0 +1,129 @@
+"""The planner: of each nest several schedules, made by moves on copies of the trace, and the one kept that the
+model of the machine says is fastest. A structure that a nest is not of, and a move that is refused, are one
+candidate fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dojoir.backends.machine import Machine
+from dojoir.costs.launches import floor_seconds, launch_seconds
+from dojoir.errors import DojoError
+from dojoir.ir.nodes import Path, Scope, Statement
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.schedule.contractions import join_around_products, sink_sums
+from dojoir.passes.schedule.gpu_schedule import schedule_grid
+from dojoir.passes.schedule.invariants import hoist_invariants
+from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
+from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
+from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.plan.nests import distribute
+from dojoir.passes.schedule.scalars import own_scalars
+from dojoir.passes.schedule.simplify import join_all
+from dojoir.passes.schedule.spots import Spot
+from dojoir.support.frozen import dataclass
+
+Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
+"""Schedules the nest at a path, or makes
+several nests of it, which it returns. Raises DojoError where the nest is not of its form."""
+
+
+NEAR = 1.6
+"""How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What a plan is made for."""
+
+    machine: Machine
+    sizes: Mapping[str, int]
+
+    def cost(self, trace: Trace) -> float:
+        """Seconds of the kernel as it is, by the model."""
+        return launch_seconds(trace.kernel, self.machine, self.sizes)
+
+    def kernel(self, trace: Trace) -> None:
+        """Schedules all nests, fused and distributed in the ways that there are: the best of these stays."""
+        found: list[tuple[Trace, float]] = []
+        begun = set()
+        floor = floor_seconds(trace.kernel, self.machine, self.sizes)
+        for form in FORMS:
+            other = trace.copy()
+            form(other)
+            if other.kernel in begun:
+                continue
+            begun.add(other.kernel)
+            for n in reversed(range(len(other.kernel.body))):
+                self.nest(other, (n,))
+            found.append((other, self.cost(other)))
+            if found[-1][1] <= NEAR * floor:
+                break
+        best, _ = min(found, key=lambda pair: pair[1])
+        trace.become(best)
+
+    def nest(self, trace: Trace, path: Path, depth: int = 0) -> None:
+        """Schedules the nest at a path."""
+        node = trace.kernel.at(path)
+        if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks) or depth > 6:
+            return
+        best, least = trace, float("inf")
+        for structure in STRUCTURES:
+            other = trace.copy()
+            try:
+                parts = structure(other, path, self.machine)
+            except DojoError:
+                continue
+            for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
+                self.nest(other, part.path, depth + 1)
+            seconds = self.cost(other)
+            if seconds < least:
+                best, least = other, seconds
+        trace.become(best)
+
+
+def rules(trace: Trace, path: Path, machine: Machine) -> None:
+    """What the rules make of a nest."""
+    schedule_grid(trace, path, machine)
+
+
+STRUCTURES: tuple[Structure, ...] = (
+    rules,
+    rows_in_warps,
+    rows_in_blocks,
+    sum_along,
+    sum_across,
+    partial_sums,
+    large_tiles,
+    small_tiles,
+)
+"""The structures, in any order."""
+
+
+def _products(trace: Trace) -> None:
+    sink_sums(trace)
+    part_products(trace)
+    join_around_products(trace)
+
+
+def _apart(trace: Trace) -> None:
+    own_scalars(trace)
+    for n in reversed(range(len(trace.kernel.body))):
+        distribute(trace, (n,))
+    sink_sums(trace)
+
+
+def _joined(trace: Trace) -> None:
+    join_all(trace)
+    hoist_invariants(trace)
+
+
+FORMS: tuple[Callable[[Trace], None], ...] = (_joined, _products, _apart)
+"""Which nests of a kernel are fused: as many as can be, all but those around products, none."""
+
+
+def plan_grids(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
+    """Schedules a kernel for a GPU."""
+    Planner(machine, sizes).kernel(trace)
