@@ -30,7 +30,7 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.measurement.clocks import disagreement, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
-from dojoir.runtime.measurement.memory import last_level_cache, physical_memory, touched
+from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode, subject_from_json
 from dojoir.runtime.process.worker import Report
@@ -73,6 +73,9 @@ class Contestant:
     is_slow: bool = False
     is_kernel: bool = True
     """What is not leaves its results where it likes, after its first call."""
+
+    mark: int = 0
+    """A digest of what its first call put out."""
 
     clocks: tuple[int, int, int] = (0, 0, 0)
     """The nanoseconds of all that was timed, by both clocks, and how often they were read."""
@@ -126,18 +129,15 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
         report({"building": number})
         contestants.append(arena.contestant(subject, first.kernel))
     differences: list[float] = []
-    results: dict[str, np.ndarray | int | float] = {}
+    results: dict[str, np.ndarray] = {}
     for number, contestant in enumerate(contestants):
         report({"warming": number})
         _poison(first.kernel, contestant)
         _warm(contestant, job["budget"], job["fewest"])
         if not number:
-            results = {
-                buffer.name: np.array(contestant.sets[0][buffer.name])
-                for buffer in first.kernel.arguments
-                if buffer.role != "in"
-            }
+            results = {name: np.array(value) for name, value in _outputs(first.kernel, contestant).items()}
         differences.append(_difference(first.kernel, results, contestant))
+        contestant.mark = marked(_outputs(first.kernel, contestant).values())
     report({"sampling": True})
     rounds = _sample(contestants, job)
     for number, contestant in enumerate(contestants):
@@ -192,15 +192,21 @@ class _Arena:
         self.flushed[:] = self.byte
 
 
-def _after(kernel: Kernel, results: Mapping[str, np.ndarray | int | float], contestant: Contestant) -> float:
+def _after(kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant) -> float:
     """The largest difference from the results of the first in some calls after the rounds: work that is left out
     once nobody looks any more."""
     worst = 0.0
     for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
         _poison(kernel, contestant)
         contestant.single(0)
-        worst = max(worst, _difference(kernel, results, contestant))
+        if marked(_outputs(kernel, contestant).values()) != contestant.mark:
+            worst = max(worst, _difference(kernel, results, contestant))
     return worst
+
+
+def _outputs(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
+    names = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
+    return {name: np.asarray(contestant.sets[0][name]) for name in names}
 
 
 def _poison(kernel: Kernel, contestant: Contestant) -> None:
@@ -291,7 +297,7 @@ def _others_work() -> bool:
     return any(text.rpartition(")")[2].split()[0] == "R" for text in texts)
 
 
-def _difference(kernel: Kernel, results: Mapping[str, np.ndarray | int | float], other: Contestant) -> float:
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
     """The largest difference from the results of the first, as a share of the largest value there. An `inout` array
     that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without operations
     in place do."""
