@@ -125,13 +125,31 @@ def _read_beside(values: Values, buffer: str, offset: Value, held: Type, mask: s
         return values.code.value(f"load {spelled}, ptr {pointer}, align {align}")
     if held.lanes == 1:
         return _read_if(values, pointer, held, mask)
+    wide, flags = _whole_vector(values, held, mask)
+    spelled = text.spelled(wide)
     arguments = [
         ("ptr", pointer),
         ("i32", str(align)),
-        (f"<{held.lanes} x i1>", mask),
+        (f"<{wide.lanes} x i1>", flags),
         (spelled, "zeroinitializer"),
     ]
-    return values.code.call(f"llvm.masked.load.{text.mangled(held)}.p0", spelled, arguments)
+    found = values.code.call(f"llvm.masked.load.{text.mangled(wide)}.p0", spelled, arguments)
+    return found if wide == held else values.lanes(wide, found, range(held.lanes))
+
+
+WHOLE = 128
+"""The bits of the shortest vector that every processor with lanes has."""
+
+
+def _whole_vector(values: Values, held: Type, mask: str) -> tuple[Type, str]:
+    """The type of a vector of WHOLE bits or more in the place of a shorter one, and its flags: none is set past the
+    end of the shorter one. LLVM makes such vectors longer by itself, and flags of a comparison of narrow integers,
+    as of 8 times `i8`, are then whatever the longer comparison gives: elements behind the last were written."""
+    if held.lanes * held.dtype.bits >= WHOLE:
+        return held, mask
+    wide = replace(held, lanes=WHOLE // held.dtype.bits)
+    order = [*range(held.lanes), *[held.lanes] * (wide.lanes - held.lanes)]
+    return wide, values.shuffled(Type(BOOL, held.lanes), mask, "zeroinitializer", order)
 
 
 FARTHEST = 4
@@ -208,10 +226,13 @@ def _write(values: Values, statement: Store, held: Type, operand: str) -> None:
         if held.lanes == 1:
             _write_if(values, pointer, held, operand, values.operand(statement.mask))
             return
-        flags = text.spelled(statement.mask.type)
-        name = f"llvm.masked.store.{text.mangled(held)}.p0"
+        wide, mask = _whole_vector(values, held, values.operand(statement.mask))
+        if wide != held:
+            order = [*range(held.lanes), *[None] * (wide.lanes - held.lanes)]
+            operand = values.shuffled(held, operand, "poison", order)
+        spelled, flags = text.spelled(wide), f"<{wide.lanes} x i1>"
+        name = f"llvm.masked.store.{text.mangled(wide)}.p0"
         code.module.declare(name, "void", f"{spelled}, ptr, i32, {flags}")
-        mask = values.operand(statement.mask)
         code.do(f"call void @{name}({spelled} {operand}, ptr {pointer}, i32 {align}, {flags} {mask})")
         return
     flags, mask = _mask(values, statement.mask, held.lanes)

@@ -32,8 +32,8 @@ HIDDEN = 0.1
 
 CLOCK = 1.7e9
 
-LARGE = 1024
-"""What stands for a size that is not known."""
+LARGE = 24
+"""What stands for sizes that are not known has a product of two to the power of so much."""
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
@@ -78,7 +78,7 @@ class Loop:
 
 def launch_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
     """About how many seconds a kernel takes on a GPU at given sizes, launches included. Never fails on a
-    well-formed kernel; sizes that are not given are LARGE."""
+    well-formed kernel; sizes that are not given are large ones."""
     return _Launches(kernel, machine, _known(kernel, sizes)).seconds(kernel.body, ())
 
 
@@ -96,10 +96,10 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) ->
 
 
 def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of a kernel: fixed ones, given ones, and LARGE for all others."""
-    return {
-        size.name: size.value if size.value is not None else sizes.get(size.name, LARGE) for size in kernel.sizes
-    }
+    """The sizes of a kernel: fixed ones, given ones, and large ones for all others."""
+    known = {size.name: sizes.get(size.name, size.value) for size in kernel.sizes}
+    unknown = sum(value is None for value in known.values())
+    return {name: 1 << LARGE // unknown if value is None else value for name, value in known.items()}
 
 
 def _operations(statement: Statement) -> int:

@@ -1,0 +1,54 @@
+"""Lanes that are off in vectors shorter than a register: LLVM makes such vectors longer, not their work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dojoir
+
+WIDE, NARROW = ("i64", "f64", "i32"), ("i8", "u8", "i16", "f16", "bool")
+
+
+@pytest.mark.parametrize("wide", WIDE)
+@pytest.mark.parametrize("narrow", NARROW)
+def test_nothing_is_written_behind_the_last_lane(narrow: str, wide: str) -> None:
+    """A vector has as many lanes as the widest type of its scope allows: of narrow elements less than 16 bytes."""
+    one = "0 == 0" if narrow == "bool" else "1"
+    other = "0 == 1" if narrow == "bool" else "5"
+    text = f"""kernel rows(M)
+out a: {narrow}[6, 3, M]
+out b: {wide}[6, 3, M]
+
+6
+| M
+| | a[5 - {{0}}, 0, {{1}}] = {other}
+| | b[5 - {{0}}, 0, {{1}}] = 5
+| 2
+| | a[5 - {{0}}, {{1}} + 1, 0] = {one}
+| | b[5 - {{0}}, {{1}} + 1, 0] = 1
+| | M - 1 : v
+| | | a[5 - {{0}}, {{1}} + 1, {{2}} + 1] = {one}
+| | | b[5 - {{0}}, {{1}} + 1, {{2}} + 1] = 1
+"""
+    kernel = dojoir.parse(text)
+    compiled = dojoir.compile(kernel, "llvm", threads=1)
+    for size in range(2, 40):
+        expected, found = dojoir.interpret(kernel, {}, M=size), compiled.run({}, M=size)
+        for name in ("a", "b"):
+            assert np.array_equal(expected[name], found[name]), f"{name} of {size} columns"
+
+
+@pytest.mark.parametrize("narrow", ("i8", "i16", "f16"))
+def test_nothing_is_read_behind_the_last_lane(narrow: str) -> None:
+    text = f"""kernel total(M)
+in a: {narrow}[M]
+in b: f64[M]
+out s: f64[M]
+
+M : v
+| s[{{0}}] = b[{{0}}] + f64(a[{{0}}])
+"""
+    kernel = dojoir.parse(text)
+    for size in (1, 2, 3, 5, 7, 9, 13, 31):
+        assert dojoir.verify(kernel, target="llvm", sizes={"M": size}), size
