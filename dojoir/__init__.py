@@ -83,7 +83,6 @@ if TYPE_CHECKING:
         compile,
         doctor,
         emit,
-        format_seconds,
         ignored_inputs,
         measure,
         measure_together,
@@ -101,6 +100,7 @@ if TYPE_CHECKING:
     from dojoir.support.files import write_file
     from dojoir.support.memo import clear_caches
     from dojoir.support.public import public
+    from dojoir.support.seconds import format_seconds
 
 __version__ = "0.1.0"
 
@@ -192,7 +192,7 @@ _HOME = {
     "Bottleneck": "dojoir.runtime",
     "Card": "dojoir.runtime",
     "bottleneck": "dojoir.runtime",
-    "format_seconds": "dojoir.runtime",
+    "format_seconds": "dojoir.support.seconds",
     "ceilings": "dojoir.runtime",
     "processor": "dojoir.runtime",
     "profile": "dojoir.runtime",

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.evidence import bundle
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.forms import from_data, from_text
-from dojoir.evidence.gates import Gates
+
+if TYPE_CHECKING:
+    from dojoir.evidence.gates import Gates
 
 LARGEST = 1 << 30
 """How many bytes a file of a bundle may have that is read."""
@@ -86,6 +88,8 @@ class Bundle:
     @cached_property
     def gates(self) -> Gates | None:
         """What the gates said, if they were asked. Raises ArgumentError, `bad-record`."""
+        from dojoir.evidence.gates import Gates  # with all that measures, which showing a run does not need
+
         text = self.text(bundle.GATES)
         return None if text is None else from_text(Gates, text, str(self.folder / bundle.GATES))
 

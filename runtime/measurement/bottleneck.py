@@ -21,9 +21,10 @@ from dojoir.passes.engine.engine import candidates, check
 from dojoir.runtime.build.emission import emit
 from dojoir.runtime.build.host import architecture
 from dojoir.runtime.measurement.hot_loop import Loop, hottest
-from dojoir.runtime.measurement.measure import Measurement, format_seconds
+from dojoir.runtime.measurement.measure import Measurement
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
+from dojoir.support.seconds import format_seconds
 
 Kind = Literal["bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions"]
 

@@ -18,9 +18,10 @@ from dojoir.runtime.gpu.driver import Resources
 from dojoir.runtime.measurement.bottleneck import bottleneck, machine_code
 from dojoir.runtime.measurement.counters import Counters, counters, read_ncu
 from dojoir.runtime.measurement.hot_loop import hottest, innermost
-from dojoir.runtime.measurement.measure import Measurement, format_seconds, measure
+from dojoir.runtime.measurement.measure import Measurement, measure
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
+from dojoir.support.seconds import format_seconds
 
 VERSION = 1
 

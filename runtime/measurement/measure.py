@@ -25,6 +25,7 @@ from dojoir.runtime.process.subject import KernelSubject, PythonCode, callable_n
 from dojoir.runtime.verification.verify import check_alike
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public, public_class
+from dojoir.support.seconds import format_seconds
 
 PRECISION = 0.01
 """Sampling stops when the confidence interval of the median reaches no further than this to either side."""
@@ -185,15 +186,6 @@ class Measurement:
         if self.ratio is not None and self.baseline is not None:
             text += f"; {self.baseline.name} takes {self.ratio}"
         return text
-
-
-@public
-def format_seconds(seconds: float) -> str:
-    """A time with its unit, to three digits: `1.23 ms`."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 @public

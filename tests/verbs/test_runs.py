@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -278,3 +280,14 @@ def test_bad_input_is_told_and_leaves_nothing_half_written(
     if status == 1:
         error = json.loads(run(capsys, *arguments, "--json")[2].splitlines()[-1])["error"]
         assert error["code"] == code
+
+
+def test_showing_a_run_loads_nothing_that_measures(here: Path) -> None:
+    given = search_bundle(here / "runs", "relu", 4)
+    code = (
+        "import sys\nfrom dojoir.verbs import main\n"
+        f"assert main(['show', {str(given.folder)!r}, '--section', 'states']) == 0\n"
+        "assert not {'numpy', 'islpy', 'llvmlite', 'sqlalchemy'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
