@@ -91,6 +91,9 @@ class Asked:
     reports: list[str] = field(default_factory=list)
 
 
+NOT_ASKED = ("bad-packing", "busy", "no-room")
+"""The codes of errors that say nothing of a kernel: an evaluator does not take it, or the machine has no room."""
+
 Judged = tuple[GateStatus, str]
 
 
@@ -241,7 +244,8 @@ def _asked_of(asked: Asked, name: str) -> Gate:
     except dojoir.DojoError as error:
         if error.diagnostic.code == "unknown-peer":
             raise
-        status, reason = "fail", error.diagnostic.message
+        status = "unavailable" if error.diagnostic.code in NOT_ASKED else "fail"
+        reason = error.diagnostic.message
     return replace(made, status=status, reason=reason)
 
 
