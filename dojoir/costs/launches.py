@@ -17,7 +17,7 @@ from math import ceil, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Scope, Statement
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Path, Scope, Statement
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -82,17 +82,26 @@ def launch_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -
     return _Launches(kernel, machine, _known(kernel, sizes)).seconds(kernel.body, ())
 
 
-def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
-    """The least that a kernel can take on a GPU, whatever its schedule: its arguments once through memory, or its
-    operations at the peak of all multiprocessors."""
+def node_seconds(kernel: Kernel, path: Path, machine: Machine, sizes: Mapping[str, int]) -> float:
+    """The same for one node at the top of the text."""
+    assert len(path) == 1
+    return _Launches(kernel, machine, _known(kernel, sizes)).seconds([kernel.at(path)], ())
+
+
+def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], path: Path | None = None) -> float:
+    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule: its arguments, or
+    what it touches, once through memory, or its operations at the peak of all multiprocessors."""
     launches = _Launches(kernel, machine, _known(kernel, sizes))
-    far = sum(launches.bytes[buffer.name] for buffer in kernel.arguments) / MEMORY
+    far = float(sum(launches.bytes[buffer.name] for buffer in kernel.arguments))
+    nodes = kernel.body
+    if path is not None:
+        nodes, far = (kernel.at(path),), launches.touched(kernel.at(path))
     operations = 0.0
-    for node in kernel.body:
+    for node in nodes:
         for statement, loops in launches.statements(node, ()):
             operations += prod(loop.trips for loop in loops) * _operations(statement)
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
-    return LAUNCH + max(far, operations / lanes / CLOCK)
+    return LAUNCH + max(far / MEMORY, operations / lanes / CLOCK)
 
 
 def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -153,14 +162,21 @@ class _Launches:
         rounds = ceil(blocks / multiprocessors)  # of a multiprocessor, one block after the other
         cycles = rounds * (BEGIN + max(sum(work.issued for work in found), sum(work.loaded for work in found)))
         chain = waves * sum(work.chain for work in found)
+        far = self._touched(found) / MEMORY
+        cache = blocks * sum(work.sectors for work in found) * SECTOR / CACHE
+        asked = far, cache, cycles / CLOCK, chain / CLOCK
+        return LAUNCH + max(asked) + HIDDEN * (sum(asked) - max(asked))
+
+    def touched(self, node: Node) -> float:
+        """The bytes of arrays that a node touches."""
+        return self._touched([_Work(self, statement, loops, 0) for statement, loops in self.statements(node, ())])
+
+    def _touched(self, found: Sequence[_Work]) -> float:
         touched: dict[str, float] = {}
         for work in found:
             for name, amount in work.touched.items():
                 touched[name] = min(self.bytes[name], touched.get(name, 0.0) + amount)
-        far = sum(touched.values()) / MEMORY
-        cache = blocks * sum(work.sectors for work in found) * SECTOR / CACHE
-        asked = far, cache, cycles / CLOCK, chain / CLOCK
-        return LAUNCH + max(asked) + HIDDEN * (sum(asked) - max(asked))
+        return sum(touched.values())
 
     def statements(self, node: Node, around: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
         if isinstance(node, Statement):

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from dojoir.backends.machine import Machine
-from dojoir.costs.launches import floor_seconds, launch_seconds
+from dojoir.costs.launches import floor_seconds, launch_seconds, node_seconds
 from dojoir.errors import DojoError
 from dojoir.ir.nodes import Path, Scope, Statement
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.schedule.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.gpu_schedule import schedule_grid
 from dojoir.passes.schedule.invariants import hoist_invariants
-from dojoir.passes.schedule.parting import part_products
+from dojoir.passes.schedule.parting import is_contraction, part_products
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
@@ -26,12 +26,16 @@ from dojoir.passes.schedule.spots import Spot
 from dojoir.support.frozen import dataclass
 
 Structure = Callable[[Trace, Path, Machine], Sequence[Spot] | None]
-"""Schedules the nest at a path, or makes
-several nests of it, which it returns. Raises DojoError where the nest is not of its form."""
+"""Schedules the nest at a path, or makes several nests of it, which it returns. Raises DojoError where the nest is
+not of its form."""
 
 
 NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
+
+
+MOST_PARTS = 6
+"""How often a nest becomes several, one inside of the other's planning, at most."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Planner:
         found: list[tuple[Trace, float]] = []
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
-        for form in FORMS:
+        multiplies = any(is_contraction(site) for site in trace.kernel.sites)
+        for form in sorted(FORMS, key=lambda form: form is not _products) if multiplies else FORMS:
             other = trace.copy()
             form(other)
             if other.kernel in begun:
@@ -67,8 +72,12 @@ class Planner:
     def nest(self, trace: Trace, path: Path, depth: int = 0) -> None:
         """Schedules the nest at a path."""
         node = trace.kernel.at(path)
-        if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks) or depth > 6:
+        if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks) or depth > MOST_PARTS:
             return
+        others, enough = 0.0, 0.0
+        if len(path) == 1:
+            others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
+            enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
         best, least = trace, float("inf")
         for structure in STRUCTURES:
             other = trace.copy()
@@ -78,9 +87,11 @@ class Planner:
                 continue
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
                 self.nest(other, part.path, depth + 1)
-            seconds = self.cost(other)
+            seconds = self.cost(other) - others
             if seconds < least:
                 best, least = other, seconds
+            if least <= enough:
+                break
         trace.become(best)
 
 
