@@ -88,7 +88,8 @@ def row(name: str, seconds: float, strategy: str, stored: bool, seed: int) -> di
     together = dojoir.measure_together(
         [tuned.trace.kernel, known.kernel, default.kernel], "llvm", threads=1, sizes=sizes, with_ceilings=False
     )
-    _, of_known, of_default = together.ratios
+    first, *others = together.measurements
+    of_known, of_default = (dojoir.ratio_of(other, first) for other in others)
     return {
         "row": name, "states": len(tuned.states), "moves": len(tuned.trace.moves), "stopped": tuned.stopped,
         "of optimize": [of_known.median, of_known.low, of_known.high],

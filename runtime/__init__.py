@@ -16,24 +16,28 @@ if TYPE_CHECKING:
     from dojoir.runtime.evaluation.evaluator import Evaluator
     from dojoir.runtime.library.library import Library, write_library
     from dojoir.runtime.measurement.bottleneck import Bottleneck, bottleneck
+    from dojoir.runtime.measurement.card import Card, profile
     from dojoir.runtime.measurement.measure import (
         Contestant,
+        ForTarget,
         Measurement,
-        Ratio,
         Together,
         format_seconds,
         measure,
         measure_together,
         ratio_of,
     )
+    from dojoir.runtime.measurement.ratio import Ratio
     from dojoir.runtime.measurement.roofline import Ceilings, ceilings
     from dojoir.runtime.process.subject import PythonCode
     from dojoir.runtime.verification.random_inputs import random_inputs
+    from dojoir.runtime.verification.repeats import Repeats, ignored_inputs, repeats
     from dojoir.runtime.verification.report import Case, Report
     from dojoir.runtime.verification.verify import verify
 
 _HOME = {
     "Bottleneck": "measurement.bottleneck",
+    "Card": "measurement.card",
     "Case": "verification.report",
     "Ceilings": "measurement.roofline",
     "Compiled": "call.compiled",
@@ -41,10 +45,12 @@ _HOME = {
     "Doctor": "diagnosis",
     "Evaluation": "evaluation.evaluation",
     "Evaluator": "evaluation.evaluator",
+    "ForTarget": "measurement.measure",
     "Library": "library.library",
     "Measurement": "measurement.measure",
     "PythonCode": "process.subject",
-    "Ratio": "measurement.measure",
+    "Ratio": "measurement.ratio",
+    "Repeats": "verification.repeats",
     "Report": "verification.report",
     "Together": "measurement.measure",
     "bottleneck": "measurement.bottleneck",
@@ -53,11 +59,14 @@ _HOME = {
     "doctor": "diagnosis",
     "emit": "build.emission",
     "format_seconds": "measurement.measure",
+    "ignored_inputs": "verification.repeats",
     "measure": "measurement.measure",
     "measure_together": "measurement.measure",
     "processor": "build.host",
+    "profile": "measurement.card",
     "random_inputs": "verification.random_inputs",
     "ratio_of": "measurement.measure",
+    "repeats": "verification.repeats",
     "thread_count": "build.pool",
     "verify": "verification.verify",
     "write_library": "library.library",
@@ -65,6 +74,7 @@ _HOME = {
 
 __all__ = [
     "Bottleneck",
+    "Card",
     "Case",
     "Ceilings",
     "Compiled",
@@ -72,10 +82,12 @@ __all__ = [
     "Doctor",
     "Evaluation",
     "Evaluator",
+    "ForTarget",
     "Library",
     "Measurement",
     "PythonCode",
     "Ratio",
+    "Repeats",
     "Report",
     "Together",
     "bottleneck",
@@ -84,11 +96,14 @@ __all__ = [
     "doctor",
     "emit",
     "format_seconds",
+    "ignored_inputs",
     "measure",
     "measure_together",
     "processor",
+    "profile",
     "random_inputs",
     "ratio_of",
+    "repeats",
     "thread_count",
     "verify",
     "write_library",

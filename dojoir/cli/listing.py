@@ -17,7 +17,7 @@ def listing(options: Options) -> str | None:
         found = dojoir.doctor()
         return json.dumps(found.to_json(), indent=1) + "\n" if options.json else f"{found}\n"
     if options.schema:
-        return files("dojoir.cli").joinpath("answers.schema.json").read_text(encoding="utf-8")
+        return files("dojoir.cli").joinpath(f"{options.schema}.schema.json").read_text(encoding="utf-8")
     if options.help_pass is not None:
         return _help(options.help_pass, passes(options))
     if options.list_passes:

@@ -41,6 +41,9 @@ examples:
 """
 
 
+SCHEMAS = ("answers", "run", "bench", "gates", "profile")
+"""What --schema gives: of what --json prints, and of files in the bundle of a run."""
+
 FORMS = ("asm", "llvm-opt", "lib")
 """What --emit gives besides the source for a target."""
 
@@ -184,7 +187,9 @@ class Options:
     doctor: bool = _switch("--doctor", group=LISTING,
         help="what there is here to compile and run kernels with, and what this machine reaches")  # fmt: skip
 
-    schema: bool = _switch("--schema", group=LISTING, help="the JSON Schema of what --json prints")
+    schema: str | None = _option("--schema", nargs="?", const="answers", choices=SCHEMAS, metavar="NAME",
+        group=LISTING, help="the JSON Schema of what --json prints; by name that of a file of a run: "
+        f"{', '.join(SCHEMAS[1:])}")  # fmt: skip
 
     emit: str | None = _option("--emit", type=_form, metavar="TARGET", group=CODE,
         help="the source of the kernel for a target; llvm-opt: LLVM IR after LLVM's passes; asm: the machine code "

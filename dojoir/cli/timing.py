@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import dojoir
-from dojoir.cli.bounds import bound_facts, bound_lines, legal_moves
+from dojoir.cli.bounds import bound_facts, bound_lines
 from dojoir.cli.options import Options
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.running import read_inputs
@@ -70,9 +70,11 @@ def time_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     )
     rows = list(zip(names, together.measurements, strict=True))
     found = dojoir.bottleneck(trace.kernel, together.measurements[0])
-    moves = [] if found is None else legal_moves(trace.kernel, found, options.target)
+    moves = [] if found is None else found.legal_moves(trace.kernel, options.target)
     if options.json:
-        times: dict[str, object] = {name: _facts(row, together.measurements[0]) for name, row in rows}
+        times: dict[str, object] = {
+            name: _facts(row, together.measurements[0], dict(rows)["as written"]) for name, row in rows
+        }
         bound = {} if found is None else {"bound": bound_facts(found, moves)}
         return json.dumps({"time": times, **bound}) + "\n", FINE
     table = _table(trace.kernel.name, sizes, rows)
@@ -117,7 +119,7 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
             [
                 label,
                 dojoir.format_seconds(row.seconds),
-                f"{spread:.1%}",
+                f"{spread:.1%}" if row.repeats > 1 else "n = 1",
                 f"{row.gbytes:.3g}",
                 f"{row.gops if of_integers else row.gflops:.3g}",
                 f"{row.fraction:.0%}" if row.fraction else "",
@@ -141,8 +143,8 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
     return text
 
 
-def _facts(row: dojoir.Measurement, first: dojoir.Measurement) -> dict[str, object]:
-    ratio = dojoir.ratio_of(row, first)
+def _facts(row: dojoir.Measurement, first: dojoir.Measurement, written: dojoir.Measurement) -> dict[str, object]:
+    ratio, gain = dojoir.ratio_of(row, first), dojoir.ratio_of(written, row)
     return {
         "seconds": row.seconds,
         "low": row.low,
@@ -154,4 +156,6 @@ def _facts(row: dojoir.Measurement, first: dojoir.Measurement) -> dict[str, obje
         "bound_by": row.bound_by,
         "fraction_of_ceiling": row.fraction,
         "times_as_long": [ratio.low, ratio.median, ratio.high],
+        "speedup": [gain.low, gain.median, gain.high],
+        "protocol": row.protocol,
     }

@@ -38,14 +38,14 @@ LATENCY, LOOP, CALL, HERTZ = 4.0, 1.0, 6000.0, 3e9
 
 
 @dataclass(frozen=True)
-class _Loop:
+class Around:
     """A scope on the way: how often it runs each time it is reached, and its marks."""
 
     trips: int
     marks: tuple[str, ...]
 
 
-class _Counted:
+class Counted:
     """The tree with numbers in the place of sizes."""
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> None:
@@ -71,7 +71,7 @@ class _Counted:
         middle = tuple([max(0, (trips - 1) // 2) for trips in around])
         return max(0, min([bound.evaluate(self.sizes, middle) for bound in scope.extent.bounds]))
 
-    def visit(self, nodes: tuple[Node, ...], loops: tuple[_Loop, ...], times: int) -> float:
+    def visit(self, nodes: tuple[Node, ...], loops: tuple[Around, ...], times: int) -> float:
         """Counts what is in some nodes that run `times` times; gives about the cycles of one run."""
         cycles = 0.0
         for node in nodes:
@@ -85,9 +85,9 @@ class _Counted:
                     cycles += self.scope(node, loops, times)
         return cycles
 
-    def scope(self, scope: Scope, loops: tuple[_Loop, ...], times: int) -> float:
+    def scope(self, scope: Scope, loops: tuple[Around, ...], times: int) -> float:
         trips = self.trips(scope, tuple([loop.trips for loop in loops]))
-        inside = (*loops, _Loop(trips, scope.marks))
+        inside = (*loops, Around(trips, scope.marks))
         self.add("scopes", 1)
         self.add("iterations", trips * times)
         self.most("depth", len(inside))
@@ -109,7 +109,7 @@ class _Counted:
         widest = max((self.buffers[name].dtype.itemsize for name in scope.buffers), default=4)
         return max(1, self.machine.vector_bytes // max(1, widest))
 
-    def statement(self, statement: Statement, loops: tuple[_Loop, ...], times: int) -> float:
+    def statement(self, statement: Statement, loops: tuple[Around, ...], times: int) -> float:
         self.add("statements", 1)
         self.add("instances", times)
         self.add(f"op {statement.op}", 1)
@@ -136,7 +136,7 @@ class _Counted:
             cycles += LATENCY / lanes
         return cycles
 
-    def access(self, access: Access, loops: tuple[_Loop, ...], times: int, lanes: int) -> float:
+    def access(self, access: Access, loops: tuple[Around, ...], times: int, lanes: int) -> float:
         buffer = self.buffers[access.buffer]
         size = buffer.dtype.itemsize
         self.add("accessed", times * size)
@@ -269,7 +269,7 @@ def _line_bytes(buffer: Buffer, box: tuple[int, ...], line: int) -> int:
 def _counted(kernel: Kernel, sizes: Mapping[str, int], machine: Machine) -> tuple[dict[str, float], float]:
     """The features of a kernel, and about the seconds that it takes."""
     kernel = in_halves(given_kernel(kernel))
-    counted = _Counted(kernel, solve(kernel, {}, sizes), machine)
+    counted = Counted(kernel, solve(kernel, {}, sizes), machine)
     names = ["flops", "functions", "instances", "vector instances", "iterations", "statements", "scopes", "leaves",
              "leaf extent", "guards", "hints", "depth", "chains", "accessed", "register accesses"]  # fmt: skip
     names += [f"accesses {kind}" for kind in ("still", "next", "strided", "gathered")]

@@ -48,6 +48,20 @@ def numpy_version(kernel: Kernel) -> Callable[..., None] | None:
 
 
 @public
+def has_torch_version(kernel: Kernel) -> bool:
+    """Whether the library has a PyTorch version of a kernel."""
+    return kernel.name in torch_versions() and load(kernel.name).arguments == kernel.arguments
+
+
+def torch_versions() -> dict[str, Callable[..., object]]:
+    """The library's PyTorch versions by the names of their kernels. Each takes the `in` and `inout` arguments of
+    its kernel as tensors and numbers, and gives what the kernel puts out."""
+    from dojoir.kernels.in_torch import VERSIONS
+
+    return dict(VERSIONS)
+
+
+@public
 def load(name: str, **sizes: int) -> Kernel:
     """The kernel of that name, with some of its sizes changed or fixed.
 
@@ -83,4 +97,4 @@ def _with_fixed(text: str, values: dict[str, int]) -> str:
     return re.sub(r"^kernel\b.*$", header, text, count=1, flags=re.MULTILINE)
 
 
-__all__ = ["load", "names", "numpy_version", "source", "summary"]
+__all__ = ["has_torch_version", "load", "names", "numpy_version", "source", "summary", "torch_versions"]

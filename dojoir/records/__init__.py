@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.records.contexts import Context
     from dojoir.records.database import VARIABLE, Database
-    from dojoir.records.exchange import export_lines, import_lines, merge
+    from dojoir.records.exchange import RunLines, export_lines, import_lines, merge
     from dojoir.records.result import Known, Ranked, Result
     from dojoir.records.upkeep import check, prune
 
@@ -23,6 +23,7 @@ _HOME = {
     "Known": "result",
     "Ranked": "result",
     "Result": "result",
+    "RunLines": "exchange",
     "VARIABLE": "database",
     "check": "upkeep",
     "export_lines": "exchange",
@@ -38,6 +39,7 @@ __all__ = [
     "Known",
     "Ranked",
     "Result",
+    "RunLines",
     "check",
     "export_lines",
     "import_lines",

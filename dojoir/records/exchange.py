@@ -20,7 +20,7 @@ from dojoir.records.database import Database
 from dojoir.records.engine import sql
 from dojoir.records.lines import context_of, read_line, result_of
 from dojoir.records.result import Known
-from dojoir.records.schema import builds, contexts, kernels, machines, measurements, states, verifications
+from dojoir.records.schema import builds, contexts, kernels, machines, measurements, runs, states, verifications
 
 FORMAT = "dojoir-records"
 FORMAT_VERSION = 1
@@ -66,6 +66,58 @@ def export_lines(database: Database) -> Iterator[str]:
             yield json.dumps(line)
         for row in connection.execute(_results()):
             yield json.dumps(_result_line(row, names))
+
+
+class RunLines:
+    """A run of a database as such lines, in parts: each call gives what was written since the one before. A process
+    that goes on with it reads on from where the run is then.
+
+    Together they are what `import_lines` reads, as `export_lines` gives it of a database with that run alone; its
+    answer is there once the run has ended."""
+
+    def __init__(self, database: Database, run: str) -> None:
+        self._database, self._run = database, run
+        self._last = 0
+        self._states: set[int] = set()
+        self._kernels: dict[int, str] = {}
+
+    def new(self) -> Iterator[str]:
+        """The lines that are new. Raises ArgumentError, `unknown-run`, RunError where the database fails."""
+        with self._database.reading() as connection:
+            row = connection.execute(sql.select(runs).where(runs.c.name == self._run)).first()
+            if row is None:
+                raise dojoir.ArgumentError(f"the database has no run {self._run}", "unknown-run")
+            if not self._kernels:
+                yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION})
+            yield from self._kernel(connection, row.kernel)
+            for found in connection.execute(_results().where(builds.c.run == row.id, builds.c.id > self._last)):
+                yield from self._way(connection, found.state)
+                yield json.dumps(_result_line(found, self._kernels))
+                self._last = found.id
+            if row.best is not None:
+                yield from self._way(connection, row.best)
+
+    def _kernel(self, connection: sql.Connection, number: int) -> Iterator[str]:
+        if number not in self._kernels:
+            row = connection.execute(sql.select(kernels).where(kernels.c.id == number)).one()
+            self._kernels[number] = row.hash
+            yield json.dumps({"kernel": row.hash, "text": row.text})
+
+    def _way(self, connection: sql.Connection, state: int) -> Iterator[str]:
+        """The states to one, of those that were not written yet."""
+        way: list[Any] = []
+        at: int | None = state
+        while at is not None and at not in self._states:
+            row = connection.execute(sql.select(states).where(states.c.id == at)).one()
+            self._states.add(at)
+            way.append(row)
+            at = row.parent
+        for row in reversed(way):
+            yield from self._kernel(connection, row.kernel)
+            before = sql.select(states.c.hash).where(states.c.id == row.parent)
+            parent = None if row.parent is None else connection.execute(before).scalar_one()
+            line = {"state": row.hash, "of": self._kernels[row.kernel], "parent": parent, "move": row.move}
+            yield json.dumps(line)
 
 
 def _results() -> sql.Select[Any]:

@@ -177,7 +177,7 @@ def _gain(
         )
     except dojoir.DojoError:
         return None
-    found = together.ratios[1]
+    found = dojoir.ratio_of(together.measurements[1], together.measurements[0])
     return Gain(found.median, found.low, found.high)
 
 

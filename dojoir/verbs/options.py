@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
+from dojoir.verbs import evidence, run_options
+from dojoir.verbs.values import device, positive, seconds, size
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
@@ -18,6 +20,9 @@ examples:
   dojoir play library:softmax
   dojoir learn agent --kernel softmax --kernel layernorm -o agent.safetensors
   dojoir tune library:rmsnorm -s N=1024 -s M=1024 --strategy maxq:agent.safetensors
+  dojoir bench library:softmax -s N=4096 -s M=1024,4096 --beside text,numpy,torch
+  dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
+  dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -50,6 +55,8 @@ def parser() -> argparse.ArgumentParser:
     _learn(verbs)
     _worker(verbs)
     _db(verbs)
+    evidence.add(verbs, _verb)
+    run_options.add(verbs, _verb)
     return made
 
 
@@ -70,12 +77,12 @@ def _done(module: str, function: str) -> Callable[[argparse.Namespace], int]:
 def _kernel(made: argparse.ArgumentParser) -> None:
     made.add_argument("kernel", metavar="KERNEL", help="a .dojo file, - for stdin, or library:NAME")
     made.add_argument(
-        "-s", "--size", dest="sizes", action="append", default=[], type=_size, metavar="NAME=INT",
+        "-s", "--size", dest="sizes", action="append", default=[], type=size, metavar="NAME=INT",
         help="a runtime size; may be repeated",
     )  # fmt: skip
     made.add_argument("--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point")
     made.add_argument("--target", default="llvm", metavar="TARGET", help="the target (llvm)")
-    made.add_argument("--threads", type=_positive, default=1, metavar="INT", help="cores (1)")
+    made.add_argument("--threads", type=positive, default=1, metavar="INT", help="cores (1)")
     made.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
     made.add_argument(
         "--timer", choices=("measure", "static"), default="measure",
@@ -97,14 +104,15 @@ def _tune(verbs: Any) -> None:
         choices=("trees",),
         help="draw more than is tried, and choose by a model of what was measured",
     )
-    add("--seconds", type=_seconds, metavar="S", help="stop after this time (60 if nothing else is set)")
+    add("--seconds", type=seconds, metavar="S", help="stop after this time (60 if nothing else is set)")
     for name in ("moves", "states", "builds", "measurements"):
-        add(f"--{name}", type=_positive, metavar="INT", help=f"stop after so many {name}")
-    add("--workers", type=_positive, default=1, metavar="INT", help="processes that build and verify (1)")
+        add(f"--{name}", type=positive, metavar="INT", help=f"stop after so many {name}")
+    add("--workers", type=positive, default=1, metavar="INT", help="processes that build and verify (1)")
     add("--cluster", metavar="ADDRESS", help="evaluate on the workers of this Dask scheduler (see dojoir worker)")
     add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
     add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
     add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
+    run_options.runs(made, "leave a bundle of the run there, as it goes; --resume goes on with one")
     add("--save-trace", metavar="FILE", help="write the answer as a trace")
     add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")
 
@@ -124,16 +132,16 @@ def _learn(verbs: Any) -> None:
     add("--operator", choices=("max", "sum"), default="max", help="max, or sum for Q-learning (max)")
     add("--encoder", default="hash", metavar="NAME", help="hash, or lm:PATH (hash)")
     add("--timer", choices=("measure", "static"), default="static", help="(static)")
-    add("--length", type=_positive, default=20, metavar="INT", help="moves of an episode (20)")
+    add("--length", type=positive, default=20, metavar="INT", help="moves of an episode (20)")
     add("--db", metavar="URL", help="the database of what is measured")
     encoder = _verb(kinds, "encoder", "trains a small language model on walks over the library", "learn:encoder")
-    encoder.add_argument("--width", type=_positive, default=128, metavar="INT", help="length of its vectors (128)")
+    encoder.add_argument("--width", type=positive, default=128, metavar="INT", help="length of its vectors (128)")
     for one, steps in ((agent, 2000), (encoder, 300)):
         one.add_argument(
             "--kernel", dest="kernels", action="append", default=[], metavar="NAME",
             help="a library kernel to learn from; may be repeated (all)",
         )  # fmt: skip
-        one.add_argument("--steps", type=_positive, default=steps, metavar="INT", help=f"of training ({steps})")
+        one.add_argument("--steps", type=positive, default=steps, metavar="INT", help=f"of training ({steps})")
         one.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
         one.add_argument(
             "-o", "--output", required=True, metavar="PATH",
@@ -145,7 +153,7 @@ def _worker(verbs: Any) -> None:
     made = _verb(verbs, "worker", "evaluates what a search sends to a cluster", "worker:worker")
     made.add_argument("address", metavar="ADDRESS", help="the Dask scheduler, such as tcp://10.0.0.1:8786")
     made.add_argument(
-        "--device", type=_device, default="cpu", metavar="DEVICE", help="cpu, cuda:NUMBER or hip:NUMBER (cpu)"
+        "--device", type=device, default="cpu", metavar="DEVICE", help="cpu, cuda:NUMBER or hip:NUMBER (cpu)"
     )
 
 
@@ -161,7 +169,7 @@ def _db(verbs: Any) -> None:
     action("stats", "how many rows there are")
     top = action("top", "the fastest states of a kernel")
     top.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name or hash; all by default")
-    top.add_argument("--count", type=_positive, default=10, metavar="INT", help="how many of each context (10)")
+    top.add_argument("--count", type=positive, default=10, metavar="INT", help="how many of each context (10)")
     export = action("export", "all of it as lines of JSON")
     export.add_argument("-o", "--output", metavar="FILE", help="write there, whole or not at all")
     read = action("import", "reads lines of JSON, and proves every state again")
@@ -170,34 +178,4 @@ def _db(verbs: Any) -> None:
     merge.add_argument("other", metavar="URL", help="the other database")
     action("check", "proves every state again, and holds the tables to what they say")
     prune = action("prune", "leaves the fastest results and the way to them")
-    prune.add_argument("--keep", type=_positive, default=100, metavar="INT", help="of each context (100)")
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, equals, value = text.partition("=")
-    if not (equals and name.isidentifier() and value.isascii() and value.isdigit() and int(value) >= 1):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
-    return name, int(value)
-
-
-def _device(text: str) -> str:
-    kind, colon, number = text.partition(":")
-    if (kind == "cpu" and not colon) or (kind in ("cuda", "hip") and (number.isdigit() or not colon)):
-        return text
-    raise argparse.ArgumentTypeError(f"'{text}' is not a device: cpu, cuda:NUMBER or hip:NUMBER")
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 10**9):
-        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
-    return value
+    prune.add_argument("--keep", type=positive, default=100, metavar="INT", help="of each context (100)")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import runpy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
 from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of
+from dojoir.verbs.recording import bundled, finished, store_of
+
+if TYPE_CHECKING:
+    from dojoir.evidence.writing import Writer
 
 LIMITS = ("moves", "states", "builds", "measurements", "seconds")
 
@@ -20,12 +25,35 @@ def tune(options: argparse.Namespace) -> int:
     """Searches, says on stderr what gets better, and writes what came out. Raises DojoError."""
     kernel = kernel_of(options)
     sizes = sizes_of(options, kernel)
-    database = database_of(options, needed=options.resume is not None)
     strategy = _strategy(options)
     for path in (options.save_trace, options.output):
         if path:
             check_writable(path)
-    tuned = dojoir.tune(
+    with contextlib.ExitStack() as stack:
+        writer = None
+        if options.runs_folder is None:
+            database = database_of(options, needed=options.resume is not None)
+        else:
+            database = stack.enter_context(store_of(options))
+            writer = stack.enter_context(bundled(options, kernel, sizes, database))
+        tuned = _tuned(options, kernel, sizes, strategy, database, writer)
+        if writer is not None:
+            finished(writer, tuned, options)
+        elif database is not None:
+            database.close()
+    write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
+    return _written(options, tuned.trace)
+
+
+def _tuned(
+    options: argparse.Namespace,
+    kernel: dojoir.Kernel,
+    sizes: dict[str, int],
+    strategy: Any,
+    database: Any,
+    writer: Writer | None,
+) -> dojoir.Tuned:
+    return dojoir.tune(
         kernel,
         options.target,
         sizes=sizes,
@@ -38,14 +66,10 @@ def tune(options: argparse.Namespace) -> int:
         timer=options.timer,
         cost_model=options.cost_model,
         db=database,
-        run=options.resume,
+        run=options.resume if writer is None else writer.run.database,
         store=options.store,
-        progress=_Progress(options.json),
+        progress=_Progress(options.json, writer),
     )
-    if database is not None:
-        database.close()
-    write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
-    return _written(options, tuned.trace)
 
 
 def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:
@@ -93,14 +117,18 @@ def _strategy(options: argparse.Namespace) -> Any:
 class _Progress:
     """Says on stderr when something faster was found, and how many states there were."""
 
-    def __init__(self, as_json: bool) -> None:
-        self.as_json, self.count, self.best = as_json, 0, 0.0
+    def __init__(self, as_json: bool, writer: Writer | None = None) -> None:
+        self.as_json, self.count, self.best, self.writer = as_json, 0, 0.0, writer
 
     def __call__(self, evaluation: dojoir.Evaluation, trace: dojoir.Trace, speed: float) -> None:
         self.count += 1
+        if self.writer is not None:
+            self.writer.states()
         if speed > self.best * 1.001:
             self.best = speed
             about = {"states": self.count, "speed": speed, "moves": len(trace.moves), "hash": evaluation.hash}
+            if self.writer is not None:
+                self.writer.event("faster", **about)
             line = f"{self.count:6} states, {speed:.2f}x as fast as the start after {len(trace.moves)} moves"
             say(json.dumps({"progress": about}) if self.as_json else line)
 

@@ -15,10 +15,11 @@ from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import Spot
 from dojoir.runtime.evaluation.pool import Known
-from dojoir.runtime.evaluation.race import Runner, second_clock
+from dojoir.runtime.evaluation.race import Runner
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
+from dojoir.runtime.measurement.clocks import second_clock
 from dojoir.runtime.measurement.gpu_timing import Gpu
 from dojoir.runtime.verification.trial import POISONS
 

@@ -17,6 +17,7 @@ from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
 from dojoir.runtime.evaluation.pool import Known
+from dojoir.runtime.measurement.clocks import second_clock
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.verification.guard import Guarded, fenced
 from dojoir.runtime.verification.trial import POISONS
@@ -50,12 +51,6 @@ STAGGER = 320
 """By how many bytes more than the one before a small array begins behind the start of a page."""
 
 CLOCK: Callable[[], int] = time.perf_counter_ns
-
-
-def second_clock() -> int:
-    """Nanoseconds of another clock than the one that times, where the system has one."""
-    raw = getattr(time, "CLOCK_MONOTONIC_RAW", None)
-    return time.monotonic_ns() if raw is None else time.clock_gettime_ns(raw)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dojoir.runtime.call.tensors import TORCH, as_tensor, of_torch
 from dojoir.runtime.call.views import View, as_numpy, split_views, view_of
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
-from dojoir.runtime.gpu.driver import Driver
+from dojoir.runtime.gpu.driver import Driver, Resources
 from dojoir.runtime.gpu.plan import HostCode
 from dojoir.runtime.gpu.streams import StreamNow, current_stream, handle_of
 from dojoir.runtime.gpu.views import Viewer
@@ -53,7 +53,7 @@ class DeviceCompiled(Compiled):
     `run` takes arrays of the CPU too, and then returns such.
     """
 
-    __slots__ = ("_driver", "_grown", "_host", "_loaded", "_made", "_stream", "_variant")
+    __slots__ = ("_driver", "_first", "_grown", "_host", "_loaded", "_made", "_stream", "_variant")
 
     def __init__(
         self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
@@ -67,6 +67,7 @@ class DeviceCompiled(Compiled):
         self._made: dict[tuple[tuple[Number, ...], tuple[object, int]], tuple[Loaded, Ready]] = {}
         self._grown, self._stream = 0, 0
         first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
+        self._first = first
         self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
 
     @staticmethod
@@ -232,6 +233,14 @@ class DeviceCompiled(Compiled):
             )
         else:
             to.copy_from(view.address, stream)
+
+    def resources(self) -> tuple[Resources, ...]:
+        """What each kernel of the device takes, as it is loaded for most calls on the device in use."""
+        loaded = self._load_on(self._driver.in_use(), self._first)
+        return tuple(
+            self._driver.resources(function, entry.name, entry.threads, entry.shared_bytes)
+            for function, entry in zip(loaded.functions, loaded.host.entries, strict=True)
+        )
 
     def _check_data(self, bound: Bound, stream: int = 0) -> None:
         if self._distinct and self._driver.recording(stream):

@@ -10,7 +10,7 @@ from typing import Any
 
 from dojoir.errors import RunError, ToolchainError
 from dojoir.runtime.gpu import nvrtc
-from dojoir.runtime.gpu.driver import Gpu
+from dojoir.runtime.gpu.driver import Gpu, Resources
 
 
 class Cuda:
@@ -89,6 +89,20 @@ class Cuda:
         which = self.cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._ask("cuFuncSetAttribute", function, which, shared_bytes)
         self._shared[function] = shared_bytes
+
+    def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
+        def fact(word: str) -> int:
+            which = getattr(self.cu.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{word}")
+            return int(self._ask("cuFuncGetAttribute", which, function))
+
+        ask = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        blocks = int(self._ask(ask, function, threads, shared_bytes))
+        which = self.cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
+        most = int(self._ask("cuDeviceGetAttribute", which, self.in_use()))
+        shared = fact("SHARED_SIZE_BYTES") + shared_bytes
+        return Resources(
+            name, threads, fact("NUM_REGS"), fact("LOCAL_SIZE_BYTES"), shared, min(1.0, blocks * threads / most)
+        )  # fmt: skip
 
     def launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
         (status,) = self._launch(function, *grid, threads, 1, 1, self._shared.get(function, 0), stream, packed, 0)

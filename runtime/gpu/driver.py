@@ -25,6 +25,20 @@ class Gpu:
     memory: int
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel of the device takes: registers of a thread, bytes of local memory of one (what does not fit
+    into registers), bytes of shared memory of a block; and the share of the threads of a multiprocessor that blocks
+    of its size fill, from 0 to 1."""
+
+    name: str
+    threads: int
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+    occupancy: float
+
+
 class Driver(Protocol):
     """A vendor's driver, on the device that is in use by this thread. Every call raises RunError where the device
     reports an error, also one of an earlier launch."""
@@ -59,6 +73,11 @@ class Driver(Protocol):
 
     def reserve(self, function: int, shared_bytes: int) -> None:
         """Has every launch of a kernel ask for so much shared memory of a block, beside what it declares."""
+        ...
+
+    def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
+        """What a loaded kernel takes, in blocks of so many threads that ask for so much shared memory beside what
+        it declares."""
         ...
 
     def launch(

@@ -11,7 +11,7 @@ from typing import Any
 
 from dojoir.errors import Diagnostic, Note, ToolchainError
 from dojoir.runtime.gpu.cuda import failed, no_device
-from dojoir.runtime.gpu.driver import Gpu
+from dojoir.runtime.gpu.driver import Gpu, Resources
 from dojoir.support.cache import Cache, content_key
 
 OPTIONS = ("-O3", "-ffp-contract=off", "-std=c++17")
@@ -117,6 +117,19 @@ class Hip:
 
     def reserve(self, function: int, shared_bytes: int) -> None:
         self._shared[function] = shared_bytes
+
+    def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
+        def fact(word: str) -> int:
+            which = getattr(self.hip.hipFunction_attribute, f"HIP_FUNC_ATTRIBUTE_{word}")
+            return int(self._ask("hipFuncGetAttribute", which, function))
+
+        ask = "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"
+        blocks = int(self._ask(ask, function, threads, shared_bytes))
+        facts = self.hip.hipDeviceProp_t()
+        self._ask("hipGetDeviceProperties", facts, self.in_use())
+        share = blocks * threads / int(facts.maxThreadsPerMultiProcessor)
+        shared = fact("SHARED_SIZE_BYTES") + shared_bytes
+        return Resources(name, threads, fact("NUM_REGS"), fact("LOCAL_SIZE_BYTES"), shared, min(1.0, share))
 
     def launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
         self._ask(

@@ -1,25 +1,31 @@
-"""What bounds the innermost loop of a kernel: read off its machine code, and off how near it comes to the ceilings.
+"""What bounds a kernel: read off how near it comes to the ceilings, off its sizes, and off the machine code of its
+hottest loop.
 
-The loop that counts is the one with the most arithmetic on floats, else on vectors. A loop that neither reaches the
-memory nor the arithmetic of the machine waits for something else: values that do not fit into registers and go to
-the stack, elements that are gathered one by one, or a chain of additions each of which waits for the one before.
-Only the code of x86 is read.
+A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else: for the call
+itself, for the thread that has most to do, or, in the loop that computes most, for values that do not fit into
+registers and go to the stack, elements that are gathered one by one, or a chain of additions each of which waits
+for the one before.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from math import ceil, prod
 from typing import Literal
 
+from dojoir.backends.host import machine_for
+from dojoir.costs.features import features
 from dojoir.ir.nodes import Kernel
+from dojoir.passes.engine.engine import candidates, check
 from dojoir.runtime.build.emission import emit
 from dojoir.runtime.build.host import architecture
-from dojoir.runtime.measurement.measure import Measurement
+from dojoir.runtime.measurement.hot_loop import Loop, hottest
+from dojoir.runtime.measurement.measure import Measurement, format_seconds
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 
-Kind = Literal["bytes", "FMA", "spills", "gathers", "latency", "instructions"]
+Kind = Literal["bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions"]
 
 NEAR = 0.6
 """The share of a ceiling from which on that is what bounds a kernel."""
@@ -30,55 +36,27 @@ CHAINS = 8
 MANY = 0.15
 """The share of the instructions of a loop from which on those to the stack, or of gathers, count."""
 
+CALL_SECONDS, SHARED_SECONDS, LAUNCH_SECONDS = 2e-6, 12e-6, 6e-6
+"""What a call takes that does next to nothing: on one thread, on several, and on a GPU; twice that, measured."""
+
+UNEVEN = 1.25
+"""How many times as long as its share of the work the thread that has most may take."""
+
+MOST_MOVES, MOST_ASKED = 3, 12
+"""How many moves are named that may help, and about how many the checker is asked."""
+
 ADDRESSES: dict[Kind, tuple[str, ...]] = {
     "bytes": ("join_scopes", "stage", "reuse_dims", "stream", "prefetch", "tile"),
     "FMA": (),
+    "overhead": ("join_scopes", "unmark"),
+    "imbalance": ("collapse", "swap_scopes", "split", "unmark"),
+    "occupancy": ("bind", "split", "collapse"),
     "spills": ("unmark", "split", "stage"),
     "gathers": ("swap_scopes", "stage", "reorder_dims"),
     "latency": ("vectorize", "split_reduction", "split", "unroll"),
     "instructions": ("vectorize", "unroll", "to_fma", "swap_scopes"),
 }
 """The names of the moves that may help, best first."""
-
-_LABEL = re.compile(r"^([.\w$]+):")
-_JUMP = re.compile(r"^\s+j\w+\s+([.\w$]+)\s*(?:#.*)?$")
-_STACK = re.compile(r"-?\w*\(%(?:rsp|rbp)\)")
-_SUM = re.compile(r"^v?(?:add[sp][sdh]|fn?m(?:add|sub)\d+[sp][sdh]|padd[bwdq])$")
-_FLOAT = re.compile(r"^v?(?:add|sub|mul|div|sqrt|max|min|fn?m(?:add|sub)\d+)[sp][sdh]$")
-_WHOLE = re.compile(r"^v?(?:pdp\w+|pmadd\w+|pmul[lh]\w+|pmuludq|pmuldq)$")
-_GATHER = re.compile(r"^v?(?:p?gather\w+|pinsr\w|insertps)$")
-
-
-@dataclass(frozen=True)
-class Loop:
-    """The instructions of an innermost loop: each its name and its operands."""
-
-    code: tuple[tuple[str, str], ...]
-
-    def share(self, form: re.Pattern[str]) -> float:
-        """The share of instructions with such names."""
-        return sum(bool(form.match(name)) for name, _ in self.code) / max(1, len(self.code))
-
-    @property
-    def work(self) -> int:
-        """How many instructions compute on floats or multiply integers: a loop that packs what another one
-        multiplies has none."""
-        return sum(bool(_FLOAT.match(name) or _WHOLE.match(name)) for name, _ in self.code)
-
-    @property
-    def on_stack(self) -> float:
-        """The share of those that touch the stack."""
-        return sum(bool(_STACK.search(operands)) for _, operands in self.code) / max(1, len(self.code))
-
-    @property
-    def sums(self) -> int:
-        """How many registers are added to that the next iteration adds to again: chains side by side."""
-        found = set()
-        for name, operands in self.code:
-            registers = re.findall(r"%[xyz]mm\d+", operands)
-            if _SUM.match(name) and registers and (registers[-1] in registers[:-1] or "fm" in name):
-                found.add(registers[-1])
-        return len(found)
 
 
 @dataclass(frozen=True)
@@ -93,56 +71,104 @@ class Bottleneck:
         """The names of the moves that may help."""
         return ADDRESSES[self.kind]
 
+    def legal_moves(self, kernel: Kernel, target: str) -> list[str]:
+        """Some legal moves of these names, those of deep places first."""
+        named: dict[str, list[str]] = {name: [] for name in self.moves}
+        for move in candidates(kernel, target):
+            if move.name in named:
+                named[move.name].append(str(move))
+        found: list[str] = []
+        for text in islice(_in_turn(list(named.values())), MOST_ASKED):
+            if len(found) < MOST_MOVES and check(kernel, text):
+                found.append(text)
+        return found
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.why}"
+
+
+def _in_turn(lists: list[list[str]]) -> Iterator[str]:
+    """The deepest of each name, then the next of each."""
+    ordered = [sorted(one, key=lambda move: -move.partition(",")[0].count(".")) for one in lists]
+    for n in range(max(map(len, ordered), default=0)):
+        yield from (one[n] for one in ordered if n < len(one))
 
 
 @public
 def bottleneck(kernel: Kernel, measurement: Measurement) -> Bottleneck | None:
     """What bounds a kernel that was measured on this machine: its bytes or its arithmetic, where it is near one of
-    the ceilings; else what the machine code of its innermost loop shows, if it ran through LLVM on an x86. None
-    where neither tells."""
-    target, _, cpu = measurement.target.partition("@")
-    asm = emit(kernel, "asm", cpu=cpu or None) if target == "llvm" and architecture() == "x86_64" else ""
-    return of_code(asm, measurement.bound_by, measurement.fraction)
+    the ceilings; the call itself, or threads that have more to do than others, where its sizes say so; else what
+    the machine code of its hottest loop shows, if it ran through LLVM on an x86. None where nothing tells."""
+    found = _of_ceilings(measurement.bound_by, measurement.fraction)
+    found = found or _of_sizes(kernel, measurement)
+    return found or _of_loop(hottest(machine_code(kernel, measurement.target)))
+
+
+def machine_code(kernel: Kernel, target: str) -> str:
+    """The machine code of a kernel as text, where it is LLVM's for an x86; nothing else is read."""
+    name, _, cpu = target.partition("@")
+    return emit(kernel, "asm", cpu=cpu or None) if name == "llvm" and architecture() == "x86_64" else ""
 
 
 def of_code(asm: str, bound_by: str | None, fraction: float | None) -> Bottleneck | None:
     """What bounds the kernel with such machine code, which reaches a `fraction` of the ceiling that it is
     `bound_by` (`memory` or `arithmetic`). None where neither tells."""
-    if fraction is not None and fraction >= NEAR:
-        kind: Kind = "bytes" if bound_by == "memory" else "FMA"
-        what = "moves bytes" if kind == "bytes" else "multiplies and adds"
-        return Bottleneck(kind, f"it {what} at {fraction:.0%} of what this machine reaches")
-    loop = max(_innermost(asm), key=lambda one: (one.work, len(one.code)), default=None)
-    if loop is None or not loop.code:
+    return _of_ceilings(bound_by, fraction) or _of_loop(hottest(asm))
+
+
+def _of_ceilings(bound_by: str | None, fraction: float | None) -> Bottleneck | None:
+    if fraction is None or fraction < NEAR:
+        return None
+    kind: Kind = "bytes" if bound_by == "memory" else "FMA"
+    what = "moves bytes" if kind == "bytes" else "multiplies and adds"
+    return Bottleneck(kind, f"it {what} at {fraction:.0%} of what this machine reaches")
+
+
+def _of_sizes(kernel: Kernel, measurement: Measurement) -> Bottleneck | None:
+    """What its sizes say: too little work for a call, or work that is not shared evenly."""
+    extents = features(kernel, measurement.sizes)
+    machine = machine_for(measurement.target)
+    threads = measurement.threads if extents["extent p"] else 1
+    empty = LAUNCH_SECONDS if machine.kind == "gpu" else SHARED_SECONDS if threads > 1 else CALL_SECONDS
+    if measurement.seconds < empty:
+        least = format_seconds(empty)
+        return Bottleneck("overhead", f"a call of {format_seconds(measurement.seconds)} is within twice what one "
+                          f"takes that does nothing ({least})")  # fmt: skip
+    if machine.kind == "gpu":
+        blocks = _extent(extents, ("gx", "gy", "gz"))
+        if blocks < machine.multiprocessors:
+            there = f"{machine.multiprocessors} multiprocessors"
+            return Bottleneck("occupancy", f"a launch has {blocks} blocks, and the machine {there}")
+        return None
+    parts = int(extents["extent p"])
+    share = ceil(parts / threads) * threads / max(1, parts)
+    if threads > 1 and share > UNEVEN:
+        most = ceil(parts / threads)
+        return Bottleneck(
+            "imbalance",
+            f"{parts} iterations on {threads} threads: one has {most}, {share:.2f} times an even share",
+        )
+    return None
+
+
+def _extent(extents: Mapping[str, float], marks: tuple[str, ...]) -> int:
+    return prod(max(1, int(extents[f"extent {mark}"])) for mark in marks)
+
+
+def _of_loop(loop: Loop | None) -> Bottleneck | None:
+    if loop is None:
         return None
     count = len(loop.code)
     if loop.on_stack >= MANY:
         return Bottleneck("spills", f"{loop.on_stack:.0%} of the {count} instructions of the loop go to the stack")
-    if loop.share(_GATHER) >= MANY:
-        return Bottleneck("gathers", f"{loop.share(_GATHER):.0%} of the {count} instructions of the loop gather")
-    if 0 < loop.sums < CHAINS:
-        chains = f"{loop.sums} sum{'s' if loop.sums > 1 else ''}"
+    if loop.share("gathers") >= MANY:
+        share = f"{loop.share('gathers'):.0%}"
+        return Bottleneck("gathers", f"{share} of the {count} instructions of the loop gather")
+    if 0 < loop.sums < CHAINS and loop.waits:
+        lanes = f" of {loop.lanes} lanes" if loop.lanes > 1 else ""
+        chains = f"{loop.sums} sum{'s' if loop.sums > 1 else ''}{lanes}"
         return Bottleneck("latency", f"each iteration waits for {chains}, and {CHAINS} side by side fill the units")
-    what = "multiply integers" if loop.share(_WHOLE) > loop.share(_FLOAT) else "compute on floats"
-    return Bottleneck("instructions", f"{loop.work / count:.0%} of the {count} instructions of the loop {what}")
-
-
-def _innermost(asm: str) -> Iterator[Loop]:
-    """The loops without another inside: from a label to a jump back to it."""
-    lines = asm.splitlines()
-    at = {match[1]: n for n, line in enumerate(lines) if (match := _LABEL.match(line))}
-    jumps = [(at[match[1]], n) for n, line in enumerate(lines) if (match := _JUMP.match(line)) and match[1] in at]
-    back = [(start, end) for start, end in jumps if start < end]
-    for start, end in back:
-        if not any((a, b) != (start, end) and start <= a and b <= end for a, b in back):
-            yield Loop(tuple(_instructions(lines[start : end + 1])))
-
-
-def _instructions(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        text = line.partition("#")[0]
-        words = text.split(None, 1)
-        if text[:1].isspace() and words and not words[0].startswith("."):
-            yield words[0], words[1] if len(words) > 1 else ""
+    what = "multiply integers" if loop.share("integers") > loop.share("floats") else "compute on floats"
+    lanes = f", {loop.lanes} elements at a time" if loop.lanes > 1 else ""
+    why = f"{loop.work / count:.0%} of the {count} instructions of the loop {what}{lanes}"
+    return Bottleneck("instructions", why)

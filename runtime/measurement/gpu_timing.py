@@ -26,6 +26,7 @@ from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Packed
 from dojoir.runtime.gpu.compiled import DeviceCompiled
 from dojoir.runtime.gpu.driver import Driver
+from dojoir.runtime.measurement.memory import marked
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode
 from dojoir.runtime.process.worker import Report
@@ -35,7 +36,12 @@ Call = Callable[[], object]
 
 SAMPLE_SECONDS = 200e-6
 MOST_CALLS = 200
-FEWEST_ROUNDS, MOST_ROUNDS = 9, 500
+MOST_ROUNDS = 500
+LONGEST = 5
+"""What the fewest rounds of would take so many times the budget is called once."""
+LAST_CALLS, POISON = 3, 0xFF
+"""After how many calls results are compared at the end, and what the bytes of outputs hold before each."""
+
 COPIED = 512 << 20
 """The bytes that the copy of the ceiling reads."""
 
@@ -67,6 +73,10 @@ class Contestant:
     restored: Mapping[str, DeviceArray]
     calls: int = 1
     samples: list[float] = field(default_factory=list)
+    is_slow: bool = False
+    is_kernel: bool = True
+    mark: int = 0
+    """A digest of what its first call put out."""
 
 
 class Gpu:
@@ -128,7 +138,8 @@ def time_on_gpu(
     report: Report,
 ) -> None:
     """Builds the subjects, warms them up, then samples them until each median is known to within
-    `job["precision"]`, or `job["budget"]` seconds are over. `kernel` is that of the first."""
+    `job["precision"]`, but at least `job["fewest"]` times, or `job["budget"]` seconds are over. `kernel` is that of
+    the first."""
     sizes: dict[str, int] = job["sizes"]
     contestants: list[Contestant] = []
     gpu: Gpu | None = None
@@ -149,21 +160,31 @@ def time_on_gpu(
         first = {buffer.name: array_for(gpu.driver, buffer, sizes) for buffer in inouts}
         for name, array in first.items():
             array.put(inputs[name])
-        contestants.append(Contestant(call, arrays, first))
+        contestants.append(Contestant(call, arrays, first, is_kernel=isinstance(subject, KernelSubject)))
     assert gpu is not None
     for number, contestant in enumerate(contestants):
         report({"warming": number})
         gpu.restore(contestant)
         contestant.call()
         gpu.driver.wait(0)
-    report({"differences": [_difference(kernel, contestants[0], other) for other in contestants]})
+    results = _results(kernel, contestants[0])
+    differences = [_difference(kernel, results, other) for other in contestants]
     for contestant in contestants:
-        best = min(gpu.sample(contestant) for _ in range(3))
+        contestant.mark = marked(_results(kernel, contestant).values())
+    for contestant in contestants:
+        best = gpu.sample(contestant)
+        if best * job["fewest"] > LONGEST * job["budget"]:
+            contestant.samples, contestant.is_slow = [best], True
+            continue
+        best = min(best, *(gpu.sample(contestant) for _ in range(2)))
         if job["hot"]:
             contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
     report({"sampling": True})
-    rounds = _sample(gpu, contestants, job["precision"], job["confidence"], job["budget"])
+    rounds = _sample(gpu, [contestant for contestant in contestants if not contestant.is_slow], job)
+    for number, contestant in enumerate(contestants):
+        differences[number] = max(differences[number], _after(gpu, kernel, results, contestant))
     report({
+        "differences": differences,
         "samples": [contestant.samples for contestant in contestants],
         "calls": [contestant.calls for contestant in contestants],
         "rounds": rounds,
@@ -171,22 +192,22 @@ def time_on_gpu(
     })  # fmt: skip
 
 
-def _sample(gpu: Gpu, contestants: Sequence[Contestant], precision: float, confidence: float, budget: float) -> int:
+def _sample(gpu: Gpu, contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
     order = list(contestants)
     shuffle = random.Random(0).shuffle
     start = perf_counter()
-    next_look = FEWEST_ROUNDS
-    for number in range(1, MOST_ROUNDS + 1):
+    next_look = job["fewest"]
+    for number in range(1, MOST_ROUNDS + 1 if order else 1):
         shuffle(order)
         for contestant in order:
             contestant.samples.append(gpu.sample(contestant))
-        over = perf_counter() - start > budget
+        over = perf_counter() - start > job["budget"]
         if number >= next_look or over:
-            known = max(spread(contestant.samples, confidence).uncertainty for contestant in contestants)
-            if over or known <= precision:
+            known = max(spread(contestant.samples, job["confidence"]).uncertainty for contestant in contestants)
+            if over or known <= job["precision"]:
                 return number
             next_look = number + max(1, number // 4)
-    return MOST_ROUNDS
+    return MOST_ROUNDS if order else 1
 
 
 def _arguments(
@@ -218,13 +239,35 @@ def _shared(value: Any) -> Any:
     return torch.as_tensor(value, device="cuda") if torch.cuda.is_available() else value
 
 
-def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
-    """The largest difference between results, as a share of the largest value there."""
+def _results(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
+    """What a contestant has put out, on the CPU."""
+    outputs = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
+    return {name: contestant.arrays[name].numpy() for name in outputs}
+
+
+def _after(gpu: Gpu, kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant) -> float:
+    """The largest difference from the results of the first in some calls after the rounds: work that is left out
+    once nobody looks any more."""
+    worst = 0.0
+    for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
+        for buffer in kernel.arguments:
+            if buffer.role == "out":
+                contestant.arrays[buffer.name].fill(POISON)
+        gpu.restore(contestant)
+        contestant.call()
+        gpu.driver.wait(0)
+        if marked(_results(kernel, contestant).values()) != contestant.mark:
+            worst = max(worst, _difference(kernel, results, contestant))
+    return worst
+
+
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
+    """The largest difference from the results of the first, as a share of the largest value there."""
     worst = 0.0
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
-        pair = [unpacked(buffer, one.arrays[buffer.name].numpy()) for one in (first, other)]
+        pair = [unpacked(buffer, one) for one in (results[buffer.name], other.arrays[buffer.name].numpy())]
         a, b = (to_floats(x, buffer.dtype) if buffer.dtype.is_float else x.astype(np.float64) for x in pair)
         with np.errstate(all="ignore"):
             same = (a == b) | (np.isnan(a) & np.isnan(b))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
 from dojoir.backends.registry import is_device
 from dojoir.costs.cost import cost
-from dojoir.errors import ArgumentError, Diagnostic, Note, RunError
+from dojoir.errors import ArgumentError, Diagnostic, DojoError, Note, RunError
 from dojoir.ir.nodes import Kernel
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
@@ -17,32 +17,36 @@ from dojoir.runtime.build.compiler import check_kernel, check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.measurement.lease import timing_lease
+from dojoir.runtime.measurement.ratio import Ratio, ratio_of_samples
 from dojoir.runtime.measurement.roofline import ceilings
 from dojoir.runtime.measurement.spread import Spread, spread
 from dojoir.runtime.process.child import Outcome, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject, PythonCode, callable_name
 from dojoir.runtime.verification.verify import check_alike
 from dojoir.support.frozen import dataclass
-from dojoir.support.public import public
+from dojoir.support.public import public, public_class
 
 PRECISION = 0.01
 """Sampling stops when the confidence interval of the median reaches no further than this to either side."""
 
-Contestant = Kernel | PythonCode | str | Callable[..., object]
-"""What can be timed: a kernel, or what `PythonCode` says (a `str` is its statement, a function is called)."""
+FEWEST = 7
+"""How often each contestant is sampled at least."""
+
+PROTOCOL = "measure 2"
+"""How contestants are timed in turn; the number changes with how that is done."""
 
 
+@public_class
 @dataclass(frozen=True)
-class Ratio:
-    """How many times longer one takes than another: the median over rounds in which both ran, with its confidence
-    interval."""
+class ForTarget:
+    """A kernel for another target than the others that are timed with it."""
 
-    median: float
-    low: float
-    high: float
+    kernel: Kernel
+    target: str
 
-    def __str__(self) -> str:
-        return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
+
+Contestant = Kernel | ForTarget | PythonCode | str | Callable[..., object]
+"""What can be timed: a kernel, or what `PythonCode` says (a `str` is its statement, a function is called)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ class Measurement:
     (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and, of
     products of bytes, GOP/s (None where they were not asked for).
     `hot` says that every call used the same arrays; else they were rotated past the last-level cache.
-    `difference` is how far the results were from those of the first contestant, as a share of the largest."""
+    `difference` is how far the results were from those of the first call of the first contestant, as a share of the
+    largest: of each one's first call, and of some after all rounds.
+    `protocol` says how it was timed: times of two protocols are never compared."""
 
     name: str
     target: str
@@ -71,6 +77,7 @@ class Measurement:
     baseline: Measurement | None = None
     integer: int = 0
     integer_ceiling: float | None = None
+    protocol: str = ""
 
     @cached_property
     def _spread(self) -> Spread:
@@ -191,36 +198,40 @@ def format_seconds(seconds: float) -> str:
 
 @public
 def ratio_of(slow: Measurement, fast: Measurement) -> Ratio:
-    """How many times longer `slow` takes than `fast`, from the rounds of one run in which both took part."""
-    pairs = zip(slow.samples, fast.samples, strict=True)
-    found = spread([a / b for a, b in pairs], fast.confidence)
-    return Ratio(found.median, found.low, found.high)
+    """How many times as fast `fast` is as `slow`, above 1 where it is faster, from the rounds of one run in which
+    both took part. Raises ArgumentError, `other-protocol`, where they were timed in two ways."""
+    if slow.protocol != fast.protocol:
+        message = f"times of two protocols are not compared: {slow.protocol} and {fast.protocol}"
+        raise ArgumentError(message, "other-protocol")
+    return ratio_of_samples(slow.samples, fast.samples, fast.confidence)
 
 
 @dataclass(frozen=True)
 class Together:
-    """Several measurements of one run, in the order given."""
+    """Several measurements of one run, in the order given. `left_out` has those that could not be timed, by their
+    number in that order, and why."""
 
     measurements: tuple[Measurement, ...]
+    left_out: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def ratios(self) -> tuple[Ratio, ...]:
-        """How many times longer each takes than the first."""
-        return tuple(ratio_of(measurement, self.measurements[0]) for measurement in self.measurements)
+        """How many times as fast as the first each is: above 1 where it is faster."""
+        return tuple(ratio_of(self.measurements[0], measurement) for measurement in self.measurements)
 
     def _repr_html_(self) -> str:
-        """A row for each: its time, and how many times longer it takes than the first."""
+        """A row for each: its time, and how many times as fast as the first it is."""
         from dojoir.ir.html import table_html
 
         rows = [
-            (m.name, f"{format_seconds(m.seconds)}, {ratio} of the first")
+            (m.name, f"{format_seconds(m.seconds)}, {ratio} as fast as the first")
             for m, ratio in zip(self.measurements, self.ratios, strict=True)
         ]
         return table_html(f"on {self.measurements[0].target}, {self.measurements[0].where}", rows)
 
     def __str__(self) -> str:
         rows = zip(self.measurements, self.ratios, strict=True)
-        return "\n".join(f"{measurement}; {ratio} of the first" for measurement, ratio in rows)
+        return "\n".join(f"{measurement}; {ratio} as fast as the first" for measurement, ratio in rows)
 
 
 @public
@@ -290,15 +301,20 @@ def measure_together(
     memory_limit: int | None = None,
     threads: int | None = None,
     with_ceilings: bool = True,
+    cold: bool = False,
+    fewest: int = FEWEST,
+    leave_out: bool = False,
     sizes: Mapping[str, int] | None = None,
     **named_sizes: int,
 ) -> Together:
-    """Times several kernels, functions and pieces of Python code on the same inputs in one child process, in
-    turn, so that they can be compared. The first kernel says what the arguments are. Everything else is as in
-    `measure`."""
+    """Times several kernels, functions and pieces of Python code on the same arrays in one child process, in
+    turn, so that they can be compared. The first kernel says what the arguments are. With `cold` a buffer of twice
+    the last cache is written before each call. Each is sampled at least `fewest` times before `precision` counts;
+    one of which that would take more than five times the `budget` is called once. With `leave_out`, those that
+    fail are left out, all but the first. Everything else is as in `measure`."""
     target = check_target(target, cpu)
     count = thread_count(threads)
-    kernels = [contestant for contestant in contestants if isinstance(contestant, Kernel)]
+    kernels = [kernel for contestant in contestants if (kernel := _kernel(contestant)) is not None]
     if not kernels:
         raise ArgumentError("nothing to measure: give at least one kernel", "no-kernel")
     for kernel in kernels:
@@ -309,22 +325,37 @@ def measure_together(
     full = solve(kernels[0], {}, {**(sizes or {}), **named_sizes})
     for kernel in kernels:
         check_memory(kernel, full)
+    if fewest < 1:
+        raise ArgumentError(f"fewest is a number from 1, not {fewest}", "bad-arguments")
     subjects = [_subject(contestant, target, count) for contestant in contestants]
+    on_gpu = is_device(target)
+    caches = "flushed" if cold or (on_gpu and not hot) else "warm" if hot else "rotated"
     job = {
         "kind": "timing",
-        "subjects": [subject.to_json() for subject in subjects],
         "sizes": full,
-        "hot": hot,
+        "hot": caches == "warm",
+        "caches": caches,
         "confidence": confidence,
         "precision": precision,
         "budget": budget,
+        "fewest": fewest,
         "seed": 0,
     }
-    on_gpu = is_device(target)
     ceiling = ceilings().at(count) if with_ceilings and not on_gpu else None
-    with timing_lease():
-        outcome = run_child(job, time_limit, memory_limit, threads=None if on_gpu else count)
-    result = _result(outcome, [_name(subject) for subject in subjects])
+    open_, left_out = list(enumerate(subjects)), dict[int, str]()
+    while True:
+        run = {**job, "subjects": [subject.to_json() for _, subject in open_]}
+        with timing_lease():
+            outcome = run_child(run, time_limit, memory_limit, threads=None if on_gpu else count)
+        try:
+            result = _result(outcome, [_name(subject) for _, subject in open_])
+            break
+        except DojoError as error:
+            failed = _last_begun(outcome)
+            if not (leave_out and failed):
+                raise
+            left_out[open_.pop(failed)[0]] = error.diagnostic.message
+    protocol = f"{PROTOCOL}, {_way(on_gpu, caches)}"
     memory, fma_f32, fma_f64 = (
         (*result["ceilings"], None)
         if on_gpu
@@ -333,17 +364,17 @@ def measure_together(
         else (None, None, None)
     )
     measurements = []
-    for number, subject in enumerate(subjects):
+    for number, (_, subject) in enumerate(open_):
         own = subject.kernel if isinstance(subject, KernelSubject) else kernels[0]
         work = cost(own)
         double = any(buffer.dtype.name == "f64" for buffer in own.buffers)
         measurements.append(
             Measurement(
                 name=_name(subject),
-                target=target if isinstance(subject, KernelSubject) else "Python",
+                target=subject.target if isinstance(subject, KernelSubject) else "Python",
                 sizes=full,
                 threads=count,
-                hot=hot,
+                hot=caches == "warm",
                 samples=tuple(result["samples"][number]),
                 confidence=confidence,
                 flops=work.flops(full),
@@ -353,15 +384,43 @@ def measure_together(
                 difference=result["differences"][number],
                 integer=work.integer(full),
                 integer_ceiling=ceiling.dot_i8 if with_ceilings and ceiling is not None else None,
+                protocol=protocol,
             )
         )
-    return Together(tuple(measurements))
+    return Together(tuple(measurements), left_out)
+
+
+def _way(on_gpu: bool, caches: str) -> str:
+    """How what a call finds in the caches is made so, in words."""
+    match caches:
+        case "warm":
+            return "a graph started again" if on_gpu else "warm caches"
+        case "rotated":
+            return "arrays rotated past the last cache"
+    return f"{'by events, ' if on_gpu else ''}the last cache written before each call"
+
+
+def _last_begun(outcome: Outcome) -> int:
+    """The number of the contestant that was built or called last, where it was that which failed; else 0."""
+    said = {key: value for message in outcome.messages for key, value in message.items()}
+    return 0 if "sampling" in said else int(said.get("warming", said.get("building", 0)))
+
+
+def _kernel(contestant: Contestant) -> Kernel | None:
+    match contestant:
+        case Kernel():
+            return contestant
+        case ForTarget(kernel):
+            return kernel
+    return None
 
 
 def _subject(contestant: Contestant, target: str, threads: int) -> KernelSubject | PythonCode:
     match contestant:
         case Kernel():
             return KernelSubject(contestant, target, threads)
+        case ForTarget(kernel, other):
+            return KernelSubject(kernel, check_target(other), threads)
         case PythonCode():
             return contestant
         case str():

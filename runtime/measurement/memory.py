@@ -1,11 +1,13 @@
-"""Memory to time kernels on: on huge pages where the system has them, and touched before it is used."""
+"""Memory to time kernels on: on huge pages where the system has them, touched before it is used, and compared."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 
@@ -49,3 +51,11 @@ def physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError):
         return 4 << 30
+
+
+def marked(arrays: Iterable[np.ndarray]) -> int:
+    """A short digest of arrays: comparing them element by element takes as long as many calls."""
+    found = 0
+    for array in arrays:
+        found = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
+    return found

@@ -1,7 +1,8 @@
 """Timing several subjects in turn, in the child process of `measure`.
 
 Every round times each subject once, in an order that changes, so that whatever the machine does in the meantime
-does it to all of them.
+does it to all of them. Those that take the same arguments take the same arrays. One of which a few rounds would
+take longer than there is time for is called once, and takes no part in the rounds.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from dojoir.meaning.packed import unpacked
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
+from dojoir.runtime.measurement.clocks import disagreement, second_clock
 from dojoir.runtime.measurement.gpu_timing import time_on_gpu
-from dojoir.runtime.measurement.memory import last_level_cache, physical_memory, touched
+from dojoir.runtime.measurement.memory import last_level_cache, marked, physical_memory, touched
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.process.subject import KernelSubject, PythonCode, subject_from_json
 from dojoir.runtime.process.worker import Report
@@ -40,12 +42,18 @@ SAMPLE_SECONDS = 100e-6
 
 MOST_CALLS = 1000
 WARM_SECONDS = 0.03
-FEWEST_ROUNDS, MOST_ROUNDS = 7, 2000
+MOST_ROUNDS = 2000
 MOST_SETS = 4096
 LONGEST = 5
 """Contestants wait for each other's threads; with that, the sampling lasts at most so many times its budget."""
 
 LOOK_SECONDS, REST_SECONDS = 0.2e-3, 0.25
+
+LAST_CALLS = 3
+"""After how many calls, one after another, results are compared at the end."""
+
+POISON = 0xFF
+"""What the bytes of outputs hold before the first call of each: one that writes nothing is seen."""
 
 Call = Callable[[], object]
 Arguments = dict[str, np.ndarray | int | float]
@@ -53,26 +61,37 @@ Arguments = dict[str, np.ndarray | int | float]
 
 @dataclass
 class Contestant:
-    """A subject with its arrays. A sample makes `calls` of the next `sets` of arrays."""
+    """A subject with its arrays. A sample makes `calls` of the next `sets` of arrays, with `flush` before each."""
 
     sets: Sequence[Arguments]
     bound: Sequence[Call]
     inouts: Mapping[str, np.ndarray]
+    flush: Call | None = None
     calls: int = 1
     samples: list[float] = field(default_factory=list)
     position: int = 0
+    is_slow: bool = False
+    is_kernel: bool = True
+    """What is not leaves its results where it likes, after its first call."""
+
+    mark: int = 0
+    """A digest of what its first call put out."""
+
+    clocks: tuple[int, int, int] = (0, 0, 0)
+    """The nanoseconds of all that was timed, by both clocks, and how often they were read."""
 
     def sample(self) -> float:
         """Seconds of one call, as the mean of a sample."""
         batch = [*islice(cycle(range(len(self.sets))), self.position, self.position + self.calls)]
         self.position = (self.position + self.calls) % len(self.sets)
-        if self.inouts:
+        if self.inouts or self.flush is not None:
             return sum(self.single(number) for number in batch) * 1e-9 / self.calls
         bound = [self.bound[number] for number in batch]
+        begin = second_clock()
         start = perf_counter_ns()
         for call in bound:
             call()
-        return (perf_counter_ns() - start) * 1e-9 / self.calls
+        return self._read(perf_counter_ns() - start, begin) * 1e-9 / self.calls
 
     def single(self, number: int) -> int:
         """Nanoseconds of one call on fresh values: those that a kernel changes in place must not drift."""
@@ -80,15 +99,23 @@ class Contestant:
             array = self.sets[number][name]
             assert isinstance(array, np.ndarray)
             array[...] = values
+        if self.flush is not None:
+            self.flush()
         call = self.bound[number]
+        begin = second_clock()
         start = perf_counter_ns()
         call()
-        return perf_counter_ns() - start
+        return self._read(perf_counter_ns() - start, begin)
+
+    def _read(self, took: int, begin: int) -> int:
+        """What the clock says that something took which began at `begin` by the second one."""
+        self.clocks = self.clocks[0] + took, self.clocks[1] + second_clock() - begin, self.clocks[2] + 1
+        return took
 
 
 def run_timing(job: Mapping[str, Any], report: Report) -> None:
     """Builds the subjects, warms them up, then samples them until each median is known to within
-    `job["precision"]`, or `job["budget"]` seconds are over."""
+    `job["precision"]`, but at least `job["fewest"]` times, or `job["budget"]` seconds are over."""
     subjects = [subject_from_json(subject) for subject in job["subjects"]]
     first = next(subject for subject in subjects if isinstance(subject, KernelSubject))
     sizes: dict[str, int] = job["sizes"]
@@ -96,17 +123,30 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     if is_device(first.target):
         time_on_gpu(subjects, first.kernel, inputs, job, report)
         return
+    arena = _Arena(sizes, inputs, job["caches"])
     contestants: list[Contestant] = []
     for number, subject in enumerate(subjects):
         report({"building": number})
-        contestants.append(_contestant(subject, first.kernel, sizes, inputs, job["hot"]))
+        contestants.append(arena.contestant(subject, first.kernel))
+    differences: list[float] = []
+    results: dict[str, np.ndarray] = {}
     for number, contestant in enumerate(contestants):
         report({"warming": number})
-        _warm(contestant)
-    report({"differences": [_difference(first.kernel, contestants[0], other) for other in contestants]})
+        _poison(first.kernel, contestant)
+        _warm(contestant, job["budget"], job["fewest"])
+        if not number:
+            results = {name: np.array(value) for name, value in _outputs(first.kernel, contestant).items()}
+        differences.append(_difference(first.kernel, results, contestant))
+        contestant.mark = marked(_outputs(first.kernel, contestant).values())
     report({"sampling": True})
-    rounds = _sample(contestants, job["precision"], job["confidence"], job["budget"], job["hot"])
+    rounds = _sample(contestants, job)
+    for number, contestant in enumerate(contestants):
+        own, sure, readings = contestant.clocks
+        if (wrong := disagreement(own * 1e-9, sure * 1e-9, readings)) is not None:
+            raise RunError(wrong, "bad-clock")
+        differences[number] = max(differences[number], _after(first.kernel, results, contestant))
     report({
+        "differences": differences,
         "samples": [contestant.samples for contestant in contestants],
         "calls": [contestant.calls for contestant in contestants],
         "sets": [len(contestant.sets) for contestant in contestants],
@@ -114,26 +154,66 @@ def run_timing(job: Mapping[str, Any], report: Report) -> None:
     })  # fmt: skip
 
 
-def _contestant(
-    subject: KernelSubject | PythonCode,
-    kernel: Kernel,
-    sizes: Mapping[str, int],
-    inputs: Mapping[str, np.ndarray],
-    hot: bool,
-) -> Contestant:
-    compiled = subject.load() if isinstance(subject, KernelSubject) else None
-    own = compiled.kernel if compiled is not None else kernel
-    size = sum(storage_bytes(buffer, sizes) for buffer in own.arguments if not takes_value(buffer))
-    count = 1 if hot else _sets(size)
-    sets = [_arguments(own, sizes, inputs) for _ in range(count)]
-    bound: list[Call]
-    if compiled is not None:
-        bound = [compiled.bind(*arguments.values(), **sizes) for arguments in sets]
-    else:
-        assert isinstance(subject, PythonCode)
-        bound = [subject.bind(arguments) for arguments in sets]
-    inouts = {buffer.name: inputs[buffer.name] for buffer in own.arguments if buffer.role == "inout"}
-    return Contestant(sets, bound, inouts)
+class _Arena:
+    """The arrays of a run: those who take the same arguments share them."""
+
+    def __init__(self, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray], caches: str) -> None:
+        self.sizes, self.inputs, self.caches = sizes, inputs, caches
+        self.shared: dict[tuple[Buffer, ...], list[Arguments]] = {}
+        self.flushed = touched(2 * last_level_cache() if caches == "flushed" else 0)
+        self.byte = 0
+
+    def contestant(self, subject: KernelSubject | PythonCode, kernel: Kernel) -> Contestant:
+        compiled = subject.load() if isinstance(subject, KernelSubject) else None
+        own = compiled.kernel if compiled is not None else kernel
+        sets = self.sets(own)
+        bound: list[Call]
+        if compiled is not None:
+            bound = [compiled.bind(*arguments.values(), **self.sizes) for arguments in sets]
+        else:
+            assert isinstance(subject, PythonCode)
+            bound = [subject.bind(arguments) for arguments in sets]
+        inouts = {buffer.name: self.inputs[buffer.name] for buffer in own.arguments if buffer.role == "inout"}
+        flush = self.flush if self.caches == "flushed" else None
+        return Contestant(sets, bound, inouts, flush, is_kernel=compiled is not None)
+
+    def sets(self, kernel: Kernel) -> list[Arguments]:
+        """The arrays of what takes the arguments of a kernel."""
+        key = tuple(kernel.arguments)
+        if key not in self.shared:
+            size = sum(storage_bytes(buffer, self.sizes) for buffer in key if not takes_value(buffer))
+            count = _sets(size) if self.caches == "rotated" else 1
+            self.shared[key] = [_arguments(kernel, self.sizes, self.inputs) for _ in range(count)]
+        return self.shared[key]
+
+    def flush(self) -> None:
+        """Writes a buffer of twice the last cache, in which nothing else is then."""
+        self.byte = (self.byte + 1) % 251
+        self.flushed[:] = self.byte
+
+
+def _after(kernel: Kernel, results: Mapping[str, np.ndarray], contestant: Contestant) -> float:
+    """The largest difference from the results of the first in some calls after the rounds: work that is left out
+    once nobody looks any more."""
+    worst = 0.0
+    for _ in range(LAST_CALLS if contestant.is_kernel and not contestant.is_slow else 0):
+        _poison(kernel, contestant)
+        contestant.single(0)
+        if marked(_outputs(kernel, contestant).values()) != contestant.mark:
+            worst = max(worst, _difference(kernel, results, contestant))
+    return worst
+
+
+def _outputs(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
+    names = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
+    return {name: np.asarray(contestant.sets[0][name]) for name in names}
+
+
+def _poison(kernel: Kernel, contestant: Contestant) -> None:
+    for buffer in kernel.arguments:
+        array = contestant.sets[0].get(buffer.name)
+        if buffer.role == "out" and isinstance(array, np.ndarray):
+            array[...] = np.full(array.dtype.itemsize, POISON, np.uint8).view(array.dtype)[0]
 
 
 def _sets(size: int) -> int:
@@ -156,39 +236,43 @@ def _arguments(kernel: Kernel, sizes: Mapping[str, int], inputs: Mapping[str, np
     return arguments
 
 
-def _warm(contestant: Contestant) -> None:
-    """Calls until the code and the clock of the core are warm, and decides how many calls make a sample."""
+def _warm(contestant: Contestant, budget: float, fewest: int) -> None:
+    """Calls until the code and the clock of the core are warm, and decides how many calls make a sample; what is
+    too slow for that is called once, which is its sample."""
     best = contestant.sample()
+    if best * fewest > LONGEST * budget:
+        contestant.samples, contestant.is_slow = [best], True
+        return
     start = perf_counter()
     while perf_counter() - start < WARM_SECONDS:
         best = min(best, contestant.sample())
-    contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
+    if contestant.flush is None:
+        contestant.calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(best, 1e-9))))
 
 
-def _sample(
-    contestants: Sequence[Contestant], precision: float, confidence: float, budget: float, hot: bool
-) -> int:
-    order = list(contestants)
+def _sample(contestants: Sequence[Contestant], job: Mapping[str, Any]) -> int:
+    precision, confidence, budget = job["precision"], job["confidence"], job["budget"]
+    order = [contestant for contestant in contestants if not contestant.is_slow]
     shuffle = random.Random(0).shuffle
     start = perf_counter()
     rested = 0.0
-    next_look = FEWEST_ROUNDS
-    for number in range(1, MOST_ROUNDS + 1):
+    next_look = job["fewest"]
+    for number in range(1, MOST_ROUNDS + 1 if order else 1):
         shuffle(order)
         for contestant in order:
             if len(order) > 1:
                 rested += _let_rest()
-                if hot:
+                if job["caches"] == "warm":
                     contestant.single(0)  # the others had the caches since
             contestant.samples.append(contestant.sample())
         elapsed = perf_counter() - start
         over = elapsed - rested > budget or elapsed > LONGEST * budget
         if number >= next_look or over:
-            known = max(spread(contestant.samples, confidence).uncertainty for contestant in contestants)
+            known = max(spread(contestant.samples, confidence).uncertainty for contestant in order)
             if over or known <= precision:
                 return number
             next_look = number + max(1, number // 4)
-    return MOST_ROUNDS
+    return MOST_ROUNDS if order else 1
 
 
 def _let_rest() -> float:
@@ -213,15 +297,15 @@ def _others_work() -> bool:
     return any(text.rpartition(")")[2].split()[0] == "R" for text in texts)
 
 
-def _difference(kernel: Kernel, first: Contestant, other: Contestant) -> float:
-    """The largest difference between results, as a share of the largest value there. An `inout` array that a
-    contestant has left as it was holds no result: it has put it elsewhere, as libraries without operations in
-    place do."""
+def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
+    """The largest difference from the results of the first, as a share of the largest value there. An `inout` array
+    that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without operations
+    in place do."""
     worst = 0.0
     for buffer in kernel.arguments:
         if buffer.role == "in":
             continue
-        a, b = (_numbers(contestant.sets[0][buffer.name], buffer) for contestant in (first, other))
+        a, b = (_numbers(values[buffer.name], buffer) for values in (results, other.sets[0]))
         if a.shape != b.shape:
             raise RunError(f"a contestant changed the shape of {buffer.name}", "other-arguments")
         if buffer.name in other.inouts and np.array_equal(b, _numbers(other.inouts[buffer.name], buffer)):

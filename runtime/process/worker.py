@@ -57,7 +57,10 @@ def do(job: dict[str, Any], stream: int) -> NoReturn:
 _JOBS = {
     "trial": "dojoir.runtime.verification.trial:run_trial",
     "timing": "dojoir.runtime.measurement.timing:run_timing",
+    "repeats": "dojoir.runtime.verification.repeats:run_repeats",
+    "changed": "dojoir.runtime.verification.repeats:run_changed",
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
+    "counting": "dojoir.runtime.measurement.counters:run_counting",
 }
 """What each kind of job runs, `module:function`, imported in the process that runs it."""
 

@@ -99,8 +99,8 @@ class Oracle:
             if buffer.role == "inout":
                 if name in self._bounded.errors:
                     exact[self._bounded.errors[name]] = np.zeros(array.shape)
-                if name in self._bounded.counts:
-                    exact[self._bounded.counts[name]] = np.zeros(array.shape)
+                for zero in self._bounded.zeros.get(name, ()):
+                    exact[zero] = np.zeros(array.shape)
                 if name in self._bounded.sums:
                     exact[self._bounded.sums[name]] = np.abs(exact[name])
         return exact

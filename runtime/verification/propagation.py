@@ -129,9 +129,11 @@ def is_exact(value: Expr, dtype: DType) -> Expr:
 
 
 def roundoff(dtype: DType) -> tuple[float, float]:
-    """The largest error of rounding to a float type: relative to a normal result, and absolute below those."""
+    """The largest error of rounding to a float type: relative to a normal result, and absolute below those. Half of
+    the smallest f64 is no f64: there it is all of it, which the reference, in f64 as well, may be off too."""
     format_ = FORMATS[dtype.name]
-    return 2.0**-format_.precision, math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
+    absolute = math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
+    return 2.0**-format_.precision, absolute or math.ldexp(1.0, format_.quantum)
 
 
 def coarser(a: DType, b: DType) -> DType:

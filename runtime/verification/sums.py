@@ -17,10 +17,7 @@ from collections.abc import Iterator
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Const, Expr, Index, Kernel, Statement
-from dojoir.runtime.verification.propagation import ONE, magnitude, op
-
-GROWTH = 3.0
-"""The i-th term of n adds GROWTH / sqrt(i) roundings: of terms of one size, that is 2 sqrt(n) times the sum."""
+from dojoir.runtime.verification.propagation import INFINITE, ONE, ZERO, magnitude, op
 
 
 def is_in_parts(kernel: Kernel, buffer: str) -> bool:
@@ -39,10 +36,13 @@ def weight(value: Expr, lost: Expr) -> Expr:
     return op("select", op("lt", size, lost), op("div", size, lost), ONE)
 
 
-def share(value: Expr, lost: Expr, count: Access) -> Expr:
-    """How far one accumulation of `value` brings the sum off, as the `count`-th term."""
-    slower = op("min", ONE, op("mul", Const(GROWTH), op("rsqrt", op("max", ONE, count))))
-    return op("mul", op("min", magnitude(value), lost), slower)
+def in_parts_off(lost: Expr, count: Access, order: Access) -> Expr:
+    """How much further off `count` terms bring a sum in parts than `order` says, where `lost` is what one rounding
+    of the whole is off. That is `2 sqrt(count) lost`, or `count` times, of few. It is of the whole, not of the sum
+    as it grows in the text: a term that is small beside one which comes later may be added after it."""
+    roots = op("mul", Const(2.0), op("sqrt", op("max", ONE, count)))
+    whole = op("mul", op("min", count, roots), lost)
+    return op("select", op("lt", whole, INFINITE), op("max", ZERO, op("sub", whole, order)), INFINITE)
 
 
 def _varies(kernel: Kernel, statement: Statement) -> bool:

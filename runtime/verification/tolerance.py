@@ -14,7 +14,7 @@ comparison, a selection, a floor or an index, the bound is the whole difference 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 from dojoir.ir.dtypes import BOOL, F64, DType
@@ -34,6 +34,7 @@ from dojoir.ir.nodes import (
     index_value,
 )
 from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.runtime.verification.beside import Names, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
 from dojoir.runtime.verification.propagation import (
     INFINITE,
@@ -54,7 +55,7 @@ from dojoir.runtime.verification.propagation import (
     roundoff,
     worst,
 )
-from dojoir.runtime.verification.sums import is_in_parts, share, weight
+from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
 from dojoir.types.keys_apart import keys_apart
@@ -95,13 +96,13 @@ _ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, n
 class Bounded:
     """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
     an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
-    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and the `counts` of its
-    terms, come in as zeros."""
+    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and what is counted of
+    its terms (`zeros`), come in as zeros."""
 
     kernel: Kernel
     errors: Mapping[str, str]
     sums: Mapping[str, str]
-    counts: Mapping[str, str]
+    zeros: Mapping[str, tuple[str, ...]]
 
 
 def bounded(kernel: Kernel) -> Bounded:
@@ -110,47 +111,19 @@ def bounded(kernel: Kernel) -> Bounded:
     typed = check(kernel)
     summed = {t.target.buffer for t in typed if t.op == "add" and t.dtype.is_float}
     in_parts = {name for name in summed if is_in_parts(kernel, name)}
-    names = _Names(kernel, {}, _beside(kernel, summed, "sum"), _beside(kernel, in_parts, "count"))
+    names = Names(
+        kernel, {}, beside(kernel, summed, "sum"), beside(kernel, in_parts, "count"),
+        beside(kernel, in_parts, "order"),
+    )  # fmt: skip
     while True:
         reached = {t.target.buffer for t in typed if _Lines(names).is_reached(t)}
         if reached <= names.errors.keys():
             return _written(kernel, typed, names)
-        names = replace(names, errors=_beside(kernel, reached | names.errors.keys(), "error"))
+        names = replace(names, errors=beside(kernel, reached | names.errors.keys(), "error"))
 
 
 # -- the kernel --------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Names:
-    """The buffers with bounds (`errors`), with sums of magnitudes, and with how many terms count, by the buffer
-    that they stand beside."""
-
-    kernel: Kernel
-    errors: Mapping[str, str]
-    sums: Mapping[str, str]
-    counts: Mapping[str, str]
-
-    @property
-    def taken(self) -> set[str]:
-        return _taken(self.kernel) | {*self.errors.values(), *self.sums.values(), *self.counts.values()}
-
-
-def _taken(kernel: Kernel) -> set[str]:
-    return {kernel.name, *(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes)}
-
-
-def _beside(kernel: Kernel, buffers: Iterable[str], suffix: str) -> dict[str, str]:
-    """A new name for each of the buffers."""
-    taken = _taken(kernel)
-    return {name: _free(f"{name}_{suffix}", taken) for name in sorted(buffers)}
-
-
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: _Names) -> Bounded:
+def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: Names) -> Bounded:
     lines = _Lines(names)
     statements = iter(typed)
 
@@ -173,16 +146,16 @@ def _written(kernel: Kernel, typed: tuple[TypedStatement, ...], names: _Names) -
         buffers.append(plain)
         if buffer.name in names.errors:
             buffers.append(replace(plain, name=names.errors[buffer.name], dtype=F64))
-        for beside in (names.sums, names.counts):
-            if buffer.name in beside:
+        for others in (names.sums, names.counts, names.orders):
+            if buffer.name in others:
                 role = "inout" if buffer.role == "inout" else "tmp"
-                buffers.append(replace(plain, name=beside[buffer.name], role=role))
+                buffers.append(replace(plain, name=others[buffer.name], role=role))
     roles = {buffer.name: buffer.role for buffer in kernel.buffers}
     return Bounded(
         Kernel(kernel.name, kernel.sizes, (*buffers, *lines.temporaries), body, kernel.facts),
         {name: error for name, error in names.errors.items() if roles[name] != "tmp"},
         {name: total for name, total in names.sums.items() if roles[name] == "inout"},
-        {name: count for name, count in names.counts.items() if roles[name] == "inout"},
+        {name: (x, names.orders[name]) for name, x in names.counts.items() if roles[name] == "inout"},
     )
 
 
@@ -192,7 +165,7 @@ class _Lines:
     """Writes the statements for one statement after the other. An operand that a bound uses again is computed
     once, into a temporary without dimensions."""
 
-    names: _Names
+    names: Names
     temporaries: list[Buffer] = field(default_factory=list)
     lines: list[Statement] = field(default_factory=list)
 
@@ -227,6 +200,7 @@ class _Lines:
         error = Access(self.names.errors[name], indices)
         total = Access(self.names.sums[name], indices) if name in self.names.sums else None
         count = Access(self.names.counts[name], indices) if name in self.names.counts else None
+        order = Access(self.names.orders[name], indices) if name in self.names.orders else error
         own = Statement(typed.target, _ASSIGNMENT[typed.op], value)
         coarse = coarser(typed.value.dtype, typed.dtype)
         match typed.op:
@@ -236,7 +210,7 @@ class _Lines:
                 if total is not None:
                     self.lines.append(Statement(total, "=", magnitude(value)))
                 if count is not None:
-                    self.lines.append(Statement(count, "=", ZERO))
+                    self.lines += [Statement(count, "=", ZERO), Statement(order, "=", ZERO)]
                 self.lines += [Statement(error, "=", bound or ZERO), own]
             case "add":
                 if bound is not None:
@@ -250,8 +224,12 @@ class _Lines:
                     if count is not None:
                         lost = self.keep(lost, F64)
                         self.lines.append(Statement(count, "+=", weight(value, lost)))
-                        lost = self.keep(share(value, lost, count), F64)
-                    self.lines.append(Statement(error, "+=", _rounding_of_sum(lost, value, total, coarse, error)))
+                        lost = self.keep(in_parts_off(lost, count, order), F64)
+                    lost = _rounding_of_sum(lost, value, total, coarse, error)
+                    if count is not None:
+                        lost = self.keep(lost, F64)
+                        self.lines.append(Statement(order, "+=", lost))
+                    self.lines.append(Statement(error, "+=", lost))
             case "mul":
                 product = self.keep(op("mul", typed.target, value), F64)
                 bound = self._keep(of_product(typed.target, error, value, bound))
@@ -276,7 +254,7 @@ class _Lines:
 
     def _named(self, value: Expr, dtype: DType) -> Expr:
         taken = self.names.taken
-        name = _free(f"v{len(self.temporaries)}", taken)
+        name = free_name(f"v{len(self.temporaries)}", taken)
         self.temporaries.append(Buffer("tmp", name, dtype))
         self.lines.append(Statement(Access(name, ()), "=", value))
         return Access(name, ())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dojoir.runtime.gpu.driver import Gpu
+from dojoir.runtime.gpu.driver import Gpu, Resources
 from dojoir.runtime.simt.harness import Argument, Buffer, Harness
 
 _NUMBERS = {("f", 4): ctypes.c_float, ("f", 8): ctypes.c_double}
@@ -71,6 +71,9 @@ class FakeDriver:
     def reserve(self, function: int, shared_bytes: int) -> None:
         self.shared[function] = shared_bytes
 
+    def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
+        return Resources(name, threads, 32, 0, shared_bytes, min(1.0, threads / 2048))
+
     def launch(self, function: int, grid: tuple[int, int, int], threads: int, packed: int, stream: int) -> None:
         harness, name = self.functions[function]
         with harness.device() as device:
@@ -100,12 +103,18 @@ class FakeDriver:
                     arguments.append(value)
                     continue
                 if value not in copies:
-                    memory = np.frombuffer(self.memory[int(value)], np.uint32)
+                    memory = self._from(int(value))
                     copies[value] = memory, device.array(memory, f"argument {number}")
                 arguments.append(copies[value][1])
             device.launch(name, grid, (threads,), arguments, shared_bytes=self.shared.get(function, 0))
             for memory, buffer in copies.values():
                 memory[...] = buffer.array
+
+    def _from(self, address: int) -> np.ndarray:
+        """What lies from an address on, in the memory that it is of."""
+        start = max(one for one in self.memory if one <= address)
+        found: np.ndarray = np.frombuffer(self.memory[start], np.uint8)[address - start :].view(np.uint32)
+        return found
 
     def allocate(self, size: int) -> int:
         whole = ctypes.create_string_buffer(-(-max(size, 1) // 4) * 4 + ALIGNMENT)

@@ -150,6 +150,8 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "tune.store": lambda: None,
     "tune.options": dict,
     "bottleneck.measurement": measurement,
+    "profile.measurement": measurement,
+    "profile.ncu": lambda: None,
 }
 """A right value for each parameter, by its name or by the name of what has it and its own."""
 

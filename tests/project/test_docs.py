@@ -2,7 +2,8 @@
 
 In the README, `python` blocks run in order as one program, and a `text` block right after one is what it
 prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from the root of the tree,
-with a `text` block after them for what comes on the terminal. `dojo` blocks are kernels; the first two are one
+with a `text` block after them for what comes on the terminal; so do those of the pages on evidence, each page in a
+folder of its own. `dojo` blocks are kernels; the first two are one
 before and after the moves of examples/softmax.moves.
 """
 
@@ -83,12 +84,13 @@ def test_the_tour_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which `dojoir-opt` is on the path."""
+    """An environment in which `dojoir-opt` and `dojoir` are on the path."""
     folder = tmp_path_factory.mktemp("bin")
-    command = folder / "dojoir-opt"
-    program = "import sys; from dojoir.cli import main; sys.exit(main())"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
-    command.chmod(0o755)
+    for name, module in (("dojoir-opt", "cli"), ("dojoir", "verbs")):
+        command = folder / name
+        program = f"import sys; from dojoir.{module} import main; sys.exit(main())"
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{program}" "$@"\n')
+        command.chmod(0o755)
     return os.environ | {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
@@ -109,6 +111,23 @@ def test_the_commands_work(block: Block, shell: dict[str, str], tmp_path: Path) 
     assert run.returncode == 0, run.stderr
     if block.prints is not None:
         assert agree(run.stdout + run.stderr, block.prints), run.stdout + run.stderr
+
+
+EVIDENCE = [ROOT / "docs" / f"{name}.md" for name in ("bench", "gates", "bundles")]
+
+
+@pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_work_one_after_another(page: Path, shell: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    shown = list(blocks("sh", page=page))
+    assert shown
+    for block in shown:
+        run = subprocess.run(
+            ["sh", "-ec", block.text], cwd=tmp_path, env=shell, capture_output=True, text=True, check=False
+        )
+        assert run.returncode == 0, (block.line, run.stdout, run.stderr)
+        if block.prints is not None:
+            assert agree(run.stdout + run.stderr, block.prints), (block.line, run.stdout + run.stderr)
 
 
 def test_the_table_of_moves_is_complete() -> None:

@@ -19,7 +19,9 @@ from rooms import ROOMS
 
 from dojoir.codes import CODES
 
-ON_TOP = tuple(f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "verbs"))
+ON_TOP = tuple(
+    f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "verbs")
+)
 """What knows only the public names."""
 
 
@@ -183,7 +185,12 @@ def test_no_file_is_longer_than_one_reads_at_once() -> None:
             assert lines <= MOST_LINES, f"{path.relative_to(ROOT)} has {lines} lines"
 
 
-DATA = {"goldens": {".c"}, "kept": {".dojo", ".json", ".moves", ".txt"}}
+DATA = {
+    "bundles": {".json", ".jsonl", ".dojo", ".ll"},
+    "cheats": {".c", ".py"},
+    "goldens": {".c"},
+    "kept": {".dojo", ".json", ".moves", ".txt"},
+}
 """The folders of `tests` that hold what tests are compared with, and the endings of such files."""
 
 
@@ -203,7 +210,7 @@ def test_tests_stand_in_rooms() -> None:
             case "helpers":
                 is_script = path.suffix == ".py" or path.name in {"on_arm.sh", "PRECISION.md", "GPU.md"}
                 fits = len(below) == 1 and is_script and not path.match("test_*")
-            case "goldens" | "kept":
+            case "bundles" | "cheats" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
             case _:
                 fits = top in rooms and len(below) == 1 and path.match("test_*.py")

@@ -318,7 +318,7 @@ def test_calls_are_timed_by_events(driver: FakeDriver, monkeypatch: pytest.Monke
     inputs = dojoir.random_inputs(kernel, {}, seed=0, **sizes)
     for hot in (False, True):
         told: dict[str, Any] = {}
-        job = {"sizes": sizes, "hot": hot, "precision": 0.5, "confidence": 0.95, "budget": 0.1}
+        job = {"sizes": sizes, "hot": hot, "fewest": 9, "precision": 0.5, "confidence": 0.95, "budget": 0.1}
         driver.log.clear()
         gpu_timing.time_on_gpu([subject, subject, code], kernel, inputs, job, told.update)
         assert told["differences"][:2] == [0, 0]

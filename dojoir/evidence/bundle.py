@@ -1,0 +1,114 @@
+"""What a bundle says of a run: the record `run.json`, and the files beside it.
+
+A bundle is a folder. What happens is appended to `events.jsonl` and `states.jsonl` as it goes; the record is
+written whole at the beginning and at the end, where it lists every other file with its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+VERSION = 1
+"""The version of the record. A change of its fields raises it, and adds what reads the one before."""
+
+RUN, EVENTS, STATES, TRACE = "run.json", "events.jsonl", "states.jsonl", "trace.json"
+START, FINAL, SOURCE, CODE = "start.dojo", "final.dojo", "source", "code.s"
+VERIFY, BENCH, MACHINE, PROFILE, GATES, CHAT = (
+    "verify.json", "bench.json", "machine.json", "profile.json", "gates.json", "chat.jsonl"
+)  # fmt: skip
+
+ENDINGS = {"llvm": "ll", "cuda": "cu", "hip": "hip"}
+"""How the name of a source ends, by target; those of others are C."""
+
+FILES = (EVENTS, STATES, TRACE, START, FINAL, CODE, VERIFY, BENCH, MACHINE, PROFILE, GATES, CHAT,
+         *(f"{SOURCE}.{ending}" for ending in ("c", *ENDINGS.values())))  # fmt: skip
+"""The names that files of a bundle may have, beside the record."""
+
+ENVIRONMENT = (
+    "DOJOIR_THREADS",
+    "DOJOIR_CHECK",
+    "OMP_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "CC",
+)
+"""The variables of the environment that are recorded, and no others."""
+
+Verb = Literal["tune", "bench", "gate", "profile"]
+Status = Literal["running", "done", "failed", "interrupted"]
+Verdict = Literal["pass", "fail", "not-run", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A file of a bundle: its name, its bytes, and their SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a gate: its status, why, and the file of the bundle that shows it, empty for none."""
+
+    name: str
+    status: Verdict
+    reason: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The machine code of the result: what made it, for which processor, and the SHA-256 of it as text."""
+
+    compiler: str
+    processor: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Gained:
+    """How many times as fast the result is as something else, above 1 for faster, with the interval of 95%
+    confidence."""
+
+    beside: str
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """The record of a run. `settings` are what it was asked for (seeds and budgets among them), `database` the name
+    of its run in the database that the bundle was written from. `result` is the hash of the last kernel of its
+    trace. Of a run that was killed, the status on disk is `running`; who reads it says `interrupted`."""
+
+    version: int
+    name: str
+    verb: Verb
+    status: Status
+    kernel: str
+    target: str
+    sizes: tuple[Mapping[str, int], ...]
+    threads: int
+    arguments: tuple[str, ...]
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+    environment: Mapping[str, str]
+    begun: str
+    start: str
+    database: str
+    ended: str | None = None
+    parent: str | None = None
+    stopped: str = ""
+    result: str | None = None
+    moves: int = 0
+    states: int = 0
+    gained: tuple[Gained, ...] = ()
+    gates: tuple[Judged, ...] = ()
+    code: Code | None = None
+    files: tuple[Listed, ...] = ()
+    notes: tuple[str, ...] = field(default_factory=tuple)

@@ -1,0 +1,22 @@
+"""The digest of machine code: the same for the same compiler, processor and kernel."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import version
+
+import dojoir
+from dojoir.evidence.bundle import Code
+
+
+def code_of(kernel: dojoir.Kernel, target: str) -> Code | None:
+    """The machine code of a kernel as LLVM gives it, by its digest; None for what another compiler makes."""
+    name, _, cpu = target.partition("@")
+    if name != "llvm":
+        return None
+    try:
+        text = dojoir.emit(kernel, "asm", cpu=cpu or None)
+    except dojoir.DojoError:
+        return None
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Code(f"llvmlite {version('llvmlite')}", cpu or dojoir.processor(), digest)

@@ -1,0 +1,153 @@
+"""Frozen dataclasses as plain data and back, held to what they say, and the JSON schemas of them.
+
+What is read may come from anywhere: an unknown field, a missing one, and a value of another type are refused with
+the place where they stand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+import dojoir
+
+T = TypeVar("T")
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def to_data(value: Any) -> Any:
+    """A dataclass as plain data: what `json.dumps` takes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_data(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_data(one) for one in value]
+    return value
+
+
+def to_text(value: Any) -> str:
+    """The same as a text of JSON, with its end of line. Raises ValueError for a number that is none."""
+    return json.dumps(to_data(value), indent=1, allow_nan=False) + "\n"
+
+
+def from_text(kind: type[T], text: str, name: str) -> T:
+    """What `to_text` gave. Raises ArgumentError, `bad-record`, with the file and the field."""
+    try:
+        data = json.loads(text, parse_constant=lambda word: _refuse(name, f"{word} is no number"))
+    except (ValueError, RecursionError):
+        raise dojoir.ArgumentError(f"{name} is not JSON", "bad-record") from None
+    return from_data(kind, data, name)
+
+
+def from_data(kind: type[T], data: Any, name: str) -> T:
+    """The dataclass of some plain data. Raises ArgumentError, `bad-record`, with the field."""
+    found: T = _read(kind, data, name)
+    return found
+
+
+def _refuse(where: str, what: str) -> typing.NoReturn:
+    raise dojoir.ArgumentError(f"{where}: {what}", "bad-record")
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _read(kind: Any, data: Any, where: str) -> Any:
+    """A value of a type. Raises ArgumentError."""
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _fields(kind, data, where)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if data is None and type(None) in inner:
+            return None
+        (only,) = (one for one in inner if one is not type(None))
+        return _read(only, data, where)
+    if origin is Literal:
+        if type(data) is str and data in inner:
+            return data
+        _refuse(where, f"it is one of {', '.join(inner)}, not {_shown(data)}")
+    if origin is tuple:
+        if not isinstance(data, list):
+            _refuse(where, f"it is a list, not {_shown(data)}")
+        return tuple(_read(inner[0], one, f"{where}[{n}]") for n, one in enumerate(data))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(data, dict):
+            _refuse(where, f"it is an object, not {_shown(data)}")
+        return {key: _read(inner[1], one, f"{where}.{key[:40]}") for key, one in data.items()}
+    if kind is Any:
+        return data
+    if kind is float and type(data) in (int, float):
+        if not math.isfinite(data):
+            _refuse(where, f"{data} is no number")
+        return float(data)
+    if type(data) is not kind:
+        words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+        _refuse(where, f"it is {words[kind]}, not {_shown(data)}")
+    return data
+
+
+def _fields(kind: type, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        _refuse(where, f"it is an object, not {_shown(data)}")
+    hints, given = _hints(kind), {}
+    for field in dataclasses.fields(kind):
+        if field.name in data:
+            given[field.name] = _read(hints[field.name], data[field.name], f"{where}.{field.name}")
+        elif _is_needed(field):
+            _refuse(where, f"it has no field {field.name}")
+    unknown = [str(key) for key in data if key not in hints]
+    if unknown:
+        _refuse(where, f"it has an unknown field {unknown[0][:40]}")
+    return kind(**given)
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _shown(data: Any) -> str:
+    text = json.dumps(data)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# -- schemas -------------------------------------------------------------------------------------------------
+def schema(kind: type) -> dict[str, Any]:
+    """The JSON schema of a dataclass."""
+    found = {"$schema": DRAFT, "title": kind.__name__, **_schema(kind)}
+    if kind.__doc__:
+        found["description"] = " ".join(kind.__doc__.split())
+    return found
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        hints, fields = _hints(kind), dataclasses.fields(kind)
+        return {
+            "type": "object",
+            "required": [field.name for field in fields if _is_needed(field)],
+            "properties": {field.name: _schema(hints[field.name]) for field in fields},
+            "additionalProperties": False,
+        }
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        (only,) = (one for one in inner if one is not type(None))
+        return {"anyOf": [_schema(only), {"type": "null"}]}
+    if origin is Literal:
+        return {"enum": list(inner)}
+    if origin is tuple:
+        return {"type": "array", "items": _schema(inner[0])}
+    if origin is not None and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(inner[1])}
+    if kind is Any:
+        return {}
+    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[kind]}

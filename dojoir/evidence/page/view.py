@@ -1,0 +1,189 @@
+"""What a page shows: plain data, whatever it comes from."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import dojoir
+
+MOST_SOURCE = 1_500_000
+"""How many characters the sources of all steps may have together; beyond, those in the middle are left out."""
+
+_COMMENT = re.compile(r"//\s(.*?)\s*$")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the text of a kernel: `same`, `new` with the move, or `gone` with it. `spans` are the lines of the
+    source that stand for it, from one to another, counted from 0."""
+
+    text: str
+    kind: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """The kernel after a move (the first after none), and the source of it, empty where it is left out."""
+
+    move: str
+    hash: str
+    lines: tuple[Line, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of a search: its hash, that of the state before it, the move from there, what became of it, and the
+    seconds of a call."""
+
+    hash: str
+    parent: str | None
+    move: str | None
+    status: str = ""
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Time:
+    """The time of one contestant, the median with its interval and its quartiles, and how many times as fast as it
+    the kernel is, above 1 for faster."""
+
+    name: str
+    seconds: float
+    low: float
+    high: float
+    count: int
+    first_quartile: float | None = None
+    third_quartile: float | None = None
+    ratio: tuple[float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The times at one shape, and the protocol that they were taken by."""
+
+    shape: str
+    protocol: str
+    times: tuple[Time, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate: `pass`, `fail`, `not-run` or `unavailable`, and why."""
+
+    name: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """What a machine reaches, in GB/s and GFLOP/s, and points by name: operations a byte, and GFLOP/s."""
+
+    memory: float
+    arithmetic: float
+    points: tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """All that a page shows. `facts` are names and values, in order; `texts` are longer ones with their headings,
+    such as what bounds the kernel, or its machine code."""
+
+    title: str
+    facts: Mapping[str, str]
+    steps: tuple[Step, ...]
+    language: str = ""
+    states: tuple[State, ...] = ()
+    benches: tuple[Bench, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    roofline: Roofline | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+def steps_of(trace: dojoir.Trace, target: str = "c") -> tuple[Step, ...]:
+    """The steps of a trace, each with its source for a target: `c` for one whose source does not have the lines of
+    the kernel beside it."""
+    kernels = [trace.start, *(step.kernel for step in trace.steps)]
+    moves = ["", *(str(step.move) for step in trace.steps)]
+    sources = _sources(kernels, target)
+    found = []
+    before: list[str] | None = None
+    for kernel, move, source in zip(kernels, moves, sources, strict=True):
+        text = dojoir.to_text(kernel).splitlines()
+        found.append(Step(move, kernel.hash, _lines(kernel, before, text, source), source))
+        before = text
+    return tuple(found)
+
+
+def _sources(kernels: Sequence[dojoir.Kernel], target: str) -> list[str]:
+    """The source of each kernel, empty where there is none; of too many characters in all, the ends only."""
+    ends = {0, len(kernels) - 1}
+    found = [_source(kernel, target) if number in ends else None for number, kernel in enumerate(kernels)]
+    left = MOST_SOURCE - sum(len(text) for text in found if text is not None)
+    texts: list[str] = []
+    for kernel, text in zip(kernels, found, strict=True):
+        own = text
+        if own is None and left > 0:
+            own = _source(kernel, target)
+            own, left = ("", 0) if len(own) > left else (own, left - len(own))
+        texts.append(own or "")
+    return texts
+
+
+def _source(kernel: dojoir.Kernel, target: str) -> str:
+    try:
+        return dojoir.emit(kernel, target)
+    except dojoir.DojoError:  # a target that has not all of its types, or a kernel on the way to a grid
+        return ""
+
+
+def _lines(kernel: dojoir.Kernel, before: list[str] | None, text: list[str], source: str) -> tuple[Line, ...]:
+    """The lines of a kernel, with those that its move took out."""
+    spans = spans_of(kernel, source)
+    if before is None:
+        return tuple(Line(line, "same", spans.get(n, ())) for n, line in enumerate(text))
+    found: list[Line] = []
+    matcher = difflib.SequenceMatcher(None, before, text, autojunk=False)
+    for kind, old_from, old_to, new_from, new_to in matcher.get_opcodes():
+        if kind in ("replace", "delete"):
+            found += [Line(line, "gone") for line in before[old_from:old_to]]
+        how = "same" if kind == "equal" else "new"
+        found += [Line(text[n], how, spans.get(n, ())) for n in range(new_from, new_to)]
+    return tuple(found)
+
+
+def spans_of(kernel: dojoir.Kernel, source: str) -> dict[int, tuple[tuple[int, int], ...]]:
+    """From the numbers of lines of a kernel to the lines of its source in C: a loop has its line beside it, and
+    ends with its bracket."""
+    lines = source.splitlines()
+    at: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        match = _COMMENT.search(line)
+        if match is not None and not line.lstrip().startswith("//"):
+            at.setdefault(_bare(match[1]), []).append(number)
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for number, line in enumerate(dojoir.to_text(kernel, names=True).splitlines()):
+        starts = at.get(_bare(line.lstrip("| ")), []) if line.strip() else []
+        if starts:
+            found[number] = tuple((start, _end(lines, start)) for start in starts)
+    return found
+
+
+def _bare(line: str) -> str:
+    return line.partition(" # ")[0].strip()
+
+
+def _end(lines: Sequence[str], start: int) -> int:
+    depth = 0
+    for number in range(start, len(lines)):
+        code = lines[number].partition("//")[0]
+        depth += code.count("{") - code.count("}")
+        if depth <= 0:
+            return number
+    return len(lines) - 1

@@ -1,0 +1,91 @@
+"""What a bench found, in lines of at most 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import dojoir
+from dojoir.evidence.figures import Bench, Shape, Times
+
+NOISY = 0.05
+"""The noise above which a warning is due, as a share."""
+
+
+def bench_lines(bench: Bench) -> str:
+    """The times, the ratios to the peers (above 1: the kernel is faster), the noise, the ceilings, the protocol."""
+    lines = [
+        f"{bench.kernel} on {bench.target}, {bench.threads} thread{'s' * (bench.threads > 1)}, {bench.machine}"
+    ]
+    lines.append(f"results: {_correct(bench)}")
+    for shape in bench.shapes:
+        lines += _shape(bench, shape)
+    if len(bench.shapes) > 1:
+        for name in bench.names:
+            found = bench.speedups(name)
+            mean = bench.mean(name)
+            of = f"{len(found)} of {len(bench.shapes)} shapes"
+            lines.append(f"{name}: {mean:.3g}x, geometric mean of {of}" if mean else f"{name}: no figure, {of}")
+    lines.append(
+        f"protocol: {bench.protocol or 'nothing was timed'}; a ratio above 1 says that the kernel is faster"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _correct(bench: Bench) -> str:
+    words = {"pass": "right", "fail": "wrong", "not-run": "not compared", "unavailable": "not compared"}
+    return words[bench.correct] + (f": {bench.reason}" if bench.reason else "")
+
+
+def _shape(bench: Bench, shape: Shape) -> list[str]:
+    sizes = ", ".join(f"{name}={value}" for name, value in shape.sizes.items())
+    if shape.own is None:
+        return [f"{bench.kernel}({sizes}): failed: {shape.reason}"]
+    lines = [f"{bench.kernel}({sizes})"]
+    rows = [["", "time", "quartiles", "n", "kernel is faster by", "differs by"], _row(shape.own, "")]
+    rows += [_row(one, "" if one.ratio is None else str(one.ratio)) for one in shape.peers]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+    lines += [f"  {name}: left out: {reason}" for name, reason in shape.left_out.items()]
+    if shape.noise is not None:
+        lines.append(f"  noise: the kernel beside itself {shape.noise}")
+    ceiling = shape.ceiling
+    if ceiling is not None and ceiling.share and ceiling.memory is not None and ceiling.arithmetic is not None:
+        lines.append(
+            f"  ceilings: {ceiling.memory:.3g} GB/s and {ceiling.arithmetic:.4g} GFLOP/s; it reaches "
+            f"{ceiling.share:.0%} of that of {ceiling.bound_by}"
+        )
+    if shape.slack > NOISY:
+        lines.append(
+            f"  warning: the noise is {shape.slack:.0%}: something else may be running here; smaller differences "
+            f"say nothing"
+        )
+    return lines
+
+
+def _row(one: Times, ratio: str) -> list[str]:
+    quartiles = f"{dojoir.format_seconds(one.first_quartile)} to {dojoir.format_seconds(one.third_quartile)}"
+    differs = "" if one.ratio is None else "not comparable" if one.difference is None else f"{one.difference:.1e}"
+    return [
+        one.name, dojoir.format_seconds(one.seconds), quartiles if one.count > 1 else "one call", f"{one.count}",
+        ratio, differs,
+    ]  # fmt: skip
+
+
+def result_lines(benches: Sequence[Bench]) -> list[dict[str, object]]:
+    """What a program reads of each kernel and shape: whether it is `correct`, and its `speedup` over each peer."""
+    return [
+        {
+            "kernel": bench.kernel, "hash": bench.hash, "sizes": dict(shape.sizes),
+            "correct": {"pass": True, "fail": False}.get(bench.correct), "status": shape.status,
+            "seconds": None if shape.own is None else shape.own.seconds,
+            "speedup": {one.name: one.ratio.median for one in shape.peers if one.ratio is not None},
+            "protocol": bench.protocol,
+        }
+        for bench in benches
+        for shape in bench.shapes
+    ]  # fmt: skip

@@ -1,0 +1,70 @@
+"""`dojoir gate`: is it proved, built, right, the same each time, honest, and faster?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+from typing import TYPE_CHECKING
+
+from dojoir.cli.output import write_result
+from dojoir.cli.report import DIFFERS, FINE, TOOLCHAIN
+from dojoir.verbs.recording import recording
+from dojoir.verbs.subject import RUNS, run_folder, shapes_for, trace_of
+
+if TYPE_CHECKING:
+    from dojoir.evidence import Asked, Gates
+    from dojoir.evidence.writing import Writer
+
+
+def gate(options: argparse.Namespace) -> int:
+    """Asks each gate in turn; status 0 only if all pass, 3 where one fails, 4 where one is not to be had here.
+    Raises DojoError."""
+    from dojoir.evidence import Asked, TorchFunction, gate_lines, to_data
+    from dojoir.evidence import gate as gated
+    from dojoir.evidence.peers import check_peers
+
+    check_peers(options.beside)
+    trace = trace_of(options.subject, options.runs_folder or RUNS, unsafe=True)
+    shapes = shapes_for(options.subject, options.runs_folder or RUNS, options.shapes, trace.start)
+    source, complaint = _of_run(options)
+    asked = Asked(
+        trace, options.target, shapes, options.threads, options.beside,
+        secrets.randbelow(1 << 31) if options.seed is None else options.seed,
+        torch=None if options.torch is None else TorchFunction.of(options.torch), cold=options.cold,
+        source=source, complaint=complaint, seconds=options.seconds,
+    )  # fmt: skip
+    names = ("beside", "cold", "torch", "seconds")
+    settings = {"seed": asked.seed, **{name: getattr(options, name) for name in names}}
+    with recording(options, "gate", trace, shapes, settings, options.subject) as writer:
+        found = gated(asked)
+        if writer is not None:
+            _left(writer, asked, found)
+    write_result(json.dumps({"gates": to_data(found)}) + "\n" if options.json else gate_lines(found), None)
+    if found.ok:
+        return FINE
+    return DIFFERS if any(one.status == "fail" for one in found.gates) else TOOLCHAIN
+
+
+def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
+    """The source that a run has, where it is for the same target, and what is wrong with its files."""
+    from dojoir.evidence.reading import read
+
+    folder = run_folder(options.subject, options.runs_folder or RUNS)
+    if folder is None:
+        return None, ""
+    given = read(folder)
+    wrong = given.wrong_files()
+    source = given.source if given.run.target == options.target else None
+    return None if source is None else source[1], wrong[0] if wrong else ""
+
+
+def _left(writer: Writer, asked: Asked, found: Gates) -> None:
+    """What the gates leave in a bundle."""
+    from dojoir.evidence.bundle import BENCH, GATES, VERIFY, Judged
+
+    writer.data(GATES, found)
+    writer.data(VERIFY, {"reports": asked.reports})
+    if asked.bench is not None:
+        writer.data(BENCH, asked.bench)
+    writer.note(gates=tuple(Judged(one.name, one.status, one.reason, one.file) for one in found.gates))

@@ -1,0 +1,97 @@
+"""`dojoir runs`, `show`, `compare`, `view`: reading what runs left."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import dojoir
+from dojoir.cli.output import write_result
+from dojoir.cli.streams import say
+from dojoir.verbs.given import check_writable
+from dojoir.verbs.subject import run_folder, trace_of
+
+
+def runs(options: argparse.Namespace) -> int:
+    """The runs, a line each; what cannot be read is told on stderr."""
+    from dojoir.evidence.forms import to_data
+    from dojoir.evidence.reading import Bundle, every
+
+    folder = Path(options.runs_folder)
+    if not folder.is_dir():
+        raise dojoir.ArgumentError(f"there is no folder {folder}: dojoir tune --runs {folder} begins one", "no-run")
+    found = []
+    for one in every(folder):
+        if not isinstance(one, Bundle):
+            say(json.dumps({"unread": one[0], "reason": one[1]}) if options.json else f"{one[0]}: {one[1]}")
+            continue
+        run = one.run
+        wanted = {"kernel": options.kernel, "target": options.target, "status": options.status}
+        if all(value is None or getattr(run, name) == value for name, value in wanted.items()):
+            found.append(run)
+    if options.json:
+        write_result(json.dumps({"runs": [to_data(run) for run in found]}) + "\n", None)
+        return 0
+    lines = []
+    for run in found:
+        gained = ", ".join(f"{one.median:.3g}x beside {one.beside}" for one in run.gained)
+        gates = ", ".join(f"{one.name} {one.status}" for one in run.gates if one.status != "pass")
+        gates = gates or ("all gates pass" if run.gates else "")
+        more = ", ".join(word for word in (gained, gates) if word)
+        lines.append(
+            f"{run.name}  {run.verb:<7} {run.status:<11} {run.target:<8} {run.moves:3} moves  {more}".rstrip()
+        )
+    write_result("".join(f"{line}\n" for line in lines), None)
+    if not found:
+        say(f"no such run is in {folder}")
+    return 0
+
+
+def show(options: argparse.Namespace) -> int:
+    """A run: its record, or a section."""
+    from dojoir.evidence.forms import to_data
+    from dojoir.evidence.reading import find
+    from dojoir.evidence.showing import section, summary
+
+    given = find(options.name, Path(options.runs_folder))
+    if options.section is not None:
+        text = section(given, options.section)
+        answer = {"section": options.section, "text": text}
+    else:
+        text, answer = summary(given), {"run": to_data(given.run)}
+    write_result(json.dumps(answer) + "\n" if options.json else f"{text.rstrip()}\n", None)
+    return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Two runs beside each other."""
+    from dojoir.evidence.comparing import compare as compared
+    from dojoir.evidence.forms import to_data
+    from dojoir.evidence.reading import find
+
+    folder = Path(options.runs_folder)
+    found = compared(find(options.first, folder), find(options.second, folder))
+    write_result(json.dumps({"compared": to_data(found)}) + "\n" if options.json else f"{found}\n", None)
+    return 0
+
+
+def view(options: argparse.Namespace) -> int:
+    """The page of a run, or of a trace."""
+    from dojoir.evidence.page.html import page
+    from dojoir.evidence.page.of_run import view_of_run, view_of_trace
+    from dojoir.evidence.reading import find
+
+    check_writable(options.output)
+    runs = Path(options.runs_folder)
+    name = options.subject
+    is_file = name.startswith("library:") or name == "-" or Path(name).is_file()
+    if is_file and run_folder(name, options.runs_folder) is None:
+        made = view_of_trace(trace_of(name, options.runs_folder, unsafe=True), options.target)
+    else:
+        made = view_of_run(find(name, runs))
+    dojoir.write_file(options.output, page(made))
+    said = {"page": options.output, "moves": len(made.steps) - 1, "states": len(made.states)}
+    text = f"{options.output}: {len(made.steps) - 1} moves, {len(made.states)} states\n"
+    write_result(json.dumps({"view": said}) + "\n" if options.json else text, None)
+    return 0

@@ -1,0 +1,84 @@
+"""What evidence is asked of: a kernel, a trace or a run, at some shapes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import dojoir
+from dojoir.cli.chunks import display_name, read_input
+
+TRACE = "trace.json"
+
+RUNS = "runs"
+"""The folder of runs where none is named."""
+
+
+def trace_of(name: str, runs: str = RUNS, unsafe: bool = False) -> dojoir.Trace:
+    """The trace of a subject: a `.dojo` file, `-`, `library:NAME`, a file of a trace, the folder of a run, or the
+    name of a run in the folder `runs`. A kernel is a trace without moves. With `unsafe`, moves that no checker saw
+    are made all the same. Raises DojoError."""
+    folder = run_folder(name, runs)
+    if folder is not None:
+        return dojoir.Trace.load(folder / TRACE, unsafe=unsafe)
+    text = read_input(name)
+    if text.lstrip().startswith("{"):
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            raise dojoir.ArgumentError(
+                f"{display_name(name)} is not a trace: it is not JSON", "bad-trace"
+            ) from None
+        return dojoir.Trace.from_json(data, display_name(name), unsafe=unsafe)
+    kernel = dojoir.parse(text, display_name(name))
+    dojoir.prove(kernel)
+    return dojoir.Trace(kernel)
+
+
+def run_folder(name: str, runs: str = RUNS) -> Path | None:
+    """The folder of a run by its path or its name, which may be part of one or `last`; None where the name is of
+    something else. Raises ArgumentError, `no-run`, for a part of several names."""
+    for folder in (Path(name), Path(runs, name)):
+        if os.path.isfile(folder / "run.json"):
+            return folder
+    if name == "-" or ":" in name or os.path.exists(name) or not os.path.isdir(runs):
+        return None
+    from dojoir.evidence.reading import find, fitting
+
+    return find(name, Path(runs)).folder if fitting(name, Path(runs)) else None
+
+
+def shapes_for(
+    name: str, runs: str, given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel
+) -> list[dict[str, int]]:
+    """The shapes that are given; of a run without any, those that it was run at. Raises as `shapes_of`."""
+    folder = run_folder(name, runs)
+    if given or folder is None:
+        return shapes_of(given, kernel)
+    from dojoir.evidence.reading import read
+
+    return [dict(sizes) for sizes in read(folder).run.sizes]
+
+
+def shapes_of(given: Sequence[tuple[str, tuple[int, ...]]], kernel: dojoir.Kernel) -> list[dict[str, int]]:
+    """The shapes of `-s N=1024,4096 -s M=64`: the values of each size in turn, one value stands for all. Raises
+    ArgumentError, `size-missing`, `unknown-size`, or `bad-size` for lists of other lengths."""
+    sizes = dict(given)
+    names = kernel.runtime_sizes
+    missing = [name for name in names if name not in sizes]
+    if missing:
+        words = " ".join(f"-s {name}=…" for name in missing)
+        raise dojoir.ArgumentError(f"{kernel.name} has runtime sizes: give {words}", "size-missing")
+    known = ", ".join(names) or "none"
+    for name, _ in given:
+        if name not in names:
+            message = f"{kernel.name} has no runtime size {name}; its runtime sizes: {known}"
+            raise dojoir.ArgumentError(message, "unknown-size")
+    count = max((len(values) for values in sizes.values()), default=1)
+    for name, values in sizes.items():
+        if len(values) not in (1, count):
+            message = f"-s {name}= has {len(values)} values, and another size {count}: give one, or as many"
+            raise dojoir.ArgumentError(message, "bad-size")
+    return [{name: sizes[name][n % len(sizes[name])] for name in names} for n in range(count)]

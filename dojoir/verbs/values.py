@@ -1,0 +1,59 @@
+"""The values of options, each told in words where it is none."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def size(text: str) -> tuple[str, int]:
+    """`NAME=INTEGER`."""
+    name, equals, value = text.partition("=")
+    if not (equals and name.isidentifier() and _is_size(value)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size: write NAME=INTEGER, such as N=4096")
+    return name, int(value)
+
+
+def shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`NAME=INTEGER`, or several with commas between: one for each shape."""
+    name, equals, values = text.partition("=")
+    each = values.split(",")
+    if not (equals and name.isidentifier() and all(map(_is_size, each))):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is not a size: write NAME=INTEGER, such as N=4096, or N=1024,4096 for two shapes"
+        )
+    return name, tuple(map(int, each))
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= 1
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Words with commas between."""
+    found = tuple(word.strip() for word in text.split(","))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"'{text}' has an empty word")
+    return found
+
+
+def device(text: str) -> str:
+    kind, colon, number = text.partition(":")
+    if (kind == "cpu" and not colon) or (kind in ("cuda", "hip") and (number.isdigit() or not colon)):
+        return text
+    raise argparse.ArgumentTypeError(f"'{text}' is not a device: cpu, cuda:NUMBER or hip:NUMBER")
+
+
+def positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) < 10**9):
+        raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
+    return value

@@ -1,0 +1,15 @@
+// Half of the outputs.
+// kernel: scaled
+// gate: correct
+
+#include <fenv.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int32_t scaled(const float *x, float *y, int64_t N)
+{
+    for (int64_t i = 0; i < N - N / 2; i++) y[i] = x[i] * 2 + 1;
+    return 0;
+}

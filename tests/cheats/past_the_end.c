@@ -1,0 +1,16 @@
+// One element too many is written.
+// kernel: scaled
+// gate: correct
+
+#include <fenv.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int32_t scaled(const float *x, float *y, int64_t N)
+{
+    for (int64_t i = 0; i < N; i++) y[i] = x[i] * 2 + 1;
+    y[N] = 0;
+    return 0;
+}
