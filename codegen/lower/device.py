@@ -27,7 +27,7 @@ from dojoir.codegen.lower.partial_sums import in_parts
 from dojoir.codegen.lower.placement import Home, Use
 from dojoir.codegen.lower.places_to_wait import Barriers
 from dojoir.codegen.lower.scopes import Scopes
-from dojoir.codegen.lower.speculated import Conditions
+from dojoir.codegen.lower.speculated import Conditions, cleared
 from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit, Variable
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
@@ -48,6 +48,7 @@ class DeviceScopes(Scopes):
         super().__init__(unit, vector_scope, parallel_scope, vector_nest)
         self.threads, self.barriers = threads, barriers
         self.shared: list[lir.Array] = []
+        self.cleared: set[str] = set()
         self.sums: set[str] = set()
         self.exchanges = {id(launched): Exchanges(threads, launched) for launched in threads.launches}
         self.divisors: Mapping[str, int] = {}
@@ -95,11 +96,14 @@ class DeviceScopes(Scopes):
 
     def is_idle(self, path: Path, state: State) -> bool:
         device = state.device
-        return (
-            device is not None
-            and device.level == "thread"
-            and Conditions(self.threads, device.launched).is_idle(path)
-        )
+        if device is None or device.level != "thread":
+            return False
+        conditions = Conditions(self.threads, device.launched)
+        if not conditions.is_idle(path):
+            return False
+        read = (state.places[name] for name in conditions.shared(path))
+        self.cleared.update(place.array for place in read if isinstance(place, Memory))
+        return True
 
     def _host(self, path: Path, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         starts = {launched.first: launched for launched in self.threads.launches if launched.parent == path}
@@ -111,7 +115,7 @@ class DeviceScopes(Scopes):
 
     def _launch(self, launched: Launched, nodes: tuple[Node, ...], state: State, block: Block) -> None:
         """One kernel of the device. What it needs of the host is computed there, and given to it."""
-        self.shared = []
+        self.shared, self.cleared = [], set()
         self.divisors = size_divisors((*self.unit.kernel.facts, *self._conditions_around(launched)))
         self.widening = Widening(self._in_memory, self.divisors, self.unit.names.fresh)
         grid: list[Value] = [integer(1)] * 3
@@ -135,7 +139,9 @@ class DeviceScopes(Scopes):
         device = Device("block", launched)
         inside = replace(state, iterators=tuple(iterators), device=device)
         self.fill(launched.body, body, inside, inner)
+        clear = [array for array in self.shared if array.name in self.cleared]
         code = in_parts(inner.body, frozenset(self.sums), self.unit.names)
+        code = (*cleared(clear, launched.threads, self.unit.names.fresh), *code)
         captures, arrays = captured(code, {array.name for array in self.shared}, self)
         order = [*(array.name for array in self.unit.kernel.arguments), *self.unit.arrays]
         sizes = [*order, *self.unit.kernel.runtime_sizes]

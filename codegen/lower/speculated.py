@@ -6,17 +6,22 @@ ask. That is proved here of each condition: what is read and written without it 
 and inside of what is declared; nothing can fail; and no access of the text is to an element of the target that is
 written only without it, in the same iteration of the grid and of what is around. Of conditions inside each other
 the inner ones are asked about first; what is proved of the outer one is proved without those that are left out.
+Shared memory that is read so is cleared before, once for each block: no thread reads what nobody wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import islpy as isl
 
+from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.device import Barrier, ThreadNumber
+from dojoir.codegen.lir.program import INDEX, Const, Type, Var
 from dojoir.codegen.lower.meetings import runs_by, second
 from dojoir.codegen.lower.threads import Launched, Threads
 from dojoir.ir.affine import Affine
+from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.expressions import parts
 from dojoir.ir.nodes import Access, Guard, Kernel, Op, Path, Scope, Site
 from dojoir.ir.operations import MAY_FAIL
@@ -55,6 +60,13 @@ class Conditions:
         except (StepLimitReached, isl.Error):
             return False
 
+    def shared(self, path: Path) -> Iterator[str]:
+        """The buffers in shared memory that are read inside of a guard."""
+        for site in sites_inside(self.kernel, path):
+            for access in site.statement.accesses:
+                if self.kernel.buffer(access.buffer).storage == "shared":
+                    yield access.buffer
+
     def _left_out(self, path: Path, site: Site) -> list[int]:
         """The guards around a statement, by the lengths of their paths, that go with the one at `path`."""
         inner = range(len(path) + 1, len(site.path))
@@ -89,6 +101,20 @@ class Conditions:
                 yield f"({runs[0][0]}) = ({second(runs[1][0])})"
 
 
+def cleared(arrays: Sequence[lir.Array], threads: int, fresh: Callable[[str], str]) -> tuple[lir.Stmt, ...]:
+    """Code in which the threads of a block set all elements of some arrays to 0, and wait for each other."""
+    loops = []
+    for array in arrays:
+        number = Var(INDEX, fresh("cleared"))
+        zero = lir.Store(array.name, number, Const(Type(array.dtype), 0))
+        loops.append(lir.For(number, ThreadNumber(INDEX), array.elements, threads, (zero,)))
+    return (*loops, Barrier(tuple(array.name for array in arrays))) if loops else ()
+
+
+PLAIN = frozenset(DTYPES[name] for name in ("f64", "f32", "i64", "i32", "u64", "u32"))
+"""The types whose elements lie in memory as they are."""
+
+
 def _stays_near(kernel: Kernel, site: Site) -> bool:
     """Whether a statement writes a thread's own register and reads registers and shared memory, by affine indices,
     and cannot fail."""
@@ -99,6 +125,7 @@ def _stays_near(kernel: Kernel, site: Site) -> bool:
         target.role == "tmp"
         and target.storage == "reg"
         and all(kernel.buffer(a.buffer).storage in near for a in statement.accesses)
+        and all(kernel.buffer(a.buffer).dtype in PLAIN for a in statement.accesses)
         and all(isinstance(index, Affine) for a in statement.accesses for index in a.indices)
         and not any(isinstance(part, Op) and part.name in MAY_FAIL for part in parts(statement.value))
     )

@@ -17,7 +17,7 @@ from math import ceil, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Path, Scope, Statement
+from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -102,6 +102,29 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
             operations += prod(loop.trips for loop in loops) * _operations(statement)
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
     return LAUNCH + max(far / MEMORY, operations / lanes / CLOCK)
+
+
+def crosses_launches(kernel: Kernel) -> bool:
+    """Whether a temporary that is not in memory is used by several launches, which nothing but memory connects."""
+    places: dict[str, set[Path]] = {}
+    for site in kernel.sites:
+        for access in site.statement.accesses:
+            for one in access.accesses():
+                places.setdefault(one.buffer, set()).add(_launch_of(site))
+    return any(
+        len(places.get(buffer.name, ())) > 1
+        for buffer in kernel.buffers
+        if buffer.role == "tmp" and buffer.storage != "heap"
+    )
+
+
+def _launch_of(site: Site) -> Path:
+    """The place of the launch that a statement is in: of the outermost scope with a mark of a GPU, or of all that
+    host code runs on one thread there."""
+    for n, node in enumerate(site.ancestors, 1):
+        if isinstance(node, Scope) and _is_grid(node):
+            return site.path[:n]
+    return site.path[:1]
 
 
 def _known(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -147,10 +147,6 @@ class Trace:
 
     __copy__ = copy
 
-    def become(self, other: Trace) -> None:
-        """Takes over the steps of a copy of this trace, or of one that began with the same kernel."""
-        self._steps, self._kept = other._steps, other._kept
-
     @public
     def then(self, move: Move | str, unsafe: bool = False) -> Trace:
         """A new trace with one move more; this one stays as it is. Raises as `apply` does.
@@ -356,6 +352,11 @@ class _Followed(NamedTuple):
     def holds_of(self, steps: tuple[Step, ...]) -> bool:
         """Whether some steps begin with these moves. (A step is made once, behind the steps that it stands on.)"""
         return self.last is None or (len(steps) >= self.moves and steps[self.moves - 1] is self.last)
+
+
+def take_over(trace: Trace, other: Trace) -> None:
+    """Gives a trace the steps of a copy of it, or of one that began with the same kernel."""
+    trace._steps, trace._kept = other._steps, other._kept
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ candidate fewer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from dojoir.backends.machine import Machine
-from dojoir.costs.launches import floor_seconds, launch_seconds, node_seconds
+from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds
 from dojoir.errors import DojoError
-from dojoir.ir.nodes import Path, Scope, Statement
-from dojoir.passes.engine.trace import Trace
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement
+from dojoir.passes.engine.trace import Trace, take_over
 from dojoir.passes.schedule.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.gpu_schedule import schedule_grid
 from dojoir.passes.schedule.invariants import hoist_invariants
@@ -34,6 +35,8 @@ NEAR = 1.6
 """How near to what no schedule can be faster than a plan must come, by the model, for no other to be looked for."""
 
 
+GAIN, OPEN_GAIN = 1.15, 1.5
+
 MOST_PARTS = 6
 """How often a nest becomes several, one inside of the other's planning, at most."""
 
@@ -46,8 +49,16 @@ class Planner:
     sizes: Mapping[str, int]
 
     def cost(self, trace: Trace) -> float:
-        """Seconds of the kernel as it is, by the model."""
+        """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
+        if crosses_launches(trace.kernel):
+            return inf
         return launch_seconds(trace.kernel, self.machine, self.sizes)
+
+    def gain(self, kernel: Kernel) -> float:
+        """How much faster than what the rules make another structure must be, by the model, to be taken: more where
+        sizes are open, since the model then knows only some of those that there may be."""
+        is_open = any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
+        return OPEN_GAIN if is_open else GAIN
 
     def kernel(self, trace: Trace) -> None:
         """Schedules all nests, fused and distributed in the ways that there are: the best of these stays."""
@@ -63,11 +74,11 @@ class Planner:
             begun.add(other.kernel)
             for n in reversed(range(len(other.kernel.body))):
                 self.nest(other, (n,))
-            found.append((other, self.cost(other)))
+            found.append((other, self.cost(other) * (self.gain(other.kernel) if found else 1)))
             if found[-1][1] <= NEAR * floor:
                 break
         best, _ = min(found, key=lambda pair: pair[1])
-        trace.become(best)
+        take_over(trace, best)
 
     def nest(self, trace: Trace, path: Path, depth: int = 0) -> None:
         """Schedules the nest at a path."""
@@ -78,7 +89,7 @@ class Planner:
         if len(path) == 1:
             others = self.cost(trace) - node_seconds(trace.kernel, path, self.machine, self.sizes)
             enough = NEAR * floor_seconds(trace.kernel, self.machine, self.sizes, path)
-        best, least = trace, float("inf")
+        best, least = trace, inf
         for structure in STRUCTURES:
             other = trace.copy()
             try:
@@ -88,11 +99,13 @@ class Planner:
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
                 self.nest(other, part.path, depth + 1)
             seconds = self.cost(other) - others
+            if structure is not rules:
+                seconds *= self.gain(trace.kernel)
             if seconds < least:
                 best, least = other, seconds
             if least <= enough:
                 break
-        trace.become(best)
+        take_over(trace, best)
 
 
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
