@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gpu_rules import by_rules_alone
 
 import dojoir
 from dojoir.ir.dtypes import DTYPES
@@ -121,7 +122,7 @@ PRIVATE = {
 def test_a_temporary_of_few_elements_is_where_its_threads_find_it(name: str, target: str) -> None:
     reads, writes, at, rest, place = PRIVATE[name]
     kernel = dojoir.parse(HEAD.format(x=reads, y=writes, at=at) + rest)
-    scheduled = dojoir.PASSES["default_schedule"].given(target).on(kernel).kernel
+    scheduled = by_rules_alone(kernel, target).kernel
     sizes = {"N": 5, "M": 11}
     inputs = dojoir.random_inputs(kernel, {}, seed=1, **sizes)
     found = dojoir.compile(scheduled, target, emulated=True).run(inputs, **sizes)["y"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import agree
+from gpu_rules import by_rules_alone
 from on_harness import run
 
 import dojoir
@@ -29,7 +30,7 @@ ONE = "kernel one(M)\nin  x: f32[M]\nout y: f32[M]\ntmp s: f32\ns = 0\nM\n| s +=
 
 
 def by_rule(text: str, target: str, **sizes: int) -> dojoir.Trace:
-    return dojoir.PASSES["default_schedule"].given(target).on(dojoir.parse(text).specialize(**sizes))
+    return by_rules_alone(dojoir.parse(text).specialize(**sizes), target)
 
 
 def is_right(kernel: dojoir.Kernel, trace: dojoir.Trace, target: str, order: Any, **sizes: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_rules import by_rules_alone
 from on_harness import run
 from references import Case, expected, inputs
 
@@ -13,7 +14,7 @@ import dojoir
 
 
 def by_rule(kernel: dojoir.Kernel, target: str) -> dojoir.Trace:
-    return dojoir.PASSES["default_schedule"].given(target).on(kernel)
+    return by_rules_alone(kernel, target)
 
 
 @pytest.mark.parametrize(("rows", "target", "order"), [(192, "cuda", "forward"), (128, "hip", "backward")])
