@@ -89,4 +89,4 @@ def _operators(text: str) -> list[str]:
     return line[1].split(", ") if line else [SUM.name]
 
 
-__all__ = ["load", "names", "seen_in", "source"]
+__all__ = ["load", "names", "source"]

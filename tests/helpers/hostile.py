@@ -90,6 +90,7 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "write_file.path": lambda: str(folder() / "file"),
     "content": lambda: "text",
     "folder": lambda: str(folder() / "library"),
+    "key": lambda: dojoir.build.argmax_key(1, 2),
     "parse_move.text": lambda: "split(0, 4)",
     "parse_pipeline.text": lambda: "split(0, 4)",
     "inputs": lambda: {"x": np.ones(8, np.float32)},

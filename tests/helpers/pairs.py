@@ -63,8 +63,11 @@ IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
     ("operator += *= max= min= ^= &= |=", "running linear"): ("", "a linear step is an assignment"),
     ("operator fused", "running after before"): ("", "what adds a product to an element is linear"),
     ("running linear", "type bool"): ("", "flags have no sum or product"),
-    ("running after before linear", "stride scatter"): ("", "what goes on is one element, not one of data"),
-    ("mark gx gy gz bx by bz lane", "stride scatter"): ("scatter", "it would need an atomic of any operator"),
+    ("running after before linear", "stride scatter distinct"): (
+        "",
+        "what goes on is one element, not of data",
+    ),
+    ("mark gx gy gz bx by bz lane", "stride scatter"): ("", "it would need an atomic of any operator"),
     ("threads 1 2 more", "target cuda hip"): ("", "the threads are those of the host; a launch has its own"),
 }
 """The pairs that no kernel has, an axis with some values beside another: the code that refuses them, and why."""
