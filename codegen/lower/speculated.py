@@ -52,6 +52,8 @@ class Conditions:
         sites = sites_inside(self.kernel, path)
         if len(sites) != 1 or not _stays_near(self.kernel, sites[0]):
             return False
+        if sites[0].path in self.threads.collectives:  # what a thread adds to it, the others get
+            return False
         try:
             with limited_in_part(STEP_LIMIT):
                 asked = self._left_out(path, sites[0])

@@ -14,6 +14,7 @@ from math import prod
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import MAY_ASSIGN, Access, Kernel, Node, Path, Scope, Site, Statement, format_path
 from dojoir.ir.paths import is_inside
+from dojoir.ir.text import format_access
 from dojoir.ir.where import place
 from dojoir.proof.core.independence import is_uniform
 from dojoir.proof.core.marks import BLOCK, GRID, MAX_BLOCK
@@ -289,8 +290,22 @@ class Threads:
 
     def _collectives(self, launched: Launched) -> Iterator[Collective]:
         for phase in launched.phases:
+            if phase.groups:
+                self._refuse_between_warps(phase)
             for nest in phase.groups or (phase.nest,):
                 yield from self._in_nest(nest)
+
+    def _refuse_between_warps(self, phase: Phase) -> None:
+        """Raises KernelError where block scopes with warp code inside accumulate into an element that several warps
+        share: nothing puts together what these have."""
+        for collective in self._in_nest(phase.nest):
+            target = next(site.statement.target for site in self.kernel.sites if site.path == collective.paths[0])
+            message = (
+                f"several warps accumulate into {format_access(target)} at once, and nothing puts together what "
+                "they have: give the accumulation a nest of block scopes of its own (split_scopes)"
+            )
+            source, span = place(self.kernel, collective.paths[0])
+            raise KernelError(Diagnostic("warps-accumulate", message, span, source))
 
     def _in_nest(self, nest: Nest) -> Iterator[Collective]:
         together: dict[str, list[Site]] = {}

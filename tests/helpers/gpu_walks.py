@@ -61,7 +61,7 @@ LONGEST_TEXT = 2500
 RULES = frozenset({
     "broken-block", "broken-grid", "collective-loop", "crosses-launches", "crosses-threads", "indexed-register",
     "lane-extent", "large-block", "nested-mark", "no-atomic", "open-extent", "register-size", "shared-size",
-    "stack-size", "unequal-lanes",
+    "stack-size", "unequal-lanes", "warps-accumulate",
 })  # fmt: skip
 """The errors of a target: a kernel that is well-formed and that it has no room or no instruction for."""
 

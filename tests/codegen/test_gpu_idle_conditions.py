@@ -1,0 +1,161 @@
+"""Conditions that a thread need not ask are left out, and no others; sums of threads that are no power of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir.backends.host import machine_named
+from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
+
+PRODUCT = """kernel product(N, M, K)
+in  a: f32[N, K]
+in  b: f32[K, M]
+out c: f32[N, M]
+
+N
+| M
+| | c[{0}, {1}] = 0
+| | K
+| | | c[{0}, {1}] += a[{0}, {2}] * b[{2}, {1}]
+"""
+
+
+def runs_right(kernel: dojoir.Kernel, text: dojoir.Kernel, target: str, **sizes: int) -> None:
+    given = dojoir.random_inputs(text, {}, seed=1, **sizes)
+    expected = dojoir.interpret(text, given, **sizes)
+    found = dojoir.compile(kernel, target, emulated=True).run(given, **sizes)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize("tiles", [large_tiles, small_tiles])
+def test_sums_of_a_tile_past_the_end_are_not_asked_about(tiles: Any, target: str) -> None:
+    text = dojoir.parse(PRODUCT).specialize(N=67, M=70, K=19)
+    trace = dojoir.Trace(text)
+    tiles(trace, (0,), machine_named(target))
+    lines = str(trace.kernel).splitlines()
+    first = next(number for number, line in enumerate(lines) if "fma(" in line)
+    assert lines[first - 1].lstrip("| ").startswith("if ")
+    code = dojoir.emit(trace.kernel, target)
+    before = code[: code.index("fmaf(")]
+    assert before.rindex("for (") > before.rindex("if ("), "the sums of a thread have no condition around them"
+    assert "cleared" in code, "shared memory that is read past the end has values"
+    runs_right(trace.kernel, text, target)
+
+
+TOGETHER = """kernel rows(N)
+in  x: f32[N, 200]
+out y: f32[N, 200]
+tmp s: f32[N~] reg
+tmp r: f32[N~, 256] reg
+
+N : gx
+| 256 : bx
+| | if {1} < 200
+| | | r[{0}, {1}] = x[{0}, {1}] - 100
+| s[{0}] = -1000
+| 256 : bx
+| | if {1} < 200
+| | | s[{0}] max= r[{0}, {1}]
+| 256 : bx
+| | if {1} < 200
+| | | y[{0}, {1}] = r[{0}, {1}] - s[{0}]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_what_others_get_keeps_its_condition(target: str) -> None:
+    """A thread that has no element of a row must not take part in the maximum of it."""
+    kernel = dojoir.parse(TOGETHER)
+    runs_right(kernel, kernel, target, N=3)
+
+
+KEPT = """kernel kept(N)
+in  x: f32[N, 64]
+out y: f32[N, 64]
+tmp t: f32[64] shared
+tmp r: f32[4, 64] reg
+
+N : gx
+| 64 : bx
+| | t[{1}] = x[{0}, {1}]
+| 64 : bx
+| | 4 : u
+| | | r[{2}, {1}] = 0
+| 64 : bx
+| | 4 : u
+| | | if {1} + {2} < 62
+| | | | r[{2}, {1}] += t[{1}]
+| 64 : bx
+| | y[{0}, {1}] = r[0, {1}] + r[1, {1}] + r[2, {1}] + r[3, {1}]
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_what_is_read_keeps_its_condition(target: str) -> None:
+    kernel = dojoir.parse(KEPT)
+    assert "< 62" in dojoir.emit(kernel, target).partition("__launch_bounds__")[2]
+    runs_right(kernel, kernel, target, N=2)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize("threads", [7, 33, 200, 250, 784, 1000])
+def test_sums_of_any_number_of_threads(threads: int, target: str) -> None:
+    text = f"""kernel sums(N)
+in  x: f32[N, {threads}, 2]
+out y: f32[N]
+out z: f32[N]
+
+N : gx
+| y[{{0}}] = 0
+| z[{{0}}] = -inf
+| {threads} : bx
+| | 2
+| | | y[{{0}}] += x[{{0}}, {{1}}, {{2}}]
+| | | z[{{0}}] max= x[{{0}}, {{1}}, {{2}}] - 100
+"""
+    kernel = dojoir.parse(text)
+    assert threads < 32 or "shfl" in dojoir.emit(kernel, target)
+    runs_right(kernel, kernel, target, N=3)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_sums_of_rows_of_threads(target: str) -> None:
+    """What the threads of a column share is not what those of a row do."""
+    kernel = dojoir.parse("""kernel columns(N)
+in  x: f32[N, 64, 32]
+out y: f32[N, 32]
+
+N : gx
+| 32 : bx
+| | y[{0}, {1}] = 0
+| 16 : by
+| | 32 : bx
+| | | 4
+| | | | y[{0}, {2}] += x[{0}, {1} + 16*{3}, {2}]
+""")
+    runs_right(kernel, kernel, target, N=2)
+
+
+def test_warps_that_accumulate_into_one_element_are_refused() -> None:
+    kernel = dojoir.parse("""kernel warps(N)
+in  x: f32[N, 8, 32]
+out y: f32[N]
+tmp t: f32[N~, 8~] reg
+
+N : gx
+| y[{0}] = 0
+| 8 : bx
+| | t[{0}, {1}] = 0
+| | 32 : lane
+| | | t[{0}, {1}] += x[{0}, {1}, {2}]
+| | y[{0}] += t[{0}, {1}]
+""")
+    with pytest.raises(dojoir.KernelError, match="several warps accumulate into y") as error:
+        dojoir.emit(kernel, "cuda")
+    assert error.value.diagnostic.code == "warps-accumulate"
