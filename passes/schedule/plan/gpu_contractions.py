@@ -53,6 +53,7 @@ def small_tiles(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _contraction(trace: Trace, path: Path, large: bool) -> None:
+    """Brings rows and columns inside of all else that is kept, and tiles them."""
     guards_inside(trace, spot(trace, path))
     found = sum_at(trace, path)
     row, column = _roles(trace, found)
@@ -114,6 +115,7 @@ def _side(extent: int, large: bool) -> tuple[int, int]:
 
 
 def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile) -> None:
+    """Gives the tiles of a contraction, whose rows and columns are the innermost of what is kept, to blocks."""
     site = found.site
     reads = (a for a in site.statement.reads if any(depends(a, s.depth) for s in found.summed))
     operands = list(dict.fromkeys(a.buffer for a in reads))

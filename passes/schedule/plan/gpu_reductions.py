@@ -20,8 +20,8 @@ from dojoir.passes.loops.joining import JoinScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.schedule.combinators import tried
-from dojoir.passes.schedule.gpu_flat import flattened, side_by_side
-from dojoir.passes.schedule.gpu_threads import along, grid
+from dojoir.passes.schedule.gpu_flat import flattened
+from dojoir.passes.schedule.gpu_threads import along, grid, shared_among
 from dojoir.passes.schedule.plan.nests import Sum, known, runs_along, sum_at, trips
 from dojoir.passes.schedule.spots import Spot, act, move, stand_alone
 from dojoir.passes.schedule.strides import sites_in, step_of
@@ -37,6 +37,9 @@ WIDE = 4
 
 NEIGHBOURS, ROWS = 32, 16
 """Columns and rows of the threads of a block, where what is kept lies side by side."""
+
+LONG = 64
+"""How many terms a partial result should have at least."""
 
 BLOCKS = 4
 """How many blocks a multiprocessor should have at least."""
@@ -61,12 +64,23 @@ def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
     if width > 1:
         act(trace, Split, elements, width)
         act(trace, Vectorize, elements.child(0))
-    along(trace, elements, len(nest) - 1, threads, "lane" if threads == machine.warp else "bx")
+    if threads == machine.warp:
+        _along_lanes(trace, elements, len(nest) - 1, threads)
+    else:
+        along(trace, elements, len(nest) - 1, threads)
     kept = _merged(trace, found)
     if threads == machine.warp and kept:
         act(trace, Split, kept[-1], BLOCK // threads)
         act(trace, Bind, kept[-1].child(0), "bx")
     grid(trace, reversed(kept))
+
+
+def _along_lanes(trace: Trace, scope: Spot, levels: int, lanes: int) -> None:
+    """A scope, which `levels` others are around, on the lanes of a warp: all of them, some under a guard."""
+    shared = scope if trips(scope) == lanes else shared_among(trace, scope, lanes)
+    for _ in range(levels):
+        act(trace, SwapScopes, shared.around())
+    act(trace, Bind, shared, "lane")
 
 
 def _threads(count: int, machine: Machine) -> int:
@@ -82,16 +96,13 @@ def sum_across(trace: Trace, path: Path, machine: Machine) -> None:
     known(column is not None and found.kept[-1].path == column.path, "a sum across memory")
     nest = [*found.summed]
     while len(nest) > 1:
-        try_collapse = nest[-2]
-        if not tried(trace, move(Collapse, try_collapse)):
+        if not tried(trace, move(Collapse, nest[-2])):
             break
         nest.pop()
     assert column is not None
     act(trace, Split, column, NEIGHBOURS)
-    loop = nest[0]
-    neighbours = stand_alone(trace, loop, 1)
-    deep = len(nest) - 1
-    along(trace, nest[-1], deep + 1, ROWS, "by")
+    neighbours = stand_alone(trace, nest[0], 1)
+    along(trace, nest[-1], len(nest), ROWS, "by")
     act(trace, Bind, neighbours, "bx")
     for other in column.scopes():
         if not other.scope.marks:
@@ -107,16 +118,11 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     across = bool(found.kept) and runs_along(trace.kernel, found.site, found.kept[-1])
     blocks = max(1, found.results // (NEIGHBOURS if across else 1))
     known(blocks < wanted, "a nest of few sums")
-    accumulated = found.nest
     if found.begins:
-        accumulated = stand_alone(trace, found.nest, len(found.kept))
-    part = found.summed[0]
-    while len(found.summed) > 1 and trips(part) * blocks < wanted and _same(trace, part):
-        pass
-    pieces = trips(part)
-    most = max(2, wanted // blocks)
-    least = pieces * prod(map(trips, found.summed[1:])) // max(1, min(most, pieces))
-    known(least >= 64 and pieces > 1, "a nest of long sums")
+        stand_alone(trace, found.nest, len(found.kept))
+    part, *inner = found.summed
+    pieces, most = trips(part), max(2, wanted // blocks)
+    known(pieces > 1 and pieces * prod(map(trips, inner)) >= LONG * min(most, pieces), "a nest of long sums")
     if pieces > most:
         act(trace, Split, part, -(-pieces // most))
     for _ in found.kept:
@@ -131,22 +137,16 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
         first, second = outer.child(0), outer.child(1)
         act(trace, JoinScopes, first, second)
         outer = outer.child(0)
-    del accumulated
     return [part, together]
 
 
-def _same(trace: Trace, part: Spot) -> bool:
-    """Makes one scope of a summed scope and the one inside it."""
-    return side_by_side(trace.kernel, part.path) and tried(trace, move(Collapse, part))
-
-
 def _merged(trace: Trace, found: Sum) -> list[Spot]:
-    """The kept scopes, at most as many as a grid has dimensions: the innermost ones as one where there are more."""
+    """The kept scopes, at most as many as a grid has dimensions: the outermost ones as one where there are more."""
     kept = list(found.kept)
     while len(kept) > len(GRID):
-        inner = kept.pop(0)
-        act(trace, Collapse, inner)
-        kept[0] = inner
+        outermost = kept.pop(0)
+        act(trace, Collapse, outermost)
+        kept[0] = outermost
     return kept
 
 

@@ -21,7 +21,7 @@ from dojoir.passes.schedule.gpu_rows import (
 )
 from dojoir.passes.schedule.plan.nests import known
 from dojoir.passes.schedule.spots import Spot, act, spot
-from dojoir.passes.schedule.strides import depends
+from dojoir.passes.schedule.strides import depends, sites_in
 
 MOST_EACH = 56
 """How many elements of a row a thread may keep, of 64 registers."""
@@ -52,6 +52,8 @@ def rows_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
 def _rows(trace: Trace, row: Spot, threads: int) -> None:
     """A row on `threads` threads, the last time under a guard where they do not share it equally."""
     known(not row.path[:-1], "a nest by itself")
+    sums = [site.statement for site in sites_in(trace.kernel, row.path) if site.statement.accumulation is not None]
+    known(all(depends(statement.target, row.depth) for statement in sums), "rows that share no sum")
     length = extent_along(row).constant
     known(length is not None and length >= threads, "rows of one constant length")
     assert length is not None

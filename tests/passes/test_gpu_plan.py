@@ -1,0 +1,205 @@
+"""The planner for GPUs: each structure gives what the text gives, and a plan is no worse than its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+import dojoir
+from dojoir.backends.host import machine_named
+from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
+from dojoir.ir.nodes import Scope
+from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
+
+NO_SIZES = MappingProxyType[str, int]({})
+
+TEXTS = {
+    "sum of all": """kernel t(A = 6, B = 40, C = 132)
+in  x: f32[A, B, C]
+out s: f32
+
+s = 0
+A
+| B
+| | C
+| | | s += x[{0}, {1}, {2}]
+""",
+    "middle": """kernel t(A = 5, B = 70, C = 40)
+in  x: f32[A, B, C]
+out s: f32[A, C]
+
+A
+| C
+| | s[{0}, {1}] = -inf
+| | B
+| | | s[{0}, {1}] max= x[{0}, {2}, {1}]
+""",
+    "channels": """kernel t(N = 3, C = 4, S = 136)
+in  x: f32[N, C, S]
+out y: f32[C]
+
+C
+| y[{0}] = 0
+| N
+| | S
+| | | y[{0}] += x[{1}, {0}, {2}]
+| y[{0}] = y[{0}] / 408
+""",
+    "both axes": """kernel t(N = 40, M = 100)
+in  x: f32[N, M]
+out columns: f32[M]
+out rows: f32[N]
+
+M
+| columns[{0}] = 0
+N
+| rows[{0}] = 0
+| M
+| | rows[{0}] += abs(x[{0}, {1}])
+| | columns[{1}] += abs(x[{0}, {1}])
+""",
+    "rows": """kernel t(N = 3, M = 200)
+in  x: f32[N, M]
+out y: f32[N, M]
+tmp m: f32[N]
+tmp s: f32[N]
+
+N
+| m[{0}] = -inf
+| M
+| | m[{0}] max= x[{0}, {1}]
+| s[{0}] = 0
+| M
+| | s[{0}] += exp(x[{0}, {1}] - m[{0}])
+| M
+| | y[{0}, {1}] = x[{0}, {1}] - m[{0}] - log(s[{0}])
+""",
+    "product": """kernel t(N = 37, M = 70, K = 19)
+in  a: f32[N, K]
+in  b: f32[M, K]
+in  c: f32[N, M]
+out d: f32[N, M]
+
+N
+| M
+| | d[{0}, {1}] = c[{0}, {1}]
+| | K
+| | | d[{0}, {1}] += a[{0}, {2}] * b[{1}, {2}]
+""",
+    "convolution": """kernel t(N = 2, C = 8, O = 16, T = 50)
+in  x: f32[N, C, T]
+in  f: f32[O, C, 3]
+out y: f32[N, O, T]
+
+N
+| O
+| | T
+| | | y[{0}, {1}, {2}] = 0
+| | | C
+| | | | 3
+| | | | | if {2} + {4} >= 2
+| | | | | | y[{0}, {1}, {2}] += x[{0}, {3}, {2} + {4} - 2] * f[{1}, {3}, {4}]
+""",
+    "two sums": """kernel t(A = 5, B = 3, C = 4, D = 8, E = 36)
+in  x: f32[A, B, D]
+in  w: f32[B, D, E]
+out y: f32[A, E]
+
+B
+| A
+| | E
+| | | if {0} == 0
+| | | | y[{1}, {2}] = 0
+| | | D
+| | | | y[{1}, {2}] += x[{1}, {0}, {3}] * w[{0}, {3}, {2}]
+""",
+}
+
+
+def runs_right(kernel: dojoir.Kernel, text: dojoir.Kernel, target: str) -> None:
+    given = dojoir.random_inputs(text, {}, seed=3)
+    expected = dojoir.interpret(text, given)
+    found = dojoir.compile(kernel, target, emulated=True).run(given)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_plan_gives_what_its_text_gives(name: str, target: str) -> None:
+    text = dojoir.parse(TEXTS[name])
+    trace = dojoir.PASSES["default_schedule"].given(target).on(text)
+    assert dojoir.certify(trace)
+    runs_right(trace.kernel, text, target)
+
+
+@pytest.mark.parametrize("structure", [s for s in STRUCTURES if s is not rules], ids=lambda s: s.__name__)
+def test_a_structure_gives_what_a_text_gives(structure: Structure) -> None:
+    """On each nest that is of its form, whether a plan would choose it or not; the rest is as the rules have it."""
+    machine, tried = machine_named("cuda"), 0
+    for written in TEXTS.values():
+        text = dojoir.parse(written)
+        for form in FORMS:
+            begun = dojoir.Trace(text)
+            form(begun)
+            for n in range(len(begun.kernel.body)):
+                trace = begun.copy()
+                try:
+                    structure(trace, (n,), machine)
+                    for other in reversed(range(len(trace.kernel.body))):
+                        node = trace.kernel.body[other]
+                        if isinstance(node, Scope) and not node.marks:
+                            rules(trace, (other,), machine)
+                    dojoir.emit(trace.kernel, "cuda")
+                except dojoir.DojoError:
+                    continue
+                tried += 1
+                runs_right(trace.kernel, text, "cuda")
+    assert tried, "no text is of its form"
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_a_plan_costs_no_more_than_the_rules(form: Callable[[dojoir.Trace], None]) -> None:
+    machine = machine_named("cuda")
+    planner = Planner(machine, NO_SIZES)
+    for written in TEXTS.values():
+        by_rules = dojoir.Trace(dojoir.parse(written))
+        form(by_rules)
+        planned = by_rules.copy()
+        for n in reversed(range(len(planned.kernel.body))):
+            rules(by_rules, (n,), machine)
+            planner.nest(planned, (n,))
+        assert planner.cost(planned) <= planner.cost(by_rules)
+
+
+def test_the_model_knows_what_is_far_apart() -> None:
+    """Host code on one thread, threads that walk along rows, neighbours that read neighbours: each faster."""
+    machine = machine_named("cuda")
+    texts = [
+        "N\n| M\n| | y[{0}, {1}] = 2 * x[{0}, {1}]\n",
+        "N // 256 : gx\n| 256 : bx\n| | M\n| | | y[256*{0} + {1}, {2}] = 2 * x[256*{0} + {1}, {2}]\n",
+        "N : gx\n| 256 : bx\n| | M // 256\n| | | y[{0}, {1} + 256*{2}] = 2 * x[{0}, {1} + 256*{2}]\n",
+    ]
+    header = "kernel t(N = 8192, M = 4096)\nin x: f32[N, M]\nout y: f32[N, M]\n\n"
+    kernels = [dojoir.parse(header + text) for text in texts]
+    seconds = [launch_seconds(kernel, machine, NO_SIZES) for kernel in kernels]
+    assert seconds == sorted(seconds, reverse=True)
+    assert seconds[-1] >= floor_seconds(kernels[0], machine, NO_SIZES)
+
+
+def test_a_register_connects_no_launches() -> None:
+    kernel = dojoir.parse("""kernel t(N)
+in  x: f32[N]
+out y: f32[N]
+tmp t: f32[N~] reg
+
+N : gx
+| t[{0}] = x[{0}]
+| y[{0}] = t[{0}]
+""")
+    assert not crosses_launches(kernel)
+    other = "tmp t: f32 reg\n\nt = 1\nN : gx\n| y[{0}] = x[{0}] + t\n"
+    assert crosses_launches(dojoir.parse(f"kernel t(N)\nin x: f32[N]\nout y: f32[N]\n{other}"))
