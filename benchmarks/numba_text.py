@@ -134,9 +134,10 @@ class _Writer:
     def statement(self, typed: TypedStatement, totals: Totals) -> str:
         place = totals.get(typed.target.buffer) or self.element(typed.target)
         value = self.value(typed.value)
-        if typed.op is None:
-            return f"{place} = {value}"
-        return f"{place} = {TEMPLATES[typed.op].format(place, value)}"
+        if typed.op is not None:
+            value = TEMPLATES[typed.op].format(place, value)
+        where = "" if typed.condition is None else f"if {self.value(typed.condition)}: "
+        return f"{where}{place} = {value}"
 
     def element(self, access: Access) -> str:
         buffer = self.kernel.buffer(access.buffer)

@@ -69,7 +69,7 @@ def _carries(kernel: Kernel, path: Path, name: str) -> bool:
 
 def _crosses(kernel: Kernel, home: Home, why: str) -> KernelError:
     buffer = home.buffer
-    source, span = place(kernel, (), buffer)
+    source, span = place(kernel, (), kernel.buffer(buffer.name))  # as it is declared
     message = (
         f"{buffer.name} is in `{buffer.storage}`, and {why}: what is to stay from one to the next lives "
         f"in global memory: place({buffer.name}, heap)"

@@ -7,7 +7,7 @@ that there is a tile for each multiprocessor. Threads are a fixed number: the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, combinations, product
 from math import isqrt
 
@@ -42,10 +42,10 @@ def versions(kernel: Kernel, machine: Machine) -> Iterator[tuple[Property, ...]]
         return
     forms = _formulas(kernel)
     whole = {form: [(f"({form}) % {n}", f"({form}) % {n} == 0") for n in WHOLE] for form in forms}
-    short = [(f"({form} - 1) // {n}", f"{form} <= {n}") for form in forms for n in LONGEST]
+    short = _short(forms)
     both = [f"{a} + {b}" for a, b in combinations(forms, 2)]
     few = [(f"({form} - 1) // {n}", f"{form} <= {n}") for form in both for n in _idle(machine)]
-    yield from ((one,) for one in chain(*whole.values(), short, few))
+    yield from ((one,) for one in chain(*whole.values(), short, few, _short(_counts(kernel))))
     for count in (2, 3):
         for chosen in combinations(whole.values(), count):
             yield from product(*chosen)
@@ -96,11 +96,24 @@ def _first(index: Affine, depth: int) -> Affine:
     )
 
 
+def _short(forms: Iterable[str]) -> list[Property]:
+    return [(f"({form} - 1) // {n}", f"{form} <= {n}") for form in forms for n in LONGEST]
+
+
 def _formulas(kernel: Kernel) -> list[str]:
     """The sizes that are open, and the extents in them that are no quotients."""
-    bounds = (bound for _, node in kernel.walk() if isinstance(node, Scope) for bound in node.extent.bounds)
-    plain = (str(b) for b in bounds if not b.is_constant and not b.iterators and "//" not in str(b))
+    plain = (bound for bound in _open(kernel) if "//" not in bound)
     return [*dict.fromkeys([*kernel.runtime_sizes, *plain])][:MOST_FORMULAS]
+
+
+def _counts(kernel: Kernel) -> list[str]:
+    """The extents that are quotients, as those of tiles and chunks: how many there are."""
+    return [*dict.fromkeys(bound for bound in _open(kernel) if "//" in bound)][:MOST_FORMULAS]
+
+
+def _open(kernel: Kernel) -> Iterator[str]:
+    bounds = (bound for _, node in kernel.walk() if isinstance(node, Scope) for bound in node.extent.bounds)
+    return (str(b) for b in bounds if not b.is_constant and not b.iterators)
 
 
 def _idle(machine: Machine) -> Iterator[int]:

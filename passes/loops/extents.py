@@ -26,6 +26,9 @@ from dojoir.passes.base.versions import is_host_code
 from dojoir.proof.check import identity
 from dojoir.support.frozen import dataclass
 
+BLOCK_THREADS = (32, 64, 128, 256, 512, 1024)
+"""The threads of a block: what an open extent is made where the iterations behind its end do nothing."""
+
 
 @dataclass(frozen=True)
 class SetExtent(Move):
@@ -79,7 +82,8 @@ class SetExtent(Move):
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Each bound of the extent by itself, the extents of the scopes around what is beside it, and any other of
-        the kernel that has a meaning there; for launches of a GPU 1."""
+        the kernel that has a meaning there; for launches of a GPU 1, and for what may be bound to threads the sizes
+        of blocks."""
         scope = scope_or_none(kernel, place)
         if scope is None or isinstance(place, str):
             return
@@ -87,6 +91,8 @@ class SetExtent(Move):
         if machine.kind == "gpu" and is_host_code(kernel, place) and scope.extent.constant != 1:
             yield cls(place_of(place), Formula("1"))  # under a guard that says when it runs
         wholes = (other.extent for _, other in scopes(kernel))
+        if machine.kind == "gpu" and scope.extent.constant is None:
+            yield from (cls(place_of(place), Formula(str(threads))) for threads in BLOCK_THREADS)
         for extent in (*(Extent((bound,)) for bound in scope.extent.bounds), *wholes):
             if extent != scope.extent and all(d < depth for bound in extent.bounds for d in bound.iterators):
                 yield cls(place_of(place), Formula(format_extent(extent)))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
+from dojoir.backends.machine import Machine
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Access, Buffer, Dim, Guard, Kernel, Node, Scope, Statement, with_body
+from dojoir.ir.nodes import Access, Buffer, Dim, Guard, Kernel, Node, Path, Scope, Statement, with_body
 from dojoir.ir.rewrite import map_accesses
 from dojoir.passes.base.move import BufferName, Formula, Move, Refusal, Rewrite, Undoing, reversible
 from dojoir.passes.base.reach import Reach
@@ -141,6 +142,20 @@ class AddDim(Undoing):
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
         return iter(())
+
+    @classmethod
+    def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
+        """A dimension for a scope that runs equally often around all accesses, by whose iterator they are apart."""
+        if not isinstance(place, str) or kernel.buffer(place).role != "tmp":
+            return
+        around = [site.scopes for site in kernel.sites if place in site.statement.buffers]
+        count = sum(1 for _ in _uses(kernel, place))
+        for depth, scopes in enumerate(zip(*around, strict=False)):
+            (first, *_), *more = {scope.extent.bounds for scope in scopes}
+            if not more and not first.iterators:
+                index = Formula(str(Affine.iterator(depth)))
+                for dim in range(len(kernel.buffer(place).dims) + 1):
+                    yield cls(BufferName(place), dim, Formula(str(first)), (index,) * count)
 
 
 def _check_plain(buffer: Buffer) -> None:

@@ -22,7 +22,7 @@ def bare(move: Move, kernel: Kernel) -> tuple[object, ...]:
         if isinstance(value, tuple):
             return tuple(plain(part, get_args(kind)[0]) for part in value)
         if isinstance(value, Formula):  # a fixed size may be written by its name
-            return value.extent(kernel, depth)
+            return value.extent(kernel, depth) if isinstance(place, tuple) else value.text.replace(" ", "")
         if isinstance(value, Quoted):
             conditions = parse_conditions(value.text, kernel, depth)
             return frozenset((condition.relation, condition.left - condition.right) for condition in conditions)

@@ -280,7 +280,11 @@ def test_an_answer_is_not_slower_than_a_start(high: float, kept: bool, monkeypat
     """A search on a busy machine gave 0.91 of `default_schedule`, which was one of its starts."""
 
     class Together:
-        ratios = (None, Gain(high - 0.05, high - 0.1, high))
+        measurements = ("the answer", "the start")
+
+    def ratio_of(slow: str, fast: str) -> Gain:
+        assert (slow, fast) == ("the start", "the answer")
+        return Gain(high - 0.05, high - 0.1, high)
 
     starts = [dojoir.Trace(SOFTMAX), dojoir.Trace(SOFTMAX).then("split(0, 4)")]
     play = Play(SOFTMAX, "llvm", [SIZES], Random(0), Ledger(dojoir.Budget()))
@@ -294,6 +298,7 @@ def test_an_answer_is_not_slower_than_a_start(high: float, kept: bool, monkeypat
         return Together
 
     monkeypatch.setattr(dojoir, "measure_together", together)
+    monkeypatch.setattr(dojoir, "ratio_of", ratio_of)
     assert is_slower_than_a_start(play, answer) is not kept
     assert timed == [starts[1].kernel.hash] and not is_slower_than_a_start(play, starts[1])
 

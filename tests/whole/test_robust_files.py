@@ -128,6 +128,7 @@ TEMPORARY = {
     "runtime/build/llvm_passes.py": "the pipe that the parent process reads",
     "runtime/simt/toolchain.py": "sources and results of a compiler, in a temporary folder",
     "runtime/simt/harness.py": "a program while it runs, in a temporary folder",
+    "dojoir/evidence/writing.py": "lines at the end of a record, as they happen: a killed run leaves them",
     "dojoir/support/files.py": "the writer itself",
 }
 """Files of the package that write by other means than `write_file`, and why they may."""

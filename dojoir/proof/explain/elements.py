@@ -67,13 +67,12 @@ def read_before_write(failure: ReadBeforeWrite) -> Diagnostic:
     name = spelling(kernel, use.site.scopes)
     start = occasion(found.sizes, found.left.iteration(kernel), name)
     element, text = _element(buffer, found.right), format_access(use.access, name)
-    if use.own:
-        op = use.site.statement.accumulation
-        assert op is not None
+    op = (use.site.statement.accumulation or "=").split()[-1]  # that of distinct indices begins with their name
+    if use.own and op != "=":
         known = buffer.dtype.is_float or (buffer.dtype.is_integer and op in {"+=", "*=", "^=", "|="})
         first = f"`{text} = {_NEUTRAL[op]}`" if known else "it"
         message = f"{start}`{op}` accumulates into {element}, which has no value yet: assign {first} before"
-    elif _keeps(use):
+    elif use.own or _keeps(use):
         message = f"{start}{element} may stay as it was, and has no value yet: assign it before"
     elif not writers:
         message = f"{start}{element} is read, and nothing assigns it"
