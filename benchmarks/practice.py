@@ -6,11 +6,11 @@
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
 is timed at (`gpu`: those on a GPU, by `practice_gpu.py`), the same mathematics in PyTorch (`eager`, an expression
-of the names of its inputs and sizes, with what is `inout` as it is afterwards), and what its inputs are: `indices`
-gives the bound of integers, which are else any of their type, `scale` a factor of normal numbers, `positive` what is
-made so, and `made` an expression of NumPy, of the sizes and of `draw`, its generator. Where a comment `numpy` has the
-same as an expression of NumPy, so is that. What is `written` after the rules of some time was not known to them, and is
-reported apart.
+of the names of its inputs and sizes, with what is `inout` as it is afterwards), and what its inputs are:
+`indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal numbers,
+`positive` what is made so, and `made` an expression of NumPy, of the sizes and of `draw`, its generator. Where a
+comment `numpy` has the same as an expression of NumPy, so is that. What is `written` after the rules of some time
+was not known to them, and is reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
@@ -168,7 +168,8 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
     }
     arrays = [outputs[b.name] if b.name in outputs else given[b.name] for b in text.kernel.arguments]
     ours = compiled.bind(*arrays, **text.sizes)
-    names: dict[str, Any] = dict(text.sizes) | {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
+    names: dict[str, Any] = dict(text.sizes)
+    names |= {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
     eager = eval(f"lambda: {text.eager}", {"torch": torch, "F": functional, "reduce": reduce, **names})
     ours()
     results = eager()

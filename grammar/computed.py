@@ -6,8 +6,8 @@
     … w[w_at] …
 
 with a temporary of its own, before the statement and under the conditions around it: an integer like others, whose
-values are indices from data, checked where they are used. It stands before the scopes around the statement that run at
-least once and do not change it. A condition of the statement becomes a guard around both.
+values are indices from data, checked where they are used. It stands before the scopes around the statement that
+run at least once and do not change it. A condition of the statement becomes a guard around both.
 Where computing the value may be an error of the run, the temporary is 0 first, for where the conditions fail.
 """
 
@@ -127,24 +127,25 @@ class _Computed:
         same: list[syntax.Node] = []
         rest: list[syntax.Node] = []
         for node in scope.body:
-            made = isinstance(node, syntax.Statement) and _targets(node) <= {b.name.text for b in self.made}
-            if made and not self._changes(node, own, changed):
+            if isinstance(node, syntax.Statement) and self._is_same(node, own, changed):
                 same.append(node)
                 changed -= _targets(node)
             else:
                 rest.append(node)
         return tuple(same), tuple(rest)
 
-    def _changes(self, node: syntax.Statement, own: set[str], changed: set[str]) -> bool:
-        """Whether a temporary is not the same in each iteration of a scope whose iterator has the names `own` and
-        in which elements are `changed`, or computing it may fail."""
+    def _is_same(self, node: syntax.Statement, own: set[str], changed: set[str]) -> bool:
+        """Whether a statement gives a temporary of this text what is the same in each iteration of a scope whose
+        iterator has the names `own`, and in which buffers are `changed`, and cannot fail."""
+        if isinstance(node.value, Number) or not _targets(node) <= {buffer.name.text for buffer in self.made}:
+            return False
         for part in every(node.value):
             match part:
                 case syntax.Iterator(text) if text in own:
-                    return True
+                    return False
                 case Name(text) | Subscript(Word(text)) if text in changed:
-                    return True
-        return self._may_fail(node.value) or isinstance(node.value, Number)
+                    return False
+        return not self._may_fail(node.value)
 
     # -- expressions -------------------------------------------------------------------------------------
     def _expr(

@@ -408,9 +408,7 @@ class Scopes:
             runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
             block.emit(lir.If(runs, asked.body))
 
-    def _iterations(
-        self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]
-    ) -> None:
+    def _iterations(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
         """The loop of a scope, which ends where one of `lengths` is reached as well."""
         var = self.loop_var(scope, state)
         inner = replace(state, iterators=(*state.iterators, var))

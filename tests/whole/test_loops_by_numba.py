@@ -4,8 +4,6 @@ in which roots and logarithms of negative numbers are no errors."""
 from __future__ import annotations
 
 import math
-import sys
-from functools import cache
 from pathlib import Path
 from random import Random
 from runpy import run_path
@@ -13,15 +11,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from agreement import agree, random_arguments, small_sizes
+from agreement import agree, small_sizes
 from folders import ROOT
+from practice_texts import arguments_of
 
 import dojoir
 
 BENCHMARKS = ROOT / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
 LOOPS = run_path(str(BENCHMARKS / "numba_text.py"))["loops"]
-PRACTICE = cache(run_path(str(BENCHMARKS / "practice.py"))["texts"])
 TEXTS = sorted([*(BENCHMARKS / "practice").glob("*.dojo"), *(BENCHMARKS / "polybench").glob("*.dojo")])
 WITHOUT = {
     "digit_histogram", "fp4_quantize", "fp8_quantize", "int4_linear", "int4_quantize", "int8_quantize",
@@ -39,7 +36,7 @@ def test_they_mean_what_the_text_means(path: Path) -> None:
         with pytest.raises(NotImplementedError, match="no loops for"):
             LOOPS(fixed)
         return
-    given = made_arguments(path.stem, kernel, sizes) or random_arguments(kernel, sizes, random)
+    given = arguments_of(kernel, sizes, random)
     wanted = dojoir.interpret(fixed, given)
     space: dict[str, object] = {"math": SimpleNamespace(**vars(math) | {"log": np.log, "sqrt": np.sqrt}), "np": np}
     exec(LOOPS(fixed), space)
@@ -52,12 +49,6 @@ def test_they_mean_what_the_text_means(path: Path) -> None:
     with np.errstate(all="ignore"):
         run(*(made[b.name][()] if b.role == "in" and not b.dims else made[b.name] for b in fixed.arguments))
     assert agree(fixed, wanted, {n: made[n].reshape(wanted[n].shape) for n in wanted}, exact=False) is None
-
-
-def made_arguments(name: str, kernel: dojoir.Kernel, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-    """Those that the comments of a text say how to make, as lengths that lie within its arrays; else none."""
-    text = PRACTICE().get(name)
-    return text.inputs(sizes) if text is not None and text.made else {}
 
 
 def split(kernel: dojoir.Kernel, name: str, array: np.ndarray) -> np.ndarray:
