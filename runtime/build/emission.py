@@ -12,6 +12,7 @@ from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build.llvm_engine import host
 from dojoir.runtime.build.llvm_passes import OPTIMISATION
+from dojoir.runtime.build.llvm_masks import mended
 from dojoir.support.public import public
 
 FORMS: Mapping[str, str] = {
@@ -43,6 +44,7 @@ def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
     tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = tuning.slp_vectorization = True
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
+    module = mended(llvm, module)
     return str(module) if form == "llvm-opt" else str(machine.emit_assembly(module))
 
 

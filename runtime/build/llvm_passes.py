@@ -21,6 +21,7 @@ from functools import cache
 from typing import IO, TYPE_CHECKING
 
 from dojoir.errors import ToolchainError
+from dojoir.runtime.build.llvm_masks import mended
 from dojoir.support.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def compiled_here(text: str, processor: Processor, without: Sequence[str] = (), 
         setattr(tuning, part, part not in without)
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(module)
+    code: bytes = machine.emit_object(mended(llvm, module))
     return code
 
 
