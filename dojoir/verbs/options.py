@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import evidence, run_options
+from dojoir.verbs import evidence, run_options, task_options
 from dojoir.verbs.values import device, positive, seconds, size
 
 EPILOG = """\
@@ -23,6 +23,7 @@ examples:
   dojoir bench library:softmax -s N=4096 -s M=1024,4096 --beside text,numpy,torch
   dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
   dojoir export last -o softmax.zip; dojoir check softmax.zip
+  dojoir tasks held-out; dojoir rollout beam held-out -o beam
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     _db(verbs)
     evidence.add(verbs, _verb)
     run_options.add(verbs, _verb)
+    task_options.add(verbs, _verb)
     return made
 
 

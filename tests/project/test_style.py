@@ -20,7 +20,8 @@ from rooms import ROOMS
 from dojoir.codes import CODES
 
 ON_TOP = tuple(
-    f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "verbs")
+    f"dojoir/{room}/"
+    for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "tasks", "verbs")
 )
 """What knows only the public names."""
 
