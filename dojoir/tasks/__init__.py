@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from dojoir.tasks.agents import agent_named
     from dojoir.tasks.desk import Desk
     from dojoir.tasks.judging import Case, Judgement, judge
+    from dojoir.tasks.playing import rollout
     from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
     from dojoir.tasks.report import Cost, Rollout, Row, summary, table
-    from dojoir.tasks.rollout import rollout
     from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
 
 _HOME = {
@@ -35,7 +35,7 @@ _HOME = {
     "own_tasks": "reading",
     "question": "task",
     "read_task": "reading",
-    "rollout": "rollout",
+    "rollout": "playing",
     "summary": "report",
     "table": "report",
     "task_of": "reading",
@@ -70,8 +70,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'dojoir.tasks' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"dojoir.tasks.{_HOME[name]}"), name)
-    if name != "rollout":  # a module is called so too
-        globals()[name] = value
+    globals()[name] = value
     return value
 
 

@@ -40,7 +40,7 @@ def rollout(options: argparse.Namespace) -> int:
     """Lets an agent play; status 0 whatever it solves. Raises DojoError."""
     from dojoir.evidence.forms import to_data
     from dojoir.tasks import agent_named, find_tasks, summary, table
-    from dojoir.tasks.rollout import rollout as played
+    from dojoir.tasks import rollout as played
 
     found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
     agent = agent_named(options.agent, options.seed)

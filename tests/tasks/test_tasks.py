@@ -72,7 +72,8 @@ def test_a_name_stands_for_tasks() -> None:
         with pytest.raises(dojoir.ArgumentError) as error:
             find_tasks(names, kind)
         assert error.value.diagnostic.code == "unknown-task"
-    assert "held-out" in str(pytest.raises(dojoir.ArgumentError, find_tasks, ["heldout"]).value)
+    with pytest.raises(dojoir.ArgumentError, match="held-out"):
+        find_tasks(["heldout"])
 
 
 GOOD = """

@@ -10,7 +10,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +90,7 @@ def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any])
                 sizes=[task.given.sizes], threads=task.given.threads, settings=about, name=name,
             )  # fmt: skip
         with around as writer:
-            if task.kind in ("diagnose", "debug"):  # a search begins its run itself, with its own settings
-                database.begin(task.kernel, about, name)
+            database.begin(task.kernel, about, name)
             desk = Desk(
                 task, database=database, run=name, timer=settings["timer"], seed=settings["seed"],
                 note=writer.states, list_moves=settings["list_moves"],
@@ -127,7 +126,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     _left(writer, case, found, status, reason)
     return Row(
         task.name, task.kind, task.split, task.family, digest_of(task), status, reason, found.gates, found.gained,
-        found.share, found.of, found.left_out, asdict(answer), found.result, cost, writer.run.name,
+        found.share, found.of, found.left_out, to_data(answer), found.result, cost, writer.run.name,
     )  # fmt: skip
 
 
