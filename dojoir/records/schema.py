@@ -164,7 +164,7 @@ def _to_2(connection: sql.Connection) -> None:
 
 def _to_3(connection: sql.Connection) -> None:
     """Keeps what was drawn and not tried, too."""
-    draws.create(connection)
+    draws.create(connection, checkfirst=True)
 
 
 MIGRATIONS: Mapping[int, Step] = {1: _to_2, 2: _to_3}

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import evidence, run_options, task_options
+from dojoir.verbs import dataset_options, evidence, run_options, task_options
 from dojoir.verbs.values import device, positive, seconds, size
 
 EPILOG = """\
@@ -24,6 +24,7 @@ examples:
   dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
   dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir tasks held-out; dojoir rollout beam held-out -o beam
+  dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -59,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     evidence.add(verbs, _verb)
     run_options.add(verbs, _verb)
     task_options.add(verbs, _verb)
+    dataset_options.add(verbs, _verb)
     return made
 
 
