@@ -93,8 +93,8 @@ def bundles_in(places: Sequence[Path]) -> tuple[list[Bundle], list[str]]:
 
 
 def export(
-    places: Sequence[Path],
-    folder: Path,
+    places: Sequence[str | Path],
+    folder: str | Path,
     *,
     filters: Filters | None = None,
     cards: bool = False,
@@ -104,9 +104,9 @@ def export(
     same bytes for the same runs. What is there twice is taken once, of the run that comes first by name. Raises
     ArgumentError for places without runs, a folder with something else (`not-empty`) or that cannot be written,
     and where nothing is left (`empty-dataset`)."""
-    filters = filters or Filters()
+    filters, folder = filters or Filters(), Path(folder)
     _check_folder(folder)
-    bundles, left_out = bundles_in(places)
+    bundles, left_out = bundles_in([Path(one) for one in places])
     splits = splits_of(_starts(bundles, left_out))
     taken: dict[str, str] = {}
     ways: dict[str, str] = {}
@@ -158,10 +158,10 @@ def export(
     return about
 
 
-def read_about(folder: Path) -> Dataset:
+def read_about(folder: str | Path) -> Dataset:
     """What a data set says of itself. Raises ArgumentError, `no-dataset` where there is none, `bad-record`, and
     `newer-record` for one of a newer version."""
-    path = folder / ABOUT
+    path = Path(folder) / ABOUT
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no data set: it has no {ABOUT}", "no-dataset")
     text = _read(path)
@@ -176,16 +176,16 @@ def read_about(folder: Path) -> Dataset:
     return from_text(Dataset, text, str(path))
 
 
-def read_steps(folder: Path) -> Iterator[Step]:
+def read_steps(folder: str | Path) -> Iterator[Step]:
     """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
-    path = folder / STEPS
+    path = Path(folder) / STEPS
     for number, line in enumerate(_read(path).splitlines(), 1):
         yield from_text(Step, line, f"{path}:{number}")
 
 
-def read_episodes(folder: Path) -> Iterator[Episode]:
+def read_episodes(folder: str | Path) -> Iterator[Episode]:
     """The episodes of a data set. Raises as `read_steps` does."""
-    path = folder / EPISODES
+    path = Path(folder) / EPISODES
     for number, line in enumerate(_read(path).splitlines(), 1):
         yield from_text(Episode, line, f"{path}:{number}")
 

@@ -39,7 +39,7 @@ def rollout(
     agent: Agent,
     name: str,
     tasks: Sequence[Task],
-    folder: Path,
+    folder: str | Path,
     *,
     timer: str = "measure",
     seed: int = 0,
@@ -53,6 +53,7 @@ def rollout(
     `another-rollout` where the folder has the report of another agent, seed or timer; `not-empty`,
     `cannot-write`, `bad-record`."""
     settings = {"agent": name, "timer": timer, "seed": seed, "seconds": seconds, "list_moves": list_moves}
+    folder = Path(folder)
     known = _known(folder, settings)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

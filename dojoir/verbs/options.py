@@ -116,6 +116,7 @@ def _tune(verbs: Any) -> None:
     add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
     add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
     add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
+    add("--list-moves", action="store_true", help="record all legal moves of each state as well; takes long")
     run_options.runs(made, "leave a bundle of the run there, as it goes; --resume goes on with one")
     add("--save-trace", metavar="FILE", help="write the answer as a trace")
     add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")
