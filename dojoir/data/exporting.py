@@ -257,7 +257,7 @@ def _read(path: Path) -> str:
 
 
 def _line(value: object) -> str:
-    return json.dumps(to_data(value), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(to_data(value), allow_nan=False, separators=(",", ":"))
 
 
 def _sorted(counts: Counter[str]) -> dict[str, int]:

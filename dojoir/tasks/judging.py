@@ -43,7 +43,7 @@ class Judgement:
 
 @dataclass
 class Case:
-    """An answer before the gates."""
+    """An answer before the gates; `seed` is one that nobody could know, where it matters."""
 
     task: Task
     answer: Answer

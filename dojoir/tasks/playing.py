@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -115,7 +116,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
         desk.close()
     played = time.monotonic() - begin
     found = Judgement(())
-    case = Case(task, answer, settings["timer"], settings["seed"], settings["seconds"])
+    case = Case(task, answer, settings["timer"], secrets.randbelow(1 << 31), settings["seconds"])
     if not reason:
         found = judge(case)
     judged = time.monotonic() - begin - played
