@@ -4,10 +4,9 @@
     dojoir rollout random held-out -o random            # likewise beam, maxq:agent.safetensors
     python benchmarks/rollouts.py random beam maxq
 
-Each folder is what `dojoir rollout -o` wrote. A cell has the gain of the answer (how many times as fast it is as what
-its task compares it with; of a diagnosis, as the trace with the move that is named) and the share of the machine's
-ceiling; one that does not solve its task has the gate that says so instead of a mark.
-"""
+Each folder is what `dojoir rollout -o` wrote. A cell has the gain of the answer (how many times as fast it is
+as what its task compares it with; of a diagnosis, as the trace with the move that is named) and the share of
+the machine's ceiling; one that does not solve its task has the gate that says so instead of a mark."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ class Size:
 @dataclass(frozen=True)
 class Offer:
     """A move that was drawn, listed or made at a state, and what the checker said of it: `legal`, the code of a
-    refusal, or `refused` where it was not shown to be legal within the steps of a draw."""
+    refusal, `refused` where it was not shown to be legal within the steps of a draw, or `candidate` where it could
+    be written and was not asked of the checker."""
 
     move: str
     verdict: str

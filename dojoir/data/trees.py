@@ -16,6 +16,9 @@ from dojoir.evidence.reading import Bundle
 TIMED = ("ok", "cut")
 """The statuses of what is right and has a time."""
 
+CANDIDATE = "candidate"
+"""The verdict of what was not asked yet: a later one takes its place."""
+
 UNKNOWN = Timing(NOT_EVALUATED, "", None, None, None)
 
 Context = tuple[str, str, str, int, str, str]
@@ -89,7 +92,7 @@ def _take(tree: Tree, line: Mapping[str, Any], start: str) -> None:
                 return
             node = tree.nodes[hash] = Node(kernel, before, move, (*before.way, move))
             before.children.append(node)
-            before.offered.setdefault(move, "legal")
+            before.offered[move] = "legal"
         case {"result": str(hash), "status": str(status), "context": dict(context)}:
             node = tree.nodes[hash]
             if status != "lost":
@@ -100,8 +103,10 @@ def _take(tree: Tree, line: Mapping[str, Any], start: str) -> None:
                     int(context["threads"]), str(context["protocol"]), str(context["versions"]),
                 )  # fmt: skip
         case {"drawn": str(hash), "moves": list(moves)}:
+            offered = tree.nodes[hash].offered
             for move, verdict in moves:
-                tree.nodes[hash].offered.setdefault(str(move), str(verdict))
+                if offered.get(str(move), CANDIDATE) == CANDIDATE:
+                    offered[str(move)] = str(verdict)
 
 
 def _best(node: Node, root: Node) -> Later | None:

@@ -13,11 +13,12 @@ from dojoir.records.schema import draws, runs, states
 if TYPE_CHECKING:
     from dojoir.records.database import Database
 
-LEGAL, REFUSED = "legal", "refused"
-"""The verdicts where no code is known: proved, or not shown to be legal within the steps of a draw."""
+CANDIDATE = "candidate"
+"""The verdict of a move that was not asked of the checker yet: a later one takes its place."""
 
 Drawn = tuple[str, str]
-"""The text of a move, and its verdict: `legal`, `refused`, or the code of a refusal."""
+"""The text of a move, and its verdict: `legal`, the code of a refusal, `refused` where it was not shown to be legal
+within the steps of a draw, or `candidate`."""
 
 
 def write_draws(database: Database, run: str, trace: dojoir.Trace, moves: Sequence[Drawn], listed: bool) -> None:
@@ -31,13 +32,22 @@ def write_draws(database: Database, run: str, trace: dojoir.Trace, moves: Sequen
     with database.writing() as connection:
         state = database.chain_rows(connection, database.kernel_row(connection, trace.start), chain)
         number = database.run_row(connection, run)
-        chosen = sql.select(draws.c.move).where(draws.c.run == number, draws.c.state == state)
-        known = set(connection.execute(chosen).scalars())
-        rows = []
+        chosen = sql.select(draws.c.id, draws.c.move, draws.c.verdict)
+        known = {
+            row.move: row for row in connection.execute(chosen.where(draws.c.run == number, draws.c.state == state))
+        }
+        rows: list[dict[str, Any]] = []
+        new: set[str] = set()
         for text, verdict in moves:
             move = _plain(text, trace.kernel)
-            if move not in known:
-                known.add(move)
+            if move in new:
+                continue
+            before = known.get(move)
+            if before is not None and before.verdict == CANDIDATE != verdict:
+                new.add(move)
+                connection.execute(draws.update().where(draws.c.id == before.id).values(verdict=verdict))
+            elif before is None:
+                new.add(move)
                 rows.append({
                     "run": number, "state": state, "move": move, "verdict": verdict, "listed": int(listed)
                 })  # fmt: skip

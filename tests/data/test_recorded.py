@@ -40,6 +40,7 @@ def test_a_game_leaves_runs_that_are_data(tmp_path: Path) -> None:
     assert bundle.run.status == "done" and bundle.wrong_files() == [] and bundle.run.settings["game"] == "game"
     drawn = drawn_in(bundle.folder)
     assert drawn and all(verdict == "legal" for line in drawn for _, verdict in line["moves"])
+    assert bundle.trace.kernel.hash == bundle.run.result
     export([tmp_path / "runs"], tmp_path / "data")
     steps = [*read_steps(tmp_path / "data")]
     assert len(steps) >= 3 and all(len(step.offered) >= 2 for step in steps) and check(tmp_path / "data").ok
@@ -71,6 +72,19 @@ def test_a_search_writes_what_it_drew_once(tmp_path: Path) -> None:
         assert database.stats()["draws"] < count and checked(database).ok
         with pytest.raises(dojoir.ArgumentError, match="unknown-run"):
             database.drawn("other")
+
+
+def test_a_verdict_takes_the_place_of_none(tmp_path: Path) -> None:
+    with Database(tmp_path / "a.db") as database:
+        trace = dojoir.Trace(dojoir.kernels.load("bias_relu"))
+        database.begin(trace.start, {}, "mine")
+        database.drew("mine", trace, [("vectorize(@j)", "candidate"), ("stream(y)", "candidate")])
+        database.drew("mine", trace, [("vectorize(0.0)", "legal"), ("vectorize(0.0)", "refused")])
+        database.drew("mine", trace, [("vectorize(0.0)", "candidate")])
+        assert dict(database.drawn("mine")[trace.start.hash]) == {
+            "vectorize(0.0)": "legal",
+            "stream(y)": "candidate",
+        }
 
 
 def test_a_full_list_is_written_on_request(tmp_path: Path) -> None:
