@@ -194,7 +194,7 @@ def named(case: Case) -> Said:
         return ("pass", "") if number == refused[0] else ("fail", "that move is legal where it stands")
     found = speeds_without(case.task, case.timer, case.seed)
     if number not in found:
-        return "fail", "without that move those after it are illegal"
+        return "fail", "without that move those after it are illegal, or the kernel fails or is far slower"
     best = max(found, key=lambda one: found[one].median)
     case.gained.append(found[number])
     if number != best:
