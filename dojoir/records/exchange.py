@@ -92,16 +92,16 @@ class RunLines:
             if not self._kernels:
                 yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION})
             yield from self._kernel(connection, row.kernel)
-            for found in connection.execute(_results().where(builds.c.run == row.id, builds.c.id > self._last)):
-                yield from self._way(connection, found.state)
-                yield json.dumps(_result_line(found, self._kernels))
-                self._last = found.id
             for last, state, fields in draw_lines(connection, row.id, self._last_draw):
                 yield from self._way(connection, state)
                 of = sql.select(states.c.hash, states.c.kernel).where(states.c.id == state)
                 at = connection.execute(of).one()
                 yield json.dumps({"drawn": at.hash, "of": self._kernels[at.kernel], **fields})
                 self._last_draw = last
+            for found in connection.execute(_results().where(builds.c.run == row.id, builds.c.id > self._last)):
+                yield from self._way(connection, found.state)
+                yield json.dumps(_result_line(found, self._kernels))
+                self._last = found.id
             if row.best is not None:
                 yield from self._way(connection, row.best)
 
