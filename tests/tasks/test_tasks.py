@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from folders import ROOT
+from written_answers import TEXTS
 
 import dojoir
 from dojoir.records.likeness import lines
@@ -60,6 +61,19 @@ def test_one_move_of_a_trace_is_the_one(name: str) -> None:
     found = speeds_without(task, "static")
     ranked = sorted((one.median for one in found.values()), reverse=True)
     assert ranked[0] > (1.15 if task.kind == "diagnose" else 0.99) and ranked[0] > 1.1 * ranked[1]
+
+
+def test_each_text_that_hinders_has_one_that_does_not() -> None:
+    assert set(TEXTS) == {name for name, task in TASKS.items() if task.kind == "reformulate"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_that_was_written_for_a_task_computes_the_same(name: str) -> None:
+    """With inputs of every distribution; an order of sums that only algebra allows would be told at once."""
+    kernel = dojoir.parse(TEXTS[name])
+    assert kernel.fp == TASKS[name].kernel.fp and kernel != TASKS[name].kernel
+    report = dojoir.verify(kernel, TASKS[name].kernel, seeds=[1, 2])
+    assert report.ok, str(report)
 
 
 def test_a_name_stands_for_tasks() -> None:
