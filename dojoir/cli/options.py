@@ -41,8 +41,11 @@ examples:
 """
 
 
-SCHEMAS = ("answers", "run", "bench", "gates", "profile")
-"""What --schema gives: of what --json prints, and of files in the bundle of a run."""
+SCHEMAS = (
+    "answers", "run", "bench", "gates", "profile", "task", "rollout", "dataset", "step", "episode", "chat", "pair",
+)  # fmt: skip
+"""What --schema gives: of what --json prints, of files in the bundle of a run, of tasks and rollouts, and of what
+stands in data sets."""
 
 FORMS = ("asm", "llvm-opt", "lib")
 """What --emit gives besides the source for a target."""

@@ -7,12 +7,13 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 import dojoir
 from dojoir.records.contexts import Context, Sizes, here
+from dojoir.records.draws import read_draws, write_draws
 from dojoir.records.engine import opened, sql, told, url_of
 from dojoir.records.likeness import most_alike
 from dojoir.records.path import path_of
@@ -21,6 +22,7 @@ from dojoir.records.result import Known, Ranked, Result
 from dojoir.records.schema import (
     builds,
     contexts,
+    draws,
     kernels,
     machines,
     measurements,
@@ -131,7 +133,7 @@ class Database:
                     kernel = self.kernel_row(connection, trace.start)
                     state = self.chain_rows(connection, kernel, chain)
                     number = self.context_row(connection, kernel, trace.start.hash, at)
-                    run_row = self._run_row(connection, run) if run is not None else None
+                    run_row = self.run_row(connection, run) if run is not None else None
                     return self.result_rows(connection, state, number, result, run_row, time.time())
             except dojoir.RunError:
                 if not (retry and self._is_there()):
@@ -238,7 +240,7 @@ class Database:
     def end(self, run: str, stopped: str, best: dojoir.Trace | None = None) -> None:
         """Writes why a run has stopped, and what came out of it."""
         with self.writing() as connection:
-            row = self._run_row(connection, run)
+            row = self.run_row(connection, run)
             state = None
             if best is not None:
                 state = self.chain_rows(connection, self.kernel_row(connection, best.start), path_of(best))
@@ -267,11 +269,24 @@ class Database:
     def results(self, run: str) -> list[Known]:
         """What a run has written, in the order in which it did. Raises ArgumentError, `unknown-run`."""
         with self.reading() as connection:
-            row = self._run_row(connection, run)
+            row = self.run_row(connection, run)
             chosen = _known().where(builds.c.run == row).order_by(builds.c.id)
             return [_as_known(found) for found in connection.execute(chosen)]
 
-    def _run_row(self, connection: sql.Connection, run: str) -> int:
+    @dojoir.public
+    def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
+        """Writes what was drawn at the last kernel of a trace in a run: each move as text with its verdict,
+        `legal`, the code of a refusal, or `refused`; `listed` says that it is a full list of what is legal.
+        Nothing is written twice. Raises as `record` does, and `unknown-run`."""
+        write_draws(self, run, trace, moves, listed)
+
+    @dojoir.public
+    def drawn(self, run: str) -> dict[str, list[tuple[str, str]]]:
+        """What a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
+        return read_draws(self, run)
+
+    def run_row(self, connection: sql.Connection, run: str) -> int:
+        """The number of a run. Raises ArgumentError, `unknown-run`."""
         found = connection.execute(sql.select(runs.c.id).where(runs.c.name == run)).scalar()
         if found is None:
             raise dojoir.ArgumentError(f"the database has no run {run}", "unknown-run")
@@ -389,7 +404,7 @@ class Database:
     @dojoir.public
     def stats(self) -> dict[str, int]:
         """How many rows each table has."""
-        tables = (machines, kernels, states, contexts, runs, builds, verifications, measurements)
+        tables = (machines, kernels, states, contexts, runs, builds, verifications, measurements, draws)
         with self.reading() as connection:
             return {
                 table.name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()

@@ -1,6 +1,7 @@
 """A database as lines of JSON, and back: what is read in is proved again.
 
-The first line says what the file is. A kernel, a state and a result are a line each; a state names its parent by
+The first line says what the file is. A kernel, a state and a result are a line each, and so is what a run drew at a
+state, which is not read in: it belongs to the run; a state names its parent by
 its hash and stands after it, a result names its state and its context, whole. Reading in parses each kernel, makes
 each move again through the checker and compares the hash: what is not legal, or leads elsewhere, is refused with
 its line, and so is whatever hangs on it. Times are taken over as what they say they are, of their machine; until
@@ -17,6 +18,7 @@ from typing import Any
 
 import dojoir
 from dojoir.records.database import Database
+from dojoir.records.draws import draw_lines
 from dojoir.records.engine import sql
 from dojoir.records.lines import context_of, read_line, result_of
 from dojoir.records.result import Known
@@ -77,7 +79,7 @@ class RunLines:
 
     def __init__(self, database: Database, run: str) -> None:
         self._database, self._run = database, run
-        self._last = 0
+        self._last = self._last_draw = 0
         self._states: set[int] = set()
         self._kernels: dict[int, str] = {}
 
@@ -90,6 +92,12 @@ class RunLines:
             if not self._kernels:
                 yield json.dumps({"format": FORMAT, "version": FORMAT_VERSION})
             yield from self._kernel(connection, row.kernel)
+            for last, state, fields in draw_lines(connection, row.id, self._last_draw):
+                yield from self._way(connection, state)
+                of = sql.select(states.c.hash, states.c.kernel).where(states.c.id == state)
+                at = connection.execute(of).one()
+                yield json.dumps({"drawn": at.hash, "of": self._kernels[at.kernel], **fields})
+                self._last_draw = last
             for found in connection.execute(_results().where(builds.c.run == row.id, builds.c.id > self._last)):
                 yield from self._way(connection, found.state)
                 yield json.dumps(_result_line(found, self._kernels))
@@ -177,6 +185,8 @@ class _Reader:
                 self._state(connection, hash, kernel, parent, move)
             case {"result": str(hash), "of": str(kernel), "context": dict(context)}:
                 self._result(connection, hash, kernel, context, data)
+            case {"drawn": str(), "of": str(), "moves": list()}:
+                pass
             case _:
                 raise dojoir.ArgumentError("it is no kernel, state or result", "bad-record")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import dojoir
 from dojoir.records.engine import sql
 
-VERSION = 2
+VERSION = 3
 """The version of the tables below. A change of them raises it and adds a step to MIGRATIONS."""
 
 TABLES = sql.MetaData()
@@ -129,6 +129,20 @@ measurements = sql.Table(
 )
 """The time of a build that was verified, timed to its end."""
 
+draws = sql.Table(
+    "draws",
+    TABLES,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("run", sql.ForeignKey("runs.id"), nullable=False),
+    sql.Column("state", sql.ForeignKey("states.id"), nullable=False),
+    sql.Column("move", sql.Text, nullable=False),
+    sql.Column("verdict", sql.String(40), nullable=False),
+    sql.Column("listed", sql.Integer, nullable=False, server_default="0"),
+    sql.Index("draws_of_a_run", "run", "state"),
+)
+"""What a run drew at a state, each move once, with its verdict: `legal`, the code of a refusal, or `refused`
+where none is known. Those of a full list of what is legal are `listed` (1)."""
+
 Step = Callable[[sql.Connection], None]
 
 
@@ -148,7 +162,12 @@ def _to_2(connection: sql.Connection) -> None:
     )
 
 
-MIGRATIONS: Mapping[int, Step] = {1: _to_2}
+def _to_3(connection: sql.Connection) -> None:
+    """Keeps what was drawn and not tried, too."""
+    draws.create(connection, checkfirst=True)
+
+
+MIGRATIONS: Mapping[int, Step] = {1: _to_2, 2: _to_3}
 """From a version to the next one."""
 
 _VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)

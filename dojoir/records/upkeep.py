@@ -13,6 +13,7 @@ from dojoir.records.schema import (
     TABLES,
     builds,
     contexts,
+    draws,
     kernels,
     machines,
     measurements,
@@ -176,4 +177,5 @@ def _prune_states(connection: sql.Connection) -> None:
             needed.add(row.parent)
     for row in rows:
         if row.id not in needed and row.length:
+            connection.execute(draws.delete().where(draws.c.state == row.id))
             connection.execute(states.delete().where(states.c.id == row.id))

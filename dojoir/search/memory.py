@@ -107,6 +107,18 @@ class Remembering:
             run = self.run if of_run else None
             self._write(lambda: self.db.record(trace, evaluation, self.target, **self.about, run=run, **context))
 
+    def drew(self, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
+        """Writes what was drawn at a trace, with the verdicts; or a full list of what is legal there."""
+        if not self.lost and callable(getattr(self.db, "drew", None)) and trace.is_safe:
+            self._write(lambda: self.db.drew(self.run, trace, moves, listed))
+
+    def list_moves(self, trace: dojoir.Trace) -> None:
+        """Writes all moves that are legal at a trace."""
+        with contextlib.suppress(dojoir.DojoError):
+            self.drew(
+                trace, [(str(move), "legal") for move in dojoir.moves(trace.kernel, self.target)], listed=True
+            )
+
     def end(self, stopped: str, best: dojoir.Trace) -> tuple[str, ...]:
         """Writes how a run ended; gives what there is to tell of the database."""
         if not self.lost:

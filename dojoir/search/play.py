@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import dojoir
 from dojoir.search.actions import drawn
@@ -25,6 +25,9 @@ ACTIONS = 0.08
 
 BORROWED = 0.05
 """The share of steps that are the first moves of a fast trace of a kernel built alike, where one is known."""
+
+
+Drew = Callable[[dojoir.Trace, Sequence[tuple[str, str]]], object]
 
 
 class Play:
@@ -54,6 +57,7 @@ class Play:
         self.model: Trees | None = None
         self.speeds: dict[str, float] = {}
         self.best: dojoir.Trace = dojoir.Trace(kernel)
+        self.drew: Drew | None = None  # is told what was drawn at a trace, each move with its verdict
 
     def children(self, trace: dojoir.Trace, count: int) -> list[dojoir.Trace]:
         """Up to `count` traces that are one legal move longer, drawn at random; none where the budget is spent, or
@@ -67,10 +71,25 @@ class Play:
         found = [longer for longer in acted if longer is not None][:count]
         ahead = AHEAD if self.model is not None and self.model.ready else 1
         wanted = self.ledger.moves_left((count - len(found)) * ahead)
-        moves = dojoir.draw(trace.kernel, self.rng, wanted, self.target, self.weights)
+        moves = self._drawn(trace, wanted)
         self.ledger.moves += len(moves)
         found += [trace.then(move) for move in moves]
         return found if self.model is None else self.model.chosen(found, count, self.rng)
+
+    def _drawn(self, trace: dojoir.Trace, count: int) -> list[dojoir.Move]:
+        """Legal moves that are drawn; what was drawn is told, refused moves too."""
+        found: list[tuple[str, str]] = []
+
+        def told(move: dojoir.Move, legal: bool) -> None:
+            found.append((str(move), "legal" if legal else "refused"))
+
+        drew = self.drew
+        moves = dojoir.draw(
+            trace.kernel, self.rng, count, self.target, self.weights, told=None if drew is None else told
+        )  # fmt: skip
+        if drew is not None and found:
+            drew(trace, found)
+        return moves
 
     def acted(self, trace: dojoir.Trace) -> dojoir.Trace | None:
         """A trace with a pass made on it, with parameters that are drawn; None where none changes anything. It

@@ -13,7 +13,8 @@ import dojoir
 from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
-from dojoir.search.memory import Remembering, check_same_run, fastest, hints, relatives
+from dojoir.search.memory import Remembering, check_same_run, fastest, relatives
+from dojoir.search.memory import hints as hinted
 from dojoir.search.model import Trees
 from dojoir.search.play import Play
 from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
@@ -54,6 +55,8 @@ def tune(
     options: Mapping[str, object] | None = None,
     store: str | None = None,
     progress: Callable[..., object] | None = None,
+    hints: bool = True,
+    list_moves: bool = False,
 ) -> Tuned:
     """Searches for the fastest schedule of a kernel at some sizes.
 
@@ -68,12 +71,14 @@ def tune(
     address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
     which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
-    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the fastest
-    traces that it has of the kernel are among the starts, the first moves of those of kernels that are built alike
-    among the steps (not of a run with a name, which must go on in the same way), and what it has of the run named
-    `run` is not measured again. `progress` is called with each evaluation, its trace and the speed of the best so
-    far. `store` is a folder that the answer is written to as a schedule. Control-C ends the search with the best so
-    far.
+    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the
+    fastest traces that it has of the kernel are among the starts, the first moves of those of kernels that are
+    built alike among the steps (not of a run with a name, which must go on in the same way), and what it has of
+    the run named `run` is not measured again; what was drawn is written with its verdicts, and with
+    `list_moves` all that is legal at each state that is evaluated, which takes long. Without `hints` the search
+    begins with nothing that the database or `optimize` knows, and may end below it: so agents are compared.
+    `progress` is called with each evaluation, its trace and the speed of the best so far. `store` is a folder
+    that the answer is written to as a schedule. Control-C ends the search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
     even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there
@@ -96,9 +101,9 @@ def tune(
         }  # fmt: skip
         if run is not None:
             check_same_run(db, run, about)
-        found = hints(db, kernel, target, play.starts, run)
+        found = hinted(db, kernel, target, play.starts, run) if hints else []
         play.starts += found
-        play.relatives = relatives(db, kernel, target) if run is None else []
+        play.relatives = relatives(db, kernel, target) if run is None and hints else []
         remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
@@ -111,13 +116,14 @@ def tune(
     evaluator = _evaluator(play, timer, cluster, seed, workers)
     if remembered is not None:
         protocol = getattr(evaluator, "protocol", "static")
-        if cluster is None:  # what is known of this machine says nothing of the workers
+        if cluster is None and hints:  # what is known of this machine says nothing of the workers
             play.known = fastest(
                 db, kernel, target, {"sizes": given, "threads": threads, "protocol": protocol}, run
             )
         evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, remembered)
+        play.drew = evaluator.drew
     with evaluator:
-        search = _Search(play, evaluator, progress)
+        search = _Search(play, evaluator, progress, list_moves)
         stopped = search.run(makes, dict(options or {}))
         timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
         tuned = close(play, timing, search.states, search.traces, stopped, timer, store)
@@ -204,8 +210,8 @@ def _shown(error: BaseException) -> str:
 class _Search:
     """The loop between a strategy and an evaluator."""
 
-    def __init__(self, play: Play, evaluator: Any, progress: Progress | None) -> None:
-        self.play, self.evaluator, self.progress = play, evaluator, progress
+    def __init__(self, play: Play, evaluator: Any, progress: Progress | None, list_moves: bool = False) -> None:
+        self.play, self.evaluator, self.progress, self.list_moves = play, evaluator, progress, list_moves
         self.traces: dict[str, dojoir.Trace] = {}
         self.done = 0
         self.states: list[dojoir.Evaluation] = []
@@ -333,6 +339,8 @@ class _Search:
             play.model.tell(trace.kernel, speed)
         if isinstance(self.evaluator, Remembering):
             self.evaluator.note(trace, evaluation)
+            if self.list_moves and evaluation.status in ("ok", "cut"):
+                self.evaluator.list_moves(trace)
         if self.progress is not None:
             self.progress(evaluation, trace, play.speed(play.best))
 

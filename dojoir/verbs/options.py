@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import evidence, run_options
+from dojoir.verbs import dataset_options, evidence, run_options, task_options
 from dojoir.verbs.values import device, positive, seconds, size
 
 EPILOG = """\
@@ -23,6 +23,8 @@ examples:
   dojoir bench library:softmax -s N=4096 -s M=1024,4096 --beside text,numpy,torch
   dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
   dojoir export last -o softmax.zip; dojoir check softmax.zip
+  dojoir tasks held-out; dojoir rollout beam held-out -o beam
+  dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -57,6 +59,8 @@ def parser() -> argparse.ArgumentParser:
     _db(verbs)
     evidence.add(verbs, _verb)
     run_options.add(verbs, _verb)
+    task_options.add(verbs, _verb)
+    dataset_options.add(verbs, _verb)
     return made
 
 
@@ -112,6 +116,7 @@ def _tune(verbs: Any) -> None:
     add("--db", metavar="URL", help="the database to read and write (the variable DOJOIR_DB)")
     add("--resume", metavar="RUN", help="go on with a run of the database, or begin one of this name")
     add("--store", metavar="DIR", help="write the answer there as a schedule that optimize finds")
+    add("--list-moves", action="store_true", help="record all legal moves of each state as well; takes long")
     run_options.runs(made, "leave a bundle of the run there, as it goes; --resume goes on with one")
     add("--save-trace", metavar="FILE", help="write the answer as a trace")
     add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")

@@ -69,6 +69,7 @@ def _tuned(
         run=options.resume if writer is None else writer.run.database,
         store=options.store,
         progress=_Progress(options.json, writer),
+        list_moves=options.list_moves,
     )
 
 

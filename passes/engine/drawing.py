@@ -7,7 +7,7 @@ every family and place, and only what was drawn is asked.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from dojoir.backends.host import machine_for
 from dojoir.backends.machine import Machine
@@ -70,6 +70,8 @@ def draw(
     count: int,
     target: str | None = None,
     weights: Mapping[str, float] | None = None,
+    *,
+    told: Callable[..., object] | None = None,
 ) -> list[Move]:
     """Up to `count` distinct legal moves of a kernel, drawn at random; fewer only where there are no more that are
     soon shown to be legal.
@@ -78,7 +80,7 @@ def draw(
     that of `llvm`): first the family, by `weights` (of those that it names; each one alike without), then the
     place, then the values. A family is drawn again where it has nothing left, or what it gave is not legal. Moves
     are checked in the order in which they are drawn, and none that is not needed. With the same `rng` the answer
-    is the same.
+    is the same. `told` is called with each move that was drawn and whether it was shown to be legal.
 
     Raises ArgumentError for a weight of a name that is no move, or that is below zero or no number, KernelError for
     an ill-formed kernel.
@@ -96,8 +98,12 @@ def draw(
             move = deck.draw(kind)
             if move is None:
                 del shares[kind]
-            elif move not in found and is_legal(kernel, move, SOON):
-                found[move] = None
+            elif move not in found:
+                legal = is_legal(kernel, move, SOON)
+                if legal:
+                    found[move] = None
+                if told is not None:
+                    told(move, legal)
     return [*found]
 
 

@@ -1,4 +1,4 @@
-"""The schemas of the files of a bundle: those of the classes that read and write them.
+"""The schemas of the files of bundles, tasks and data sets: those of the classes that read and write them.
 
 `python tests/evidence/test_schemas.py` writes them anew, where a class was changed; a change of `Run` raises its
 version.
@@ -14,13 +14,19 @@ import pytest
 
 import dojoir
 from dojoir.cli import main
+from dojoir.data.forms import Chat, Dataset, Episode, Pair, Step
 from dojoir.evidence.bundle import Run
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.forms import schema
 from dojoir.evidence.gates import Gates
+from dojoir.tasks.report import Rollout
+from dojoir.tasks.task import Task
 
 FOLDER = Path(dojoir.__file__).parent / "cli"
-KINDS = {"run": Run, "bench": Bench, "gates": Gates, "profile": dojoir.Card}
+KINDS = {
+    "run": Run, "bench": Bench, "gates": Gates, "profile": dojoir.Card, "task": Task, "rollout": Rollout,
+    "dataset": Dataset, "step": Step, "episode": Episode, "chat": Chat, "pair": Pair,
+}  # fmt: skip
 
 
 def text(name: str) -> str:

@@ -15,7 +15,7 @@ from dojoir.backends.backend import code
 from dojoir.backends.registry import OURS
 from dojoir.codegen.simd.isas import ISAS
 
-TOP = ("cli", "records", "search", "game", "evidence", "verbs")
+TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "verbs")
 """The rooms on top: users of the API, each of which may also use those before it."""
 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")

@@ -20,7 +20,8 @@ from rooms import ROOMS
 from dojoir.codes import CODES
 
 ON_TOP = tuple(
-    f"dojoir/{room}/" for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "verbs")
+    f"dojoir/{room}/"
+    for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "tasks", "data", "verbs")
 )
 """What knows only the public names."""
 
@@ -188,6 +189,7 @@ def test_no_file_is_longer_than_one_reads_at_once() -> None:
 DATA = {
     "bundles": {".json", ".jsonl", ".dojo", ".ll"},
     "cheats": {".c", ".py"},
+    "datasets": {".json", ".jsonl", ".dojo"},
     "goldens": {".c"},
     "kept": {".dojo", ".json", ".moves", ".txt"},
 }
@@ -210,7 +212,7 @@ def test_tests_stand_in_rooms() -> None:
             case "helpers":
                 is_script = path.suffix == ".py" or path.name in {"on_arm.sh", "PRECISION.md", "GPU.md"}
                 fits = len(below) == 1 and is_script and not path.match("test_*")
-            case "bundles" | "cheats" | "goldens" | "kept":
+            case "bundles" | "cheats" | "datasets" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
             case _:
                 fits = top in rooms and len(below) == 1 and path.match("test_*.py")

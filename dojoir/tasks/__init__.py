@@ -1,0 +1,78 @@
+"""Tasks for agents, and rollouts: what an agent solves of them, as gates decide it.
+
+A task is a file of TOML (`dojoir/tasks/*.toml`): a kernel to make faster, a slow trace to diagnose, a pipeline
+to mend, a text to write anew. `docs/tasks.md` says what stands in one, and which texts may be trained on."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dojoir.tasks.agents import agent_named
+    from dojoir.tasks.desk import Desk
+    from dojoir.tasks.judging import Case, Judgement, judge
+    from dojoir.tasks.playing import rollout
+    from dojoir.tasks.reading import find_tasks, own_tasks, read_task, task_of
+    from dojoir.tasks.report import Cost, Rollout, Row, summary, table
+    from dojoir.tasks.task import Answer, Given, Goal, Limits, Task, question
+
+_HOME = {
+    "Answer": "task",
+    "Case": "judging",
+    "Cost": "report",
+    "Desk": "desk",
+    "Given": "task",
+    "Goal": "task",
+    "Judgement": "judging",
+    "Limits": "task",
+    "Rollout": "report",
+    "Row": "report",
+    "Task": "task",
+    "agent_named": "agents",
+    "find_tasks": "reading",
+    "judge": "judging",
+    "own_tasks": "reading",
+    "question": "task",
+    "read_task": "reading",
+    "rollout": "playing",
+    "summary": "report",
+    "table": "report",
+    "task_of": "reading",
+}
+
+__all__ = [
+    "Answer",
+    "Case",
+    "Cost",
+    "Desk",
+    "Given",
+    "Goal",
+    "Judgement",
+    "Limits",
+    "Rollout",
+    "Row",
+    "Task",
+    "agent_named",
+    "find_tasks",
+    "judge",
+    "own_tasks",
+    "question",
+    "read_task",
+    "rollout",
+    "summary",
+    "table",
+    "task_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dojoir.tasks' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dojoir.tasks.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

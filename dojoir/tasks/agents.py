@@ -1,0 +1,135 @@
+"""The agents that play tasks: strategies of a search by name, an agent that learned, and a file of the user's.
+
+An agent has `play(desk)`, which gives an `Answer`, or a trace of the given kernel. A strategy (`ask`, `tell`)
+becomes one: it searches where a kernel is asked for, and leaves out moves one by one where a move is."""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import dojoir
+from dojoir.search import STRATEGIES
+from dojoir.search.registry import strategy_named
+from dojoir.tasks.desk import Desk
+from dojoir.tasks.task import Answer, replayed, without
+
+BOUNDS = ("bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions")
+"""The words of `dojoir.Bottleneck`."""
+
+
+class Agent(Protocol):
+    """What plays a task."""
+
+    def play(self, desk: Desk) -> Answer:
+        """The answer to the task of a desk."""
+
+
+class Searching:
+    """An agent of a strategy of `dojoir.tune`, by name or as what makes one."""
+
+    def __init__(self, strategy: str | Callable[..., object]) -> None:
+        self.strategy = strategy
+
+    def play(self, desk: Desk) -> Answer:
+        """Searches, or leaves out moves one by one and names the best to be without; blindly for `random`."""
+        match desk.task.kind:
+            case "optimise" | "reformulate":
+                tuned = desk.tune(self.strategy)
+                return desk.answer(note=tuned.stopped)
+            case "diagnose":
+                number = self._number(desk)
+                card = None if self.strategy == "random" else desk.profile(desk.trace)
+                word = desk.rng.choice(BOUNDS) if card is None else card.kind
+                return Answer(move=number, bound=word)
+            case "debug":
+                number = self._number(desk)
+                return Answer(without(desk.task.given.moves, number), move=number)
+
+    def _number(self, desk: Desk) -> int:
+        """The number of the move to be without."""
+        moves = desk.task.given.moves
+        if self.strategy == "random":
+            return desk.rng.randrange(len(moves))
+        _, refused = replayed(desk.kernel, moves)
+        if refused is not None:
+            return refused[0]
+        seconds: dict[int, float] = {}
+        for number in range(len(moves)):
+            trace, refused = replayed(desk.kernel, without(moves, number))
+            for found in desk.evaluate([trace]) if refused is None else ():
+                if found.ok and found.seconds:
+                    seconds[number] = found.seconds
+        return min(seconds, key=lambda number: seconds[number]) if seconds else desk.rng.randrange(len(moves))
+
+
+class Own:
+    """An agent of a file of the user's: a function of a desk, or an object with `play(desk)`."""
+
+    def __init__(self, plays: Callable[[Desk], object], name: str) -> None:
+        self.plays, self.name = plays, name
+
+    def play(self, desk: Desk) -> Answer:
+        """What it answers: an Answer, a trace, which stands for its moves, or None, which is an answer without any.
+        Raises ArgumentError, `bad-agent`, for something else."""
+        given = self.plays(desk)
+        match given:
+            case Answer():
+                return given
+            case dojoir.Trace() if given.start == desk.kernel:
+                return Answer(tuple(str(move) for move in given.moves))
+            case None:
+                return Answer()
+            case _:
+                message = (
+                    f"{self.name} answered a {type(given).__name__}: an Answer, or a Trace of the given kernel"
+                )
+                raise dojoir.ArgumentError(message, "bad-agent")
+
+
+def agent_named(name: str, seed: int = 0) -> Agent:
+    """The agent of a name: a strategy (`random`, `beam`, …), `maxq:PATH`, or `FILE.py`, `FILE.py:NAME`. In a
+    file it is `Agent`, `agent` or `play` where no name is given: a class of agents, made with no argument or
+    with `seed`; a function of a desk; or a class of strategies. Raises ArgumentError, `bad-agent`,
+    `unknown-strategy`, `bad-model`, and ToolchainError where a package is missing."""
+    path, _, member = name.partition(".py")
+    if not (name.endswith(".py") or member.startswith(":")):
+        if name in STRATEGIES:
+            return Searching(name)
+        if name.partition(":")[0] != "maxq":
+            known = ", ".join((*STRATEGIES, "maxq:PATH", "FILE.py"))
+            raise dojoir.ArgumentError(f"there is no agent {name}: they are {known}", "bad-agent")
+        return Searching(strategy_named(name))
+    file = Path(f"{path}.py")
+    if not file.is_file():
+        raise dojoir.ArgumentError(f"there is no file {file}: write the path of a Python file", "bad-agent")
+    try:
+        names = runpy.run_path(str(file))
+    except Exception as error:
+        raise dojoir.ArgumentError(f"cannot load {file}: {type(error).__name__}: {error}", "bad-agent") from None
+    return _in_file(names, member.removeprefix(":"), str(file), seed)
+
+
+def _in_file(names: Mapping[str, Any], member: str, file: str, seed: int) -> Agent:
+    wanted = [member] if member else ["Agent", "agent", "play"]
+    found = next((names[one] for one in wanted if one in names), None)
+    if found is None:
+        raise dojoir.ArgumentError(f"{file} has no {' and no '.join(wanted)}: name it as {file}:NAME", "bad-agent")
+    if inspect.isclass(found):
+        if callable(getattr(found, "ask", None)) and callable(getattr(found, "tell", None)):
+            return Searching(found)
+        try:
+            options: dict[str, Any] = {"seed": seed} if "seed" in inspect.signature(found).parameters else {}
+            made: Any = found
+            found = made(**options)
+        except Exception as error:
+            message = f"{file}: the agent cannot be made: {type(error).__name__}: {error}"
+            raise dojoir.ArgumentError(message, "bad-agent") from None
+    plays = getattr(found, "play", found)
+    if not callable(plays):
+        message = f"{file}: an agent is a function of a desk, or has play(desk): {type(found).__name__} has not"
+        raise dojoir.ArgumentError(message, "bad-agent")
+    return Own(plays, file)

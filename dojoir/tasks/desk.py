@@ -1,0 +1,149 @@
+"""What an agent works with: the task, an evaluator within the budget, a search, a card; all that it does is
+recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import dojoir
+from dojoir.records import Database
+from dojoir.search import Static
+from dojoir.search.budget import Ledger
+from dojoir.tasks.task import Answer, Task, question
+
+
+class Desk:
+    """The place of an agent at a task. `timer` is `measure` or `static`; `rng` is where all that is random comes
+    from; `best` is the fastest trace that was right so far."""
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        database: Database,
+        run: str,
+        timer: str = "measure",
+        seed: int = 0,
+        note: Callable[[], object] = lambda: None,
+        list_moves: bool = False,
+    ) -> None:
+        self.task, self.timer, self.seed, self.rng = task, timer, seed, Random(f"{seed} {task.name}")
+        self.ledger = Ledger(dojoir.Budget(states=task.budget.states, seconds=task.budget.seconds))
+        self.kernel, self.trace = task.kernel, task.trace
+        self.best = dojoir.Trace(task.kernel)
+        self._database, self._run, self._note, self._list_moves = database, run, note, list_moves
+        self._evaluator: Any = None
+        self._known: dict[str, dojoir.Evaluation] = {}
+        self._fastest: float | None = None
+        self.statuses: dict[str, int] = {}
+
+    # -- what an agent calls -----------------------------------------------------------------------------------
+    def question(self) -> dict[str, Any]:
+        """The task as plain data: what a language model is asked."""
+        return question(self.task)
+
+    def spent(self) -> str | None:
+        """What of the budget is used up; None while there is something of everything left."""
+        return self.ledger.spent()
+
+    def check(self, move: str, trace: dojoir.Trace | None = None) -> dojoir.Verdict:
+        """What the checker says of a move, after the moves of a trace, by default on the given kernel; recorded."""
+        at = dojoir.Trace(self.kernel) if trace is None else trace
+        verdict = dojoir.check(at.kernel, move)
+        if at.is_safe:
+            self._database.drew(self._run, at, [(move, "legal" if verdict else verdict.code)])
+        return verdict
+
+    def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
+        """What becomes of some traces of the given kernel, in order; fewer where the budget ends before them.
+        One that was asked before costs nothing. Raises ArgumentError for a trace of another kernel, or an
+        unsafe one."""
+        for trace in traces:
+            if trace.start != self.kernel or not trace.is_safe:
+                raise dojoir.ArgumentError(
+                    f"{self.task.name}: only safe traces of its kernel count", "bad-arguments"
+                )
+        found = []
+        for trace in traces:
+            if trace.kernel.hash not in self._known:
+                if self.spent() is not None:
+                    break
+                self._known[trace.kernel.hash] = self._asked(trace)
+            found.append(self._known[trace.kernel.hash])
+        return found
+
+    def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.Tuned:
+        """A search from the given text with what is left of the budget, that begins with nothing that others know.
+        Raises as `dojoir.tune` does."""
+        ledger, limits = self.ledger, self.ledger.budget
+        left = dojoir.Budget(
+            states=None if limits.states is None else max(1, limits.states - ledger.states),
+            seconds=None if limits.seconds is None else max(0.0, limits.seconds - ledger.seconds),
+        )
+        tuned = dojoir.tune(
+            self.kernel, self.task.given.target, sizes=dict(self.task.given.sizes), strategy=strategy, budget=left,
+            seed=self.seed, threads=self.task.given.threads, start=dojoir.Trace(self.kernel), db=self._database,
+            run=self._run, timer=self.timer, options=options, hints=False, list_moves=self._list_moves,
+            progress=lambda *_: self._note(),
+        )  # fmt: skip
+        ledger.moves += int(tuned.spent.get("moves", 0))
+        for one in tuned.states:
+            self._count(one)
+        self.best = tuned.trace
+        return tuned
+
+    def profile(self, trace: dojoir.Trace) -> dojoir.Card | None:
+        """What bounds the kernel of a trace; None under the timer `static`. Raises as `dojoir.profile` does."""
+        if self.timer == "static":
+            return None
+        given = self.task.given
+        return dojoir.profile(
+            trace.kernel, given.target, sizes=dict(given.sizes), threads=given.threads, counted=False
+        )  # fmt: skip
+
+    # -- what it does ------------------------------------------------------------------------------------------
+    def _asked(self, trace: dojoir.Trace) -> dojoir.Evaluation:
+        given = self.task.given
+        about: dict[str, Any] = {"sizes": [dict(given.sizes)], "threads": given.threads}
+        if self._evaluator is None:
+            sizes = dict(given.sizes)
+            if self.timer == "static":
+                self._evaluator = Static(given.target, sizes, given.threads)
+            else:
+                self._evaluator = dojoir.Evaluator(
+                    self.kernel, given.target, [sizes], threads=given.threads, seed=self.seed
+                )  # fmt: skip
+                self._evaluator.__enter__()
+        about["protocol"] = "static" if self.timer == "static" else dojoir.Evaluator.PROTOCOL
+        known = self._database.known(self.kernel, trace.kernel.hash, given.target, **about)
+        if known is None:
+            found: dojoir.Evaluation = next(iter(self._evaluator.evaluate([trace.kernel])))
+            self._database.record(trace, found, given.target, **about, run=self._run)
+        else:
+            found = dojoir.Evaluation(
+                known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
+                known.stages, known.reason,
+            )  # fmt: skip
+        self._count(found)
+        self._note()
+        if found.ok and found.seconds and (self._fastest is None or found.seconds < self._fastest):
+            self._fastest, self.best = found.seconds, trace
+        return found
+
+    def _count(self, found: dojoir.Evaluation) -> None:
+        self.ledger.note(found)
+        self.statuses[found.status] = self.statuses.get(found.status, 0) + 1
+
+    def close(self) -> None:
+        """Ends the process of the evaluator."""
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
+
+    def answer(self, **fields: Any) -> Answer:
+        """An answer; one without moves has those of `best`, where the task asks for moves."""
+        if self.task.kind in ("optimise", "reformulate") and "moves" not in fields:
+            fields["moves"] = tuple(str(move) for move in self.best.moves)
+        return Answer(**fields)

@@ -1,0 +1,186 @@
+"""A rollout: an agent plays tasks, the gates judge, and a report by task is written after each of them.
+
+A rollout that was stopped goes on: what is in the report is not played again, and the states of a task that was
+under way are in its database."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dojoir
+from dojoir.evidence.bundle import GATES, RUN, Judged
+from dojoir.evidence.forms import from_text, to_data, to_text
+from dojoir.evidence.gates import Gates
+from dojoir.evidence.writing import RUNS, Writer, resumed, store_of, versions
+from dojoir.tasks.agents import Agent
+from dojoir.tasks.desk import Desk
+from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
+from dojoir.tasks.report import VERSION, Cost, Rollout, Row, table
+from dojoir.tasks.task import EVIDENCE_GATES, Answer, Task
+
+REPORT, TABLE, STORES = "rollout.json", "rollout.md", "stores"
+
+Say = Callable[[str], object]
+
+
+def digest_of(task: Task) -> str:
+    """The same for the same task."""
+    return hashlib.sha256(json.dumps(to_data(task), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def rollout(
+    agent: Agent,
+    name: str,
+    tasks: Sequence[Task],
+    folder: str | Path,
+    *,
+    timer: str = "measure",
+    seed: int = 0,
+    seconds: float = SECONDS,
+    list_moves: bool = False,
+    say: Say = lambda _: None,
+) -> Rollout:
+    """Lets an agent play tasks, and writes to `folder` the report `rollout.json`, the table `rollout.md`, a
+    bundle of each task in `runs` and its database in `stores`. `name` is how the agent is called; `seconds` are
+    those of a last timing. What fails is a row, and stops no other task. Raises ArgumentError:
+    `another-rollout` where the folder has the report of another agent, seed or timer; `not-empty`,
+    `cannot-write`, `bad-record`."""
+    settings = {"agent": name, "timer": timer, "seed": seed, "seconds": seconds, "list_moves": list_moves}
+    folder = Path(folder)
+    known = _known(folder, settings)
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    rows: dict[str, Row] = {row.task: row for row in known}
+    found = Rollout(VERSION, name, timer, seed, settings, dojoir.processor(), versions(), known)
+    _save(folder, found)
+    for number, task in enumerate(tasks, 1):
+        before = rows.get(task.name)
+        where = f"{number} of {len(tasks)} {task.name}"
+        if before is not None and before.digest == digest_of(task) and before.status != "failed":
+            say(f"{where}: {before.status} before")
+            continue
+        rows[task.name] = row = _played(agent, task, folder, settings)
+        found = replace(found, rows=tuple(rows.values()))
+        _save(folder, found)
+        gain = "" if row.gain is None else f", {row.gain.median:.3g}x beside {row.gain.beside}"
+        say(f"{where}: {row.status}{gain}{f' ({row.reason})' if row.reason else ''}")
+    return found
+
+
+def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any]) -> Row:
+    """Plays one task, in a bundle of its own. Raises KeyboardInterrupt where it was stopped."""
+    runs, name = folder / RUNS, f"{task.name}-{digest_of(task)}"
+    with store_of(folder / STORES, str(folder / STORES / f"{name}.db")) as database:
+        about = {
+            **settings, "task": task.name, "kind": task.kind, "split": task.split, "family": task.family,
+            "states": task.budget.states, "play_seconds": task.budget.seconds,
+        }  # fmt: skip
+        around: Any
+        if (runs / name / RUN).is_file():
+            around = resumed(runs / name, database)
+        else:
+            around = Writer.begin(
+                runs, "tune", dojoir.Trace(task.kernel), database, target=task.given.target,
+                sizes=[task.given.sizes], threads=task.given.threads, settings=about, name=name,
+            )  # fmt: skip
+        with around as writer:
+            database.begin(task.kernel, about, name)
+            desk = Desk(
+                task, database=database, run=name, timer=settings["timer"], seed=settings["seed"],
+                note=writer.states, list_moves=settings["list_moves"],
+            )  # fmt: skip
+            row = _judged(agent, desk, settings, writer)
+    return row
+
+
+def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Writer) -> Row:
+    task, begin = desk.task, time.monotonic()
+    answer, reason = Answer(), ""
+    try:
+        answer = agent.play(desk)
+    except KeyboardInterrupt:
+        raise
+    except dojoir.DojoError as error:
+        reason = error.diagnostic.message
+    except Exception as error:  # of a file of the user's
+        reason = f"the agent failed: {type(error).__name__}: {error}"
+    finally:
+        desk.close()
+    played = time.monotonic() - begin
+    found = Judgement(())
+    case = Case(task, answer, settings["timer"], secrets.randbelow(1 << 31), settings["seconds"])
+    if not reason:
+        found = judge(case)
+    judged = time.monotonic() - begin - played
+    ledger = desk.ledger
+    cost = Cost(
+        played, judged, ledger.states, ledger.moves, ledger.builds, ledger.measurements, dict(desk.statuses)
+    )  # fmt: skip
+    status: Any = "failed" if reason else "solved" if found.solved else "not-solved"
+    _left(writer, case, found, status, reason)
+    return Row(
+        task.name, task.kind, task.split, task.family, digest_of(task), status, reason, found.gates, found.gained,
+        found.share, found.of, found.left_out, to_data(answer), found.result, cost, writer.run.name,
+    )  # fmt: skip
+
+
+def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str) -> None:
+    """What a task leaves in its bundle: the trace, where it is one of the given kernel, the gates, what was
+    gained."""
+    trace = case.trace
+    if trace is not None and trace.start == case.task.kernel and trace.is_safe:
+        writer.answer(trace)
+    of_evidence = tuple(one for one in found.gates if one.name in EVIDENCE_GATES)
+    if of_evidence and trace is not None:
+        shapes = (dict(case.task.given.sizes),)
+        writer.data(GATES, Gates(
+            trace.start.name, trace.kernel.hash, case.target, case.task.given.threads, shapes, case.seed,
+            of_evidence,
+        ))  # fmt: skip
+    writer.note(
+        gates=tuple(Judged(one.name, one.status, one.reason, GATES) for one in of_evidence),
+        notes=tuple(f"{one.name}: {one.status}{': ' if one.reason else ''}{one.reason}"
+                    for one in found.gates if one not in of_evidence),
+    )  # fmt: skip
+    writer.machine()
+    writer.end("failed" if status == "failed" else "done", reason or status, found.gained)
+
+
+# -- the folder --------------------------------------------------------------------------------------------------
+def _known(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The rows of the report that is there."""
+    path = folder / REPORT
+    if not path.exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
+        return ()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise dojoir.ArgumentError(f"cannot read {path}: {error}", "cannot-read") from None
+    found = from_text(Rollout, text, str(path))
+    if found.version != VERSION:
+        raise dojoir.ArgumentError(
+            f"{path} is of version {found.version}, and this reads {VERSION}", "newer-record"
+        )
+    other = [name for name in settings if found.settings.get(name) != settings[name]]
+    if other:
+        told = ", ".join(f"{name} {found.settings.get(name)!r}, not {settings[name]!r}" for name in other)
+        raise dojoir.ArgumentError(
+            f"the rollout in {folder} was begun with {told}: go on with the same, or name another folder",
+            "another-rollout",
+        )
+    return found.rows
+
+
+def _save(folder: Path, found: Rollout) -> None:
+    dojoir.write_file(folder / REPORT, to_text(found))
+    dojoir.write_file(folder / TABLE, table(found))

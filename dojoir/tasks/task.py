@@ -1,0 +1,215 @@
+"""A task: what is given, what is asked, the gates that decide, and what may be spent; and the answer to one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import dojoir
+
+Kind = Literal["optimise", "diagnose", "debug", "reformulate"]
+Split = Literal["train", "dev", "held-out"]
+
+KINDS: tuple[Kind, ...] = ("optimise", "diagnose", "debug", "reformulate")
+SPLITS: tuple[Split, ...] = ("train", "dev", "held-out")
+
+EVIDENCE_GATES = ("proved", "built", "correct", "deterministic", "honest", "faster")
+"""Those of `dojoir gate`, in its order."""
+
+OWN_GATES = ("equal", "repaired", "named", "bound", "gain")
+"""Those that only tasks have: the text of an answer computes what the given one does; moves are legal again;
+the right move is named; what bounds the kernel is named; it is `least` times as fast."""
+
+OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "optimise": (*EVIDENCE_GATES, "gain"),
+    "diagnose": ("named", "bound"),
+    "debug": ("repaired", "named"),
+    "reformulate": (*EVIDENCE_GATES, "equal", "gain"),
+}
+"""The gates that a task of a kind may ask."""
+
+TIMED = ("honest", "faster", "bound")
+"""The gates that nothing but a measurement decides."""
+
+ASKED: Mapping[str, str] = {
+    "optimise": "Moves from the text to a kernel that is as much faster as the goal says.",
+    "diagnose": "The number of the move without which the trace is fastest, and what bounds the trace.",
+    "debug": "The number of the move that is illegal or gains nothing, and the moves without it.",
+    "reformulate": "A text that computes the same and lets rules make it faster, or moves to such a one.",
+}
+"""What is asked, by kind."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a task begins with: a `kernel` of the library (`library:NAME`) or a `text`, its runtime sizes, and
+    for `diagnose` and `debug` the moves of a trace or pipeline, each as a line. `fp` is another floating point
+    mode than the text says. `target` and `threads` say what it is run on."""
+
+    sizes: Mapping[str, int]
+    kernel: str = ""
+    text: str = ""
+    fp: str = ""
+    moves: tuple[str, ...] = ()
+    target: str = "llvm"
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The gates that decide, in their order: all of them must pass. `gain` asks that the kernel is at least `least`
+    times as fast as each of `beside`: the lower end of the interval of 95% confidence; for `diagnose`, the trace
+    without the move that is named is that much faster than with it."""
+
+    gates: tuple[str, ...]
+    least: float = 1.0
+    beside: tuple[str, ...] = ("text",)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an agent may spend on a task: states that are evaluated, and seconds by the clock."""
+
+    states: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task. `family` is the kernel that it is about: all texts of it are in one split. `source` says where
+    its text comes from: `library`, or `own` for one that was written for the task."""
+
+    name: str
+    kind: Kind
+    split: Split
+    family: str
+    about: str
+    source: Literal["library", "own"]
+    given: Given
+    goal: Goal
+    budget: Limits = field(default_factory=Limits)
+
+    @cached_property
+    def kernel(self) -> dojoir.Kernel:
+        """The kernel that is given. Raises DojoError."""
+        given = self.given
+        if given.text:
+            kernel = dojoir.parse(given.text, self.name)
+        else:
+            kernel = dojoir.kernels.load(given.kernel.removeprefix("library:"))
+        dojoir.prove(kernel)
+        return kernel.with_fp(given.fp) if given.fp else kernel
+
+    @cached_property
+    def trace(self) -> dojoir.Trace:
+        """The given moves on the kernel, up to the first that is refused."""
+        trace, _ = replayed(self.kernel, self.given.moves)
+        return trace
+
+    def with_limits(self, states: int | None, seconds: float | None) -> Task:
+        """The task with another budget, where one is given."""
+        if states is None and seconds is None:
+            return self
+        return replace(self, budget=Limits(states, seconds))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an agent answers. `moves` are those from the given kernel, or from `text`, where a reformulated text
+    is answered; `move` is the number of a given move, from 0, and `bound` a word of `dojoir.Bottleneck`. `note`
+    is kept in the report."""
+
+    moves: tuple[str, ...] = ()
+    text: str = ""
+    move: int | None = None
+    bound: str = ""
+    note: str = ""
+
+
+def replayed(kernel: dojoir.Kernel, moves: tuple[str, ...]) -> tuple[dojoir.Trace, tuple[int, str] | None]:
+    """The trace of some moves, and the number of the first that is refused with the reason, None where all are
+    legal."""
+    trace = dojoir.Trace(kernel)
+    for number, move in enumerate(moves):
+        try:
+            trace.apply(move)
+        except dojoir.DojoError as error:
+            return trace, (number, error.diagnostic.message)
+    return trace, None
+
+
+def without(moves: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """The moves but for one."""
+    return (*moves[:number], *moves[number + 1 :])
+
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}", re.ASCII)
+
+
+def wrong(task: Task) -> tuple[str, str] | None:
+    """What of a task does not fit together: the field and why; None for nothing. Raises DojoError for its text."""
+    given, goal = task.given, task.goal
+    found: list[tuple[bool, str, str]] = [
+        (not _NAME.fullmatch(task.name), "name", "it has small letters, digits, - and _, 60 at most"),
+        (not task.family, "family", "it names the kernel that the task is about"),
+        (not task.about, "about", "it says in a sentence what the task is"),
+        (bool(given.kernel) == bool(given.text), "given", "it has a kernel or a text: one of them"),
+        (given.fp not in ("", "strict", "reassoc", "fast"), "given.fp", "it is strict, reassoc or fast"),
+        (given.threads < 1, "given.threads", "it is at least 1"),
+        (
+            bool(given.kernel) and not given.kernel.startswith("library:"),
+            "given.kernel",
+            "it is library:NAME; another kernel stands as a text",
+        ),
+        (
+            bool(given.kernel) != (task.source == "library"),
+            "source",
+            "it is library where given.kernel is, else own",
+        ),
+        (
+            (task.kind in ("diagnose", "debug")) != bool(given.moves),
+            "given.moves",
+            "diagnose and debug have moves, and no other kind",
+        ),
+        (not goal.gates, "goal.gates", "at least one gate decides"),
+        (not 0 < goal.least < 1e6, "goal.least", "it is above 0"),
+        (not goal.beside, "goal.beside", "it names at least one peer"),
+        (task.budget.states is None and task.budget.seconds is None, "budget", "it has states, seconds or both"),
+        (task.budget.states is not None and task.budget.states < 1, "budget.states", "it is at least 1"),
+        (task.budget.seconds is not None and task.budget.seconds <= 0, "budget.seconds", "it is above 0"),
+    ]  # fmt: skip
+    for is_wrong, where, why in found:
+        if is_wrong:
+            return where, why
+    order = OF_KIND[task.kind]
+    for gate in goal.gates:
+        if gate not in order:
+            return "goal.gates", f"{gate!r} is no gate of {task.kind}: they are {', '.join(order)}"
+    if list(goal.gates) != sorted(set(goal.gates), key=order.index):
+        return "goal.gates", f"each comes once, in this order: {', '.join(order)}"
+    return _of_text(task)
+
+
+def _of_text(task: Task) -> tuple[str, str] | None:
+    """What of a text, its sizes and its moves is wrong."""
+    kernel, given = task.kernel, task.given
+    if set(given.sizes) != set(kernel.runtime_sizes):
+        return "given.sizes", f"{kernel.name} has the runtime sizes {', '.join(kernel.runtime_sizes) or '(none)'}"
+    kernel.specialize(**given.sizes)
+    _, refused = replayed(kernel, given.moves)
+    if task.kind == "diagnose" and refused is not None:
+        return "given.moves", f"move {refused[0]} is illegal: {refused[1]}"
+    return None
+
+
+def question(task: Task) -> dict[str, Any]:
+    """A task as plain data for an agent: all of it."""
+    from dojoir.evidence.forms import to_data
+
+    asked: dict[str, Any] = to_data(task)
+    asked["asked"] = ASKED[task.kind]
+    asked["given"]["text"] = dojoir.to_text(task.kernel)
+    return asked

@@ -1,0 +1,87 @@
+"""`dojoir dataset`: data sets of runs, chats and pairs of them, and their proof."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import dojoir
+from dojoir.cli.output import write_result
+from dojoir.cli.report import DIFFERS, FINE
+from dojoir.cli.streams import say
+from dojoir.verbs.given import check_writable
+
+
+def export(options: argparse.Namespace) -> int:
+    """Writes a data set of runs. Raises DojoError."""
+    from dojoir.data import Filters
+    from dojoir.data import export as exported
+    from dojoir.evidence.forms import to_data
+
+    def told(line: str) -> None:
+        say(json.dumps({"progress": line}) if options.json else line)
+
+    filters = Filters(
+        tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
+        options.protocol, options.least,
+    )  # fmt: skip
+    found = exported(
+        [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards, say=told
+    )  # fmt: skip
+    lines = [f"{options.output}: {found.counts['steps']} steps and {found.counts['episodes']} episodes of "
+             f"{len(found.runs)} runs, {found.duplicates} duplicates left out"]  # fmt: skip
+    for name, counts in (("splits", found.splits), ("labels", found.labels)):
+        lines.append(f"{name}: {', '.join(f'{count} {word}' for word, count in counts.items())}")
+    lines += [f"left out: {one}" for one in found.left_out]
+    answer = {"dataset": {**to_data(found), "starts": len(found.starts)}}
+    write_result(json.dumps(answer) + "\n" if options.json else "".join(f"{one}\n" for one in lines), None)
+    return FINE
+
+
+def sft(options: argparse.Namespace) -> int:
+    """Writes chats."""
+    from dojoir.data import chats
+
+    return _lines(options, chats, "chats")
+
+
+def pairs(options: argparse.Namespace) -> int:
+    """Writes pairs."""
+    from dojoir.data import pairs as paired
+
+    return _lines(options, paired, "pairs")
+
+
+def _lines(options: argparse.Namespace, make: object, what: str) -> int:
+    from dojoir.data import read_about, read_steps
+    from dojoir.data.exporting import lines_written
+
+    check_writable(options.output)
+    folder = Path(options.folder)
+    read_about(folder)
+    splits = options.splits or ["train"]
+    assert callable(make)
+    made = [*make(step for step in read_steps(folder) if step.split in splits)]
+    if not made:
+        raise dojoir.ArgumentError(f"{folder} has no {what} of the split {' or '.join(splits)}", "empty-dataset")
+    written = lines_written(Path(options.output), made)
+    said = {what: written.lines, "file": options.output, "sha256": written.sha256}
+    text = f"{options.output}: {written.lines} {what} of the split {' and '.join(splits)}\n"
+    write_result(json.dumps({"written": said}) + "\n" if options.json else text, None)
+    return FINE
+
+
+def check(options: argparse.Namespace) -> int:
+    """Proves a data set again; status 3 where something is wrong."""
+    from dojoir.data import check as checked
+    from dojoir.evidence.forms import to_data
+
+    def told(count: int) -> None:
+        if count % 100 == 0:
+            say(json.dumps({"progress": count}) if options.json else f"{count} steps proved again")
+
+    found = checked(Path(options.folder), options.sample, options.seed, told)
+    data = {"check": {**to_data(found), "ok": found.ok}}
+    write_result(json.dumps(data) + "\n" if options.json else f"{found}\n", None)
+    return FINE if found.ok else DIFFERS

@@ -1,0 +1,57 @@
+"""`dojoir tasks` and `dojoir rollout`: what there is to solve, and what an agent solves of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from dojoir.cli.output import write_result
+from dojoir.cli.report import FINE
+from dojoir.cli.streams import say
+
+
+def tasks(options: argparse.Namespace) -> int:
+    """A line for each task; of a single one all that it asks."""
+    from dojoir.tasks import find_tasks, question
+
+    found = find_tasks(options.tasks or ["all"], options.kind)
+    if options.json:
+        write_result(json.dumps({"tasks": [question(task) for task in found]}) + "\n", None)
+        return FINE
+    if len(found) == 1 and options.tasks:
+        (task,) = found
+        asked = question(task)
+        goal, budget, given = task.goal, task.budget, task.given
+        least = f", {goal.least:g}x beside {', '.join(goal.beside)}" if "gain" in goal.gates else ""
+        sizes = ", ".join(f"{name}={value}" for name, value in given.sizes.items())
+        lines = [f"# {task.name}: {task.kind} of {task.family}, {task.split}", f"# {task.about}",
+                 f"# asked: {asked['asked']}", f"# decided by: {', '.join(goal.gates)}{least}",
+                 f"# at {sizes}; at most {budget.states or 'any'} states, {budget.seconds or 'any'} seconds",
+                 asked["given"]["text"].rstrip()]  # fmt: skip
+        lines += [f"# {number}: {move}" for number, move in enumerate(given.moves)]
+    else:
+        lines = [f"{task.name:<34}{task.split:<10}{task.about}" for task in found]
+    write_result("".join(f"{line}\n" for line in lines), None)
+    return FINE
+
+
+def rollout(options: argparse.Namespace) -> int:
+    """Lets an agent play; status 0 whatever it solves. Raises DojoError."""
+    from dojoir.evidence.forms import to_data
+    from dojoir.tasks import agent_named, find_tasks, summary, table
+    from dojoir.tasks import rollout as played
+
+    found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
+    agent = agent_named(options.agent, options.seed)
+
+    def told(line: str) -> None:
+        say(json.dumps({"progress": line}) if options.json else line)
+
+    report = played(
+        agent, options.agent, found, Path(options.output), timer=options.timer, seed=options.seed,
+        seconds=options.last, list_moves=options.list_moves, say=told,
+    )  # fmt: skip
+    data = {"rollout": {**to_data(report), "summary": summary(report)}}
+    write_result(json.dumps(data) + "\n" if options.json else table(report), None)
+    return FINE
