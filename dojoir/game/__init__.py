@@ -1,7 +1,8 @@
 """Scheduling as a game for learning agents: an environment of Gymnasium, encoders, and Max-Q.
 
-A kernel is a state, a legal move an action, its time the score. `import dojoir.game` registers `dojoir/Kernel-v0`.
-The environment needs `pip install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as well.
+A kernel is a state, a legal move an action, its time the score. `import dojoir.game` registers
+`dojoir/Kernel-v0`, and so does `gymnasium.make("dojoir.game:dojoir/Kernel-v0")`. The environment needs `pip
+install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as well.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ def __dir__() -> list[str]:
 
 
 if find_spec("gymnasium") is not None:
-    import gymnasium
+    from dojoir.game.registered import register
 
-    if "dojoir/Kernel-v0" not in gymnasium.registry:
-        gymnasium.register("dojoir/Kernel-v0", entry_point="dojoir.game.environment:KernelEnv")
+    register()
