@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.game.encoders import Encoder, HashEncoder, encoder
     from dojoir.game.environment import KernelEnv
+    from dojoir.game.episodes import Episode, Validation
     from dojoir.game.language import train_encoder
     from dojoir.game.maxq import MaxQ
     from dojoir.game.strategy import MaxQStrategy
     from dojoir.game.suite import Suite, library
-    from dojoir.game.vector import make_vec
+    from dojoir.game.vector import Shared, make_vec
 
 _HOME = {
     "Encoder": "encoders",
     "HashEncoder": "encoders",
+    "Episode": "episodes",
     "KernelEnv": "environment",
     "MaxQ": "maxq",
     "MaxQStrategy": "strategy",
+    "Shared": "vector",
     "Suite": "suite",
+    "Validation": "episodes",
     "encoder": "encoders",
     "library": "suite",
     "make_vec": "vector",
@@ -35,11 +39,14 @@ _HOME = {
 
 __all__ = [
     "Encoder",
+    "Episode",
     "HashEncoder",
     "KernelEnv",
     "MaxQ",
     "MaxQStrategy",
+    "Shared",
     "Suite",
+    "Validation",
     "encoder",
     "library",
     "make_vec",

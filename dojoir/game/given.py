@@ -114,7 +114,7 @@ def database_of(given: Any) -> Any:
     """A database, or the one at a URL; None for none. Raises ArgumentError for anything else."""
     if given is None:
         return None
-    if isinstance(given, str):
+    if isinstance(given, str | os.PathLike):
         from dojoir.records import Database
 
         return Database(given)

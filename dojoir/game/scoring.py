@@ -78,7 +78,7 @@ class Scorer:
         or run here at all."""
         found = self.known(trace, sizes)
         if found is None:
-            found = self.evaluated(trace.start, trace.kernel, sizes)
+            found = self.evaluated(trace, sizes)
             if found.hash != trace.kernel.hash:
                 message = f"the evaluator answered for {found.hash}, and was asked for {trace.kernel.hash}"
                 raise dojoir.RunError(message, "another-state")
@@ -90,10 +90,13 @@ class Scorer:
                 )  # fmt: skip
         return found
 
-    def evaluated(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> dojoir.Evaluation:
-        """What becomes of a state of a kernel, asked anew."""
-        (found,) = self._evaluator(kernel, state, sizes).evaluate([state])
-        return found
+    def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
+        """What becomes of the last kernel of a trace, asked anew."""
+        found = [*self._evaluator(trace.start, trace.kernel, sizes).evaluate([trace.kernel])]
+        if len(found) != 1:
+            message = f"the evaluator gave {len(found)} evaluations of one state"
+            raise dojoir.RunError(message, "another-state")
+        return found[0]
 
     def _evaluator(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> Evaluates:
         """What evaluates states of a kernel, the first of which is `state`."""
