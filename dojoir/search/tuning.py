@@ -14,9 +14,9 @@ from dojoir.search.budget import Budget, Ledger
 from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
 from dojoir.search.memory import Remembering, check_same_run, fastest, hints, relatives
-from dojoir.search.model import Trees
+from dojoir.search.model import ModelFailed, model_of
 from dojoir.search.play import Play
-from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
+from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named, takes_traces
 from dojoir.search.static import Static
 from dojoir.search.storing import check_store
 from dojoir.search.tuned import Tuned
@@ -50,7 +50,7 @@ def tune(
     cluster: str | None = None,
     workers: int = 1,
     timer: str = "measure",
-    cost_model: str | None = None,
+    cost_model: object = None,
     options: Mapping[str, object] | None = None,
     store: str | None = None,
     progress: Callable[..., object] | None = None,
@@ -64,7 +64,9 @@ def tune(
     at one of them is no improvement. A state whose code is longer than an `Evaluator` takes, and than that of any
     start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn). `cluster` is the
+    and chooses by a model of the speeds so far (scikit-learn); an object with `fit(rows, speeds)` and
+    `predict(rows)`, or `module:class` of one, is a model of one's own: rows are features, as `dojoir.features` has
+    them, speeds logarithms of how many times as fast as the start a state is. `cluster` is the
     address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
     which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
@@ -91,7 +93,8 @@ def tune(
         db = _database(db)
         about: dict[str, Any] = {
             "target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {}),
-            "threads": threads, "cost_model": cost_model,
+            "threads": threads,
+            "cost_model": cost_model if isinstance(cost_model, str | None) else type(cost_model).__name__,
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
         }  # fmt: skip
         if run is not None:
@@ -102,10 +105,7 @@ def tune(
         remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
-    if cost_model is not None:
-        if cost_model != "trees":
-            raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
-        play.model = Trees(given, seed)
+    play.model = model_of(cost_model, given, seed)
     if store is not None:
         check_store(store)
     evaluator = _evaluator(play, timer, cluster, seed, workers)
@@ -193,6 +193,8 @@ def _of_the_strategy(what: str, but: tuple[type[Exception], ...] = ()) -> Iterat
         yield
     except but:
         raise
+    except ModelFailed as error:
+        raise _StrategyFailed(str(error)) from error
     except (Exception, SystemExit) as error:
         raise _StrategyFailed(f"the strategy failed in {what}: {_shown(error)}") from error
 
@@ -235,7 +237,7 @@ class _Search:
             if self.best is None:
                 raise
             return f"nothing can be evaluated any more: {error.diagnostic.message}"
-        except _StrategyFailed as error:
+        except (_StrategyFailed, ModelFailed) as error:
             return str(error)
         except Exception as error:  # of a cost model, or of what is told of the progress: the best so far is right
             if self.best is None or (not self.begun and isinstance(error, dojoir.DojoError)):
@@ -260,14 +262,17 @@ class _Search:
             spent = ledger.spent()
             if spent is not None:
                 return f"the budget is spent: {spent}"
-            traces = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
-            if not traces:
+            asked = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
+            if not asked:
                 spent = ledger.spent()
                 return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
             before = len(self.states)
-            found = self.evaluate(traces)
+            found = self.evaluate(asked)
             with _of_the_strategy("tell"):
-                strategy.tell(found)
+                if takes_traces(strategy):
+                    strategy.tell(found, [one for one in asked if one.kernel.hash in self.known])
+                else:
+                    strategy.tell(found)
             idle = 0 if len(self.states) > before else idle + 1
             if idle == IDLE:
                 return "no state that is new was found any more"

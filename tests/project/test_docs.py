@@ -1,10 +1,10 @@
 """What the documentation shows is what happens: the README's blocks and the docstrings' examples run.
 
 In the README and the page on the game, `python` blocks run in order as one program, and a `text` block right
-after one is what it prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from the root of the tree,
-with a `text` block after them for what comes on the terminal; so do those of the pages on evidence, each page in a
-folder of its own. `dojo` blocks are kernels; the first two are one
-before and after the moves of examples/softmax.moves.
+after one is what it prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from
+the root of the tree, with a `text` block after them for what comes on the terminal; so do those of the pages on
+evidence, each page in a folder of its own. `dojo` blocks are kernels; the first two are one before and after
+the moves of examples/softmax.moves.
 """
 
 from __future__ import annotations
