@@ -70,12 +70,14 @@ def tune(
     address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
     which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
-    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the fastest
-    traces that it has of the kernel are among the starts, the first moves of those of kernels that are built alike
-    among the steps (not of a run with a name, which must go on in the same way), and what it has of the run named
-    `run` is not measured again. `progress` is called with each evaluation, its trace and the speed of the best so
-    far. `store` is a folder that the answer is written to as a schedule. Control-C ends the search with the best so
-    far.
+    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the
+    fastest traces that it has of the kernel are among the starts, the first moves of those of kernels that are
+    built alike among the steps (not of a run with a name, which must go on in the same way), and what it has of
+    the run named `run` is not measured again. `progress` is called with each evaluation, its trace and how many
+    times as fast as the start the best so far is, as `Tuned.ratio` has it at the end: timed in turn with it, by
+    way of the fastest start. Where it has a method `checking`, that is called with the trace and its speed as
+    the last checks begin. `store` is a folder that the answer is written to as a schedule. Control-C ends the
+    search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
     even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there
@@ -116,11 +118,16 @@ def tune(
                 db, kernel, target, {"sizes": given, "threads": threads, "protocol": protocol}, run
             )
         evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, remembered)
+    if timer == "measure":
+        ledger.keep_for_the_end()
     with evaluator:
         search = _Search(play, evaluator, progress)
         stopped = search.run(makes, dict(options or {}))
         timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
-        tuned = close(play, timing, search.states, search.traces, stopped, timer, store)
+        if callable(getattr(progress, "checking", None)):
+            with contextlib.suppress(Exception):  # the answer does not hang on what is told of it
+                getattr(progress, "checking")(play.best, search.told)  # noqa: B009
+        tuned = close(play, timing, search.states, search.traces, stopped, timer, store, search.told)
         if isinstance(timing, Cluster):
             tuned = replace(tuned, notes=(*tuned.notes, *timing.notes))
         if isinstance(evaluator, Remembering):
@@ -215,6 +222,13 @@ class _Search:
         self.begun = False
         self.by_code: dict[str, float] = {}
         self.best: dojoir.Evaluation | None = None
+        self.told = 1.0
+        """How many times as fast as the start the best is: not through each best before it, whose luck would add
+        up, but timed in turn with the fastest start."""
+
+        self.base = 1.0
+        self.anchor: tuple[dojoir.Trace, float] | None = None
+        """The fastest start, and how many times as fast as the first it is."""
 
     def run(self, makes: MakesStrategy, options: dict[str, object]) -> str:
         """Searches until something ends it, and says what."""
@@ -227,6 +241,9 @@ class _Search:
                 raise dojoir.RunError(f"the start of the search could not be timed: {reason}", "no-start")
             if self.best is not None:
                 play.noise = self.evaluator.noise(play.best.kernel)
+                first, at = play.starts[0], play.best
+                self.anchor = (at, self._raced(at, first) or play.speed(at))
+                self.told = self.anchor[1]
             with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
                 strategy = made(makes, play, options)
             self.begun = True
@@ -298,6 +315,7 @@ class _Search:
             if trace.kernel.hash not in self.known:
                 new.setdefault(trace.kernel.hash, trace)
         rival = None if self.best is None else self.play.best
+        self.base = 1.0 if rival is None else self.told
         coming = iter(new.values())
 
         def kernels() -> Any:
@@ -314,6 +332,9 @@ class _Search:
             for evaluation in found:
                 self.done += 1
                 self._note(new[evaluation.hash], evaluation, rival)
+        if self.anchor is not None and rival is not self.play.best:
+            ratio = self._raced(self.play.best, self.anchor[0])
+            self.told = self.told if ratio is None else self.anchor[1] * ratio
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
 
     def _evaluated(
@@ -333,13 +354,14 @@ class _Search:
         if evaluation.digest and evaluation.ok:
             self.by_code.setdefault(evaluation.digest, speed)
         if evaluation.ok and self._improves(evaluation, speed):
+            self.told = self.base * speed / (play.speed(rival) if rival is not None else 1.0)
             self.best, play.best = evaluation, trace
         if play.model is not None:
             play.model.tell(trace.kernel, speed)
         if isinstance(self.evaluator, Remembering):
             self.evaluator.note(trace, evaluation)
         if self.progress is not None:
-            self.progress(evaluation, trace, play.speed(play.best))
+            self.progress(evaluation, trace, self.told)
 
     def _speed(self, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> float:
         """How many times as fast as the start: through the kernel that it was raced against, if it was."""
@@ -357,6 +379,17 @@ class _Search:
         if ratio is None:
             ratio = (self.known[rival.kernel.hash].seconds or 0.0) / evaluation.seconds
         return self.play.speed(rival) * ratio
+
+    def _raced(self, one: dojoir.Trace, other: dojoir.Trace) -> float | None:
+        """How many times as fast one trace is as another, timed in turn; None where that is not found out, and
+        where times have no noise: then it is known."""
+        if one.kernel == other.kernel:
+            return 1.0
+        if self.play.noise == 0:
+            return None
+        timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
+        found = [*timing.evaluate([one.kernel], other.kernel)]
+        return found[0].ratio if found and found[0].ok else None
 
     def _improves(self, evaluation: dojoir.Evaluation, speed: float) -> bool:
         if self.best is None:
