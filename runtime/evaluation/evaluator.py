@@ -81,7 +81,8 @@ class Evaluator:
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
 
-    Threads may share one: while one of them goes through what `evaluate` gives, others wait.
+    Threads may share one: while one of them goes through what `evaluate` gives, others wait. Where one closes it
+    meanwhile, the others get a RunError.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
     `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain
@@ -266,7 +267,12 @@ class Evaluator:
                 "an Evaluator works inside of `with`: with Evaluator(…) as evaluator", "bad-arguments"
             )
         with self._alone():
-            yield from self._each(iter(kernels), best, against)
+            try:
+                yield from self._each(iter(kernels), best, against)
+            except Exception:
+                if self._folder is None:  # whatever another thread took away
+                    raise RunError("this Evaluator was closed by another thread", "no-process") from None
+                raise
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
