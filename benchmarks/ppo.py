@@ -20,6 +20,7 @@ from typing import Any
 
 LENGTH = 8
 CAPACITY = 256
+GAMMA = 0.95
 
 
 def played(env: Any, choose: Callable[[Any, Any], int], seeds: range) -> tuple[float, float]:
@@ -50,7 +51,7 @@ def main() -> None:
     import numpy as np
     import torch
     from sb3_contrib import MaskablePPO  # of an environment of its own
-    from stable_baselines3.common.monitor import Monitor
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
     import dojoir
 
@@ -70,14 +71,17 @@ def main() -> None:
             rng, begin = np.random.default_rng(seed), time.perf_counter()
             seeds = range(10_000, 10_000 + given.episodes)
             at_random, wide = played(env, lambda _, mask, rng=rng: int(rng.choice(np.flatnonzero(mask))), seeds)
+            vector = VecNormalize(DummyVecEnv([lambda name=name: made(name)]), gamma=GAMMA)
             agent = MaskablePPO(
-                "MlpPolicy", Monitor(made(name)), n_steps=256, batch_size=64, learning_rate=given.rate, seed=seed,
-                device="cpu", ent_coef=0.01, gamma=0.95,
+                "MlpPolicy", vector, n_steps=256, batch_size=64, learning_rate=given.rate, seed=seed, device="cpu",
+                ent_coef=0.01, gamma=GAMMA,
             )  # fmt: skip
             agent.learn(given.steps)
-            learned, wider = played(
-                env, lambda seen, mask, agent=agent: int(agent.predict(seen, action_masks=mask)[0]), seeds
-            )
+
+            def choose(seen: Any, mask: Any, agent: Any = agent, vector: Any = vector) -> int:
+                return int(agent.predict(vector.normalize_obs(seen), action_masks=mask)[0])
+
+            learned, wider = played(env, choose, seeds)
             print(
                 f"| {name} | {seed} | {at_random:.3f} ± {wide:.3f} | {learned:.3f} ± {wider:.3f} "
                 f"| {learned / at_random:.2f} | {time.perf_counter() - begin:.0f} |",

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -76,12 +76,27 @@ class Lists(Protocol):
         """At most `room` actions of a state, in stable order, and how many others there are."""
 
 
-class Legal:
+class _Keeps:
+    """Keeps what it found, but not in a copy by pickle."""
+
+    _kept: OrderedDict[Any, tuple[dojoir.Move, ...]]
+
+    def _keep(self, key: Any, found: tuple[dojoir.Move, ...]) -> tuple[dojoir.Move, ...]:
+        self._kept[key] = found
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": OrderedDict()}
+
+
+class Legal(_Keeps):
     """Every legal move, in stable order: each list is proved once, which takes most of a step."""
 
     def __init__(self, target: str) -> None:
         self.target = target
-        self._kept: OrderedDict[str, tuple[dojoir.Move, ...]] = OrderedDict()
+        self._kept = OrderedDict()
 
     def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
         return sample(self.moves(kernel), kernel, room, seed)
@@ -90,11 +105,7 @@ class Legal:
         """All legal moves, in stable order."""
         text = dojoir.canonical_text(kernel)
         found = self._kept.get(text)
-        if found is None:
-            found = self._kept[text] = tuple(self._listed(kernel))
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return found if found is not None else self._keep(text, tuple(self._listed(kernel)))
 
     def _listed(self, kernel: dojoir.Kernel) -> list[dojoir.Move]:
         return dojoir.moves(kernel, self.target)
@@ -108,14 +119,14 @@ class Candidates(Legal):
         return dojoir.candidates(kernel, self.target)
 
 
-class Drawn:
+class Drawn(_Keeps):
     """As many legal moves as fit, drawn from the candidates by the seed and the state, families as often as a
     search draws them (`dojoir.search.WEIGHTS`): no more are proved than that takes."""
 
     def __init__(self, target: str, threads: int) -> None:
         self.target = target
         self.weights = {name: one for name, one in WEIGHTS.items() if threads > 1 or name != "parallelize"}
-        self._kept: OrderedDict[tuple[str, int, int], tuple[dojoir.Move, ...]] = OrderedDict()
+        self._kept = OrderedDict()
 
     def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
         key = (kernel.hash, room, seed)
@@ -123,9 +134,7 @@ class Drawn:
         if moves is None:
             rng = Random(f"{seed} {kernel.hash}")
             drawn = dojoir.draw(kernel, rng, room, self.target, self.weights, listed=True)
-            moves = self._kept[key] = tuple(sorted(drawn, key=str))
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            moves = self._keep(key, tuple(sorted(drawn, key=str)))
         return moves, NOT_COUNTED if len(moves) == room else 0
 
 
