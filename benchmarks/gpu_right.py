@@ -152,11 +152,11 @@ def _compared(
     random: Random,
     inputs: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[str, str]]:
-    from agreement import random_arguments
+    from practice_texts import arguments_of
 
     label = f"{dict(sizes) or 'fixed'}"
     try:
-        inputs = inputs or random_arguments(kernel, sizes, random)
+        inputs = inputs or arguments_of(kernel, sizes, random)
         found = _called(kernel, inputs, sizes, how)
         if found is None:
             yield label, ""

@@ -34,6 +34,14 @@ TEMPLATES = {
     "mul": "({0} * {1})",
     "div": "({0} / {1})",
     "neg": "(-{0})",
+    "floordiv": "({0} // {1})",
+    "mod": "({0} % {1})",
+    "bitand": "({0} & {1})",
+    "bitor": "({0} | {1})",
+    "bitxor": "({0} ^ {1})",
+    "bitnot": "(~{0})",
+    "shl": "({0} << {1})",
+    "shr": "({0} >> {1})",
     "select": "({1} if {0} else {2})",
     "fma": "({0} * {1} + {2})",
     "pow": "({0} ** {1})",
@@ -159,6 +167,8 @@ class _Writer:
                 return self.element(access)
             case Convert(dtype, arg, "cast"):
                 return f"np.{NUMPY[str(dtype)]}({self.value(arg)})"
+            case Convert(dtype, _, way):
+                raise NotImplementedError(f"no loops for {way}")
             case Apply(dtype, name, args):
                 if name not in TEMPLATES:
                     raise NotImplementedError(f"no loops for {name}")

@@ -6,10 +6,11 @@
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
 is timed at (`gpu`: those on a GPU, by `practice_gpu.py`), the same mathematics in PyTorch (`eager`, an expression
-of the names of its inputs), and what its inputs are: `indices` gives the bound of integers, which are else any of
-their type, `scale` a factor of normal numbers, `positive` what is made so. Where a comment `numpy` has the same as
-an expression of NumPy, so is that. What is `written` after the rules of some time was not known to them, and is
-reported apart.
+of the names of its inputs and sizes, with what is `inout` as it is afterwards), and what its inputs are:
+`indices` gives the bound of integers, which are else any of their type, `scale` a factor of normal numbers,
+`positive` what is made so, and `made` an expression of NumPy, of the sizes and of `draw`, its generator. Where a
+comment `numpy` has the same as an expression of NumPy, so is that. What is `written` after the rules of some time
+was not known to them, and is reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
 `--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
@@ -60,34 +61,37 @@ class Text:
     bounds: dict[str, str]
     scales: dict[str, float]
     positive: frozenset[str]
+    made: dict[str, str] = field(default_factory=dict)
     numpy: str = ""
     written: str = ""
     """When it was written, where that was after the rules of some time."""
 
     @staticmethod
     def torch_type(buffer: Any) -> str:
-        """PyTorch's name for the type of a buffer's elements."""
+        """PyTorch's name for the type of a buffer's elements; the codes of what is narrow are those of uint8."""
         return "bfloat16" if str(buffer.dtype) == "bf16" else _numpy(buffer)
 
-    def inputs(self) -> dict[str, np.ndarray]:
-        """Its inputs, the same ones for the same name."""
-        draw = np.random.default_rng(len(self.name))
-        found = {}
-        for buffer in self.kernel.arguments:
-            shape = _shape(buffer, self.sizes)
-            if buffer.role == "out":
-                continue
-            if buffer.name in self.bounds:
-                high = self.sizes.get(self.bounds[buffer.name]) or int(self.bounds[buffer.name])
-                found[buffer.name] = draw.integers(0, high, shape).astype(_numpy(buffer))
-            elif np.dtype(_numpy(buffer)).kind in "iu":
-                limits = np.iinfo(_numpy(buffer))
-                found[buffer.name] = draw.integers(limits.min, limits.max, shape, _numpy(buffer), endpoint=True)
-            else:
-                values = draw.standard_normal(shape) * self.scales.get(buffer.name, 1.0)
-                values = np.abs(values) + 1e-3 if buffer.name in self.positive else values
-                found[buffer.name] = values.astype(_numpy(buffer))
-        return found
+    def inputs(self, sizes: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+        """Its inputs, the same ones for the same name; at the sizes of a CPU if none are given."""
+        draw, sizes = np.random.default_rng(len(self.name)), sizes or self.sizes
+        return {b.name: self.input(b, sizes, draw) for b in self.kernel.arguments if b.role != "out"}
+
+    def input(self, buffer: Any, sizes: Mapping[str, int], draw: np.random.Generator) -> np.ndarray:
+        """One of its inputs at sizes."""
+        shape, dtype = shape_of(buffer, sizes), np.dtype(_numpy(buffer))
+        if buffer.name in self.made:
+            return np.asarray(eval(self.made[buffer.name], {"np": np, "draw": draw, **sizes})).astype(dtype)
+        if buffer.name in self.bounds:
+            high = sizes.get(self.bounds[buffer.name]) or int(self.bounds[buffer.name])
+            return draw.integers(0, high, shape).astype(dtype)
+        if dtype.kind == "b":
+            return draw.integers(0, 2, shape).astype(dtype)
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            return draw.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        values = draw.standard_normal(shape) * self.scales.get(buffer.name, 1.0)
+        values = np.abs(values) + 1e-3 if buffer.name in self.positive else values
+        return np.asarray(values.astype(dtype))
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ def _read(path: Path) -> Text:
         dict(re.findall(r"(\w+) < (\w+)", said.get("indices", ""))),
         {name: float(value) for name, value in re.findall(r"(\w+) ([\d.]+)", said.get("scale", ""))},
         frozenset(re.findall(r"\w+", said.get("positive", ""))),
+        dict(re.findall(r"^# made: (\w+) = (.+)$", written, re.MULTILINE)),
         said.get("numpy", ""),
         said.get("written", ""),
     )
@@ -156,10 +161,15 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
     kernel = dojoir.optimize(text.kernel, target, sizes=text.sizes, threads=1).kernel
     spent = process_time() - start
     compiled = dojoir.compile(kernel, target, threads=1)
-    outputs = {b.name: np.empty(_shape(b, text.sizes), _numpy(b)) for b in text.kernel.arguments if b.role == "out"}
-    arrays = [outputs[b.name] if b.role == "out" else given[b.name] for b in text.kernel.arguments]
-    ours = compiled.bind(*arrays)
-    names = {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
+    outputs = {
+        b.name: given[b.name].copy() if b.role == "inout" else np.empty(shape_of(b, text.sizes), _numpy(b))
+        for b in text.kernel.arguments
+        if b.role != "in"
+    }
+    arrays = [outputs[b.name] if b.name in outputs else given[b.name] for b in text.kernel.arguments]
+    ours = compiled.bind(*arrays, **text.sizes)
+    names: dict[str, Any] = dict(text.sizes)
+    names |= {name: torch.from_numpy(array) if array.shape else float(array) for name, array in given.items()}
     eager = eval(f"lambda: {text.eager}", {"torch": torch, "F": functional, "reduce": reduce, **names})
     ours()
     results = eager()
@@ -169,7 +179,7 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
         raise ArithmeticError(f"{text.name}: results are {error:.2e} apart, as a share of the largest")
     calls = {"ours": ours, "eager": eager}
     if text.numpy:
-        calls["numpy"] = eval(f"lambda: {text.numpy}", {"np": np, **given})
+        calls["numpy"] = eval(f"lambda: {text.numpy}", {"np": np, **text.sizes, **given})
         error = max(error, _apart(next(iter(outputs.values())), calls["numpy"]()))
         if not error <= TOLERANCE:
             raise ArithmeticError(f"{text.name}: NumPy's results are others")
@@ -195,14 +205,19 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
     return Row(text.name, text.group, best_ours, best_eager, error, arithmetic, memory, spent, times)
 
 
-def _shape(buffer: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
+def shape_of(buffer: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
     """The shape of an array as a call knows it."""
-    left = iter([dim.extent.evaluate(sizes) for dim in buffer.dims])
+    extents = [dim.extent.evaluate(sizes) for dim in buffer.dims]
+    if buffer.packed:
+        extents[-1] //= 2
+    left = iter(extents)
     return tuple(math.prod(next(left) for _ in range(count)) for count in buffer.flat or [1] * len(buffer.dims))
 
 
 def _numpy(buffer: Any) -> str:
     """NumPy's name for the type of a buffer's elements."""
+    if str(buffer.dtype).startswith("f8") or str(buffer.dtype) in ("f4e2m1", "i4", "u4"):
+        return "uint8"
     kinds = {"f": "float", "i": "int", "u": "uint"}
     return re.sub(r"^[fiu]", lambda kind: kinds[kind[0]], str(buffer.dtype))
 

@@ -25,7 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from practice import TOLERANCE, Text, mean, texts
+import numpy as np
+from practice import TOLERANCE, Text, mean, shape_of, texts
 
 import dojoir
 
@@ -95,15 +96,20 @@ class Bench:
 
     def inputs(self, text: Text) -> dict[str, Any]:
         """The inputs of a text at its sizes for a GPU."""
-        torch, found = self.torch, {}
+        torch, found = self.torch, dict[str, Any]()
         torch.manual_seed(len(text.name))
+        draw = np.random.default_rng(len(text.name))
         for buffer in text.kernel.arguments:
             if buffer.role == "out":
                 continue
-            shape, dtype = _shape(buffer, text.gpu), getattr(torch, text.torch_type(buffer))
-            if buffer.name in text.bounds:
+            shape, dtype = shape_of(buffer, text.gpu), getattr(torch, text.torch_type(buffer))
+            if buffer.name in text.made:
+                value = torch.from_numpy(text.input(buffer, text.gpu, draw)).cuda()
+            elif buffer.name in text.bounds:
                 high = text.gpu.get(text.bounds[buffer.name]) or int(text.bounds[buffer.name])
                 value = torch.randint(0, high, shape, device="cuda").to(dtype)
+            elif dtype == torch.bool:
+                value = torch.randint(0, 2, shape, device="cuda").to(dtype)
             elif not dtype.is_floating_point:
                 limits = torch.iinfo(dtype)
                 value = torch.randint(limits.min, limits.max + 1, shape, device="cuda").to(dtype)
@@ -119,14 +125,16 @@ class Bench:
 
         torch, given = self.torch, self.inputs(text)
         outputs = {
-            b.name: torch.full(_shape(b, text.gpu), 77, dtype=getattr(torch, text.torch_type(b)), device="cuda")
+            b.name: given[b.name].clone()
+            if b.role == "inout"
+            else torch.full(shape_of(b, text.gpu), 77, device="cuda").to(getattr(torch, text.torch_type(b)))
             for b in text.kernel.arguments
-            if b.role == "out"
+            if b.role != "in"
         }
-        names = {"torch": torch, "F": functional, "reduce": reduce}
+        names = {"torch": torch, "F": functional, "reduce": reduce, **text.gpu}
         function = eval(f"lambda {', '.join(given)}: {text.eager}", names)
         calls: dict[str, Callable[[], Any]] = {
-            "ours": dojoir.compile(dojoir.parse(made.text), "cuda").bind(**given, **outputs),
+            "ours": dojoir.compile(dojoir.parse(made.text), "cuda").bind(**{**given, **outputs}),
             "eager": lambda: function(*given.values()),
         }
         if "compile" in peers:
@@ -176,10 +184,6 @@ class Bench:
             if time.perf_counter() - began > MOST_SECONDS and number + 1 >= LEAST:
                 break
         return {name: statistics.median(samples[1:]) for name, samples in found.items()}
-
-
-def _shape(buffer: Any, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(dim.extent.evaluate(sizes) for dim in buffer.dims)
 
 
 def report(rows: Mapping[str, Row]) -> str:

@@ -6,7 +6,8 @@
     … w[w_at] …
 
 with a temporary of its own, before the statement and under the conditions around it: an integer like others, whose
-values are indices from data, checked where they are used. A condition of the statement becomes a guard around both.
+values are indices from data, checked where they are used. It stands before the scopes around the statement that
+run at least once and do not change it. A condition of the statement becomes a guard around both.
 Where computing the value may be an error of the run, the temporary is 0 first, for where the conditions fail.
 """
 
@@ -34,6 +35,9 @@ from dojoir.grammar.syntax import (
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.support.frozen import dataclass
 
+CONVERSIONS = frozenset({"bitcast", "sat", "round_away", "round_to_zero"})
+"""The functions that convert to a type which is their first argument."""
+
 
 def without_computed(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     """The text with a temporary in the place of each index that is computed from data; the very text where there
@@ -43,7 +47,7 @@ def without_computed(written: syntax.Kernel, source: Source) -> syntax.Kernel:
     found = _Computed(source, types, taken)
     if not any(found.is_computed(part) for expr in expressions(written) for part in _indices(expr)):
         return written
-    body = found.nodes(written.body, False)
+    body = found.nodes(written.body, False, 0)
     return replace(written, header=(*written.header, *found.made), body=body)
 
 
@@ -77,21 +81,24 @@ class _Computed:
         return None
 
     # -- nodes -------------------------------------------------------------------------------------------
-    def nodes(self, nodes: tuple[syntax.Node, ...], chosen: bool) -> tuple[syntax.Node, ...]:
-        """The nodes with temporaries before them; `chosen` says that there are conditions around."""
-        return tuple(made for node in nodes for made in self._node(node, chosen))
+    def nodes(self, nodes: tuple[syntax.Node, ...], chosen: bool, depth: int) -> tuple[syntax.Node, ...]:
+        """The nodes, in so many scopes, with temporaries before them; `chosen` says that there are conditions
+        around."""
+        return tuple(made for node in nodes for made in self._node(node, chosen, depth))
 
-    def _node(self, node: syntax.Node, chosen: bool) -> tuple[syntax.Node, ...]:
+    def _node(self, node: syntax.Node, chosen: bool, depth: int) -> tuple[syntax.Node, ...]:
         steps: dict[str, tuple[syntax.Node, ...]] = {}
         names: dict[str, str] = {}
         match node:
             case syntax.Scope():
                 extent = self._expr(node.extent, steps, names, chosen)
-                body = self.nodes(node.body, chosen or any(map(self._buffer, every(node.extent))))
-                return (*_flat(steps), replace(node, extent=extent, body=body))
+                inside = chosen or any(map(self._buffer, every(node.extent)))
+                body = self.nodes(node.body, inside, depth + 1)
+                same, body = self._invariant(replace(node, body=body), depth)
+                return (*_flat(steps), *same, replace(node, extent=extent, body=body))
             case syntax.Guard():
                 condition = self._expr(node.condition, steps, names, chosen)
-                return (*_flat(steps), replace(node, condition=condition, body=self.nodes(node.body, True)))
+                return (*_flat(steps), replace(node, condition=condition, body=self.nodes(node.body, True, depth)))
             case syntax.Statement(condition=None):
                 target, value = (self._expr(expr, steps, names, chosen) for expr in (node.target, node.value))
                 return (*_flat(steps), replace(node, target=target, value=value))
@@ -99,9 +106,46 @@ class _Computed:
                 assert condition is not None
                 inner = replace(node, condition=None)
                 if any(map(self.is_computed, (*_indices(node.target), *_indices(node.value)))):
-                    return self._node(syntax.Guard(condition, (inner,), node.span), chosen)
+                    return self._node(syntax.Guard(condition, (inner,), node.span), chosen, depth)
                 condition = self._expr(condition, steps, names, chosen)
                 return (*_flat(steps), replace(node, condition=condition))
+
+    def _invariant(
+        self, scope: syntax.Scope, depth: int
+    ) -> tuple[tuple[syntax.Node, ...], tuple[syntax.Node, ...]]:
+        """The temporaries of the body of a scope that runs at least once which are the same in all its iterations,
+        and cannot fail; and the rest of the body."""
+        match scope.extent:
+            case Name():
+                pass
+            case Number(text) if text.isdecimal() and int(text) >= 1:
+                pass
+            case _:
+                return (), scope.body
+        own = {str(depth), scope.label.text if scope.label is not None else str(depth)}
+        changed = {name for statement in _statements(scope.body) for name in _targets(statement)}
+        same: list[syntax.Node] = []
+        rest: list[syntax.Node] = []
+        for node in scope.body:
+            if isinstance(node, syntax.Statement) and self._is_same(node, own, changed):
+                same.append(node)
+                changed -= _targets(node)
+            else:
+                rest.append(node)
+        return tuple(same), tuple(rest)
+
+    def _is_same(self, node: syntax.Statement, own: set[str], changed: set[str]) -> bool:
+        """Whether a statement gives a temporary of this text what is the same in each iteration of a scope whose
+        iterator has the names `own`, and in which buffers are `changed`, and cannot fail."""
+        if isinstance(node.value, Number) or not _targets(node) <= {buffer.name.text for buffer in self.made}:
+            return False
+        for part in every(node.value):
+            match part:
+                case syntax.Iterator(text) if text in own:
+                    return False
+                case Name(text) | Subscript(Word(text)) if text in changed:
+                    return False
+        return not self._may_fail(node.value)
 
     # -- expressions -------------------------------------------------------------------------------------
     def _expr(
@@ -154,7 +198,7 @@ class _Computed:
         return divides or any(self._buffer(part) is not None for i in inner for part in every(i))
 
     def _wide(self, expr: Expr) -> Expr:
-        """An expression of integers in which elements are i64."""
+        """An expression of integers in which elements, and what is converted to another type, are i64."""
         name = self._buffer(expr)
         if name is not None:
             dtype = self.types[name]
@@ -163,8 +207,10 @@ class _Computed:
                 raise Names(self.source, {}, {}).error("type-operand", message, expr.span)
             return expr if dtype == I64.name else Call(Word(I64.name, expr.span), (expr,), expr.span)
         match expr:
-            case Call(Word(text)) if text in DTYPES or text == "bitcast":
-                return expr
+            case Call(Word(text)) if text in DTYPES:
+                return self._cast(expr, text)
+            case Call(Word(text), (Name(dtype), *_)) if dtype in DTYPES and text in CONVERSIONS:
+                return self._cast(expr, dtype)
             case Call(_, args):
                 return replace(expr, args=tuple(map(self._wide, args)))
             case Unary(_, arg):
@@ -173,6 +219,13 @@ class _Computed:
                 return replace(expr, left=self._wide(left), right=self._wide(right))
             case _:
                 return expr
+
+    @staticmethod
+    def _cast(expr: Expr, dtype: str) -> Expr:
+        """A conversion to a type, as an i64 where that is another integer type."""
+        if dtype == I64.name or not DTYPES[dtype].is_integer:
+            return expr
+        return Call(Word(I64.name, expr.span), (expr,), expr.span)
 
     def _declare(self, of: str, span: Span) -> str:
         """A new temporary for an index of a buffer."""
@@ -187,6 +240,20 @@ class _Computed:
 
 def _flat(steps: Mapping[str, tuple[syntax.Node, ...]]) -> tuple[syntax.Node, ...]:
     return tuple(node for nodes in steps.values() for node in nodes)
+
+
+def _statements(nodes: tuple[syntax.Node, ...]) -> Iterator[syntax.Statement]:
+    for node in nodes:
+        if isinstance(node, syntax.Statement):
+            yield node
+        else:
+            yield from _statements(node.body)
+
+
+def _targets(statement: syntax.Statement) -> set[str]:
+    """The names in the target of a statement, of which what it writes is one, or two are."""
+    parts = every(statement.target)
+    return {p.text if isinstance(p, Name) else p.name.text for p in parts if isinstance(p, Name | Subscript)}
 
 
 def _assign(name: str, value: Expr, span: Span) -> syntax.Statement:

@@ -34,12 +34,13 @@ class Once:
 
 def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
     """What the loop of a scope asks once; None where that is nothing."""
-    if state.lanes is not None or (state.device is not None and state.device.level != "thread"):
+    device = state.device
+    if state.lanes is not None or (device is not None and (device.level != "thread" or "v" in scope.marks)):
         return None
     all_inside = [own for own in unit.typed if is_inside(own, path)]
     inside = [own for own in all_inside if unit.typed[own].condition is not None or not _is_idle(unit, own, path)]
     sure = next((own for own in inside if is_sure(unit.kernel, own, path, state, runs=True)), None)
-    if sure is None or "v" in scope.marks:
+    if sure is None:
         return None
     first, *others = (conjuncts(unit.typed[own].condition) for own in inside)
     shared = [part for part in first if part not in state.settled and all(part in other for other in others)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.arith import add, compare, divide, integer, known, least, smaller, spread, sub
@@ -34,9 +35,13 @@ BLOCK = 256
 """How many iterations of a compiler's lanes are fetched for, or streamed, at once."""
 
 
-def vector_scope(scopes: Scopes, path: Path, scope: Scope, state: State, block: Block) -> None:
-    """A scope that runs in lanes."""
-    stop, runs = scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1)
+def vector_scope(
+    scopes: Scopes, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]
+) -> None:
+    """A scope that runs in lanes, and ends where one of `lengths` is reached as well."""
+    stop, runs = scopes.extent(scope.extent, state.iterators), at_least(scope.extent, 1) and not lengths
+    if lengths:  # iterations behind one are not those of an edge, where nobody may mind them
+        stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
 
     def run(state: State, block: Block) -> None:
         _Runner(scopes, path, scope, state, scopes.unit.lines[path]).below(stop, runs, block)

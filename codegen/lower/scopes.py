@@ -42,6 +42,9 @@ MOST_VERSIONED = 256
 Way = Callable[["Scopes", Path, Scope, State, Block], None]
 """Lowers the scope at a path into a block."""
 
+LanesWay = Callable[["Scopes", Path, Scope, State, Block, Sequence[Value]], None]
+"""The same, with lengths (i64) where the scope ends as well."""
+
 NestWay = Callable[["Scopes", Nest, State, Block], None]
 """Lowers scopes that are one loop into a block."""
 
@@ -50,7 +53,7 @@ class Scopes:
     """Lowers the nodes of one kernel. `in_lanes` and `on_cores` are how scopes with those marks are lowered, and
     `as_one` how a nest is whose innermost scope is in lanes."""
 
-    def __init__(self, unit: Unit, in_lanes: Way, on_cores: Way, as_one: NestWay) -> None:
+    def __init__(self, unit: Unit, in_lanes: LanesWay, on_cores: Way, as_one: NestWay) -> None:
         self.unit, self.in_lanes, self.on_cores, self.as_one = unit, in_lanes, on_cores, as_one
 
     # -- blocks ----------------------------------------------------------------------------------------------
@@ -347,7 +350,7 @@ class Scopes:
         elif "p" in scope.marks and not state.in_parallel and state.lanes is None:
             self.on_cores(self, path, scope, state, block)
         elif path in self.unit.plans and state.lanes is None:
-            self.in_lanes(self, path, scope, state, block)
+            self._asking_once(path, scope, state, block, self.in_lanes)
         elif path in state.spelled:
             self._copies(path, scope, state, block)
         elif path not in self.unit.carried and (nest := self._one_loop(path, scope, state)):
@@ -380,9 +383,13 @@ class Scopes:
             block.statements.extend(self.body(path, scope.body, inner))
 
     def _loop(self, path: Path, scope: Scope, state: State, block: Block) -> None:
+        self._asking_once(path, scope, state, block, Scopes._iterations)
+
+    def _asking_once(self, path: Path, scope: Scope, state: State, block: Block, run: LanesWay) -> None:
+        """The scope as `run` lowers it, within what is asked once of all its iterations."""
         once = asked_once(self.unit, path, scope, state)
         if once is None:
-            self._iterations(path, scope, state, block)
+            run(self, path, scope, state, block, ())
             return
         code = Block(pending=set())
         accesses = Accesses(self.unit, state, code, once.statement)
@@ -392,7 +399,7 @@ class Scopes:
         inner = replace(state, settled=state.settled | once.settled)
         asked, code = code, code if holds is None else Block(pending=set())
         lengths = [evaluate(length, Accesses(self.unit, state, code, once.statement)) for length in once.lengths]
-        self._iterations(path, scope, inner, code, lengths)
+        run(self, path, scope, inner, code, lengths)
         if holds is not None:
             asked.emit(lir.If(holds, code.body))
         if at_least(scope.extent, 1):
@@ -401,9 +408,7 @@ class Scopes:
             runs = compare("ge", self.extent(scope.extent, state.iterators), integer(1))
             block.emit(lir.If(runs, asked.body))
 
-    def _iterations(
-        self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value] = ()
-    ) -> None:
+    def _iterations(self, path: Path, scope: Scope, state: State, block: Block, lengths: Sequence[Value]) -> None:
         """The loop of a scope, which ends where one of `lengths` is reached as well."""
         var = self.loop_var(scope, state)
         inner = replace(state, iterators=(*state.iterators, var))

@@ -91,7 +91,7 @@ class Asked:
     reports: list[str] = field(default_factory=list)
 
 
-NOT_ASKED = ("bad-packing", "busy", "no-room")
+NOT_ASKED = ("busy", "no-room")
 """The codes of errors that say nothing of a kernel: an evaluator does not take it, or the machine has no room."""
 
 Judged = tuple[GateStatus, str]

@@ -29,6 +29,15 @@ def unpacked(buffer: Buffer, array: Array) -> Array:
     return _signed(buffer, halves.reshape(unpacked_shape(buffer, array.shape)))
 
 
+def stored_box(buffer: Buffer, box: tuple[slice, ...]) -> tuple[slice, ...]:
+    """The part of the array of a call which holds a box of elements: one that begins and ends between bytes, where
+    they are packed."""
+    if not buffer.packed:
+        return box
+    dim = packed_dim(buffer)
+    return (*box[:dim], slice(box[dim].start // 2, box[dim].stop // 2), *box[dim + 1 :])
+
+
 def _signed(buffer: Buffer, codes: npt.NDArray[np.uint8]) -> Array:
     """The numbers, or the codes of floats, of the low halves of bytes."""
     low = codes & 0xF

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dojoir.ir.affine import Affine, Iter
+from dojoir.ir.expressions import affine_parts
 from dojoir.ir.nodes import Access, Kernel, Path, Site
 from dojoir.ir.places import sites_inside
 
@@ -54,7 +55,7 @@ def step_of(kernel: Kernel, access: Access, depth: int, most: int = 1) -> int | 
     for d in stored:
         index = access.indices[d]
         if isinstance(index, Access):
-            if depends(index, depth):
+            if depends(index, depth) or _computed(kernel, index, depth):
                 return None
         elif depth in index.iterators:
             coefficient = index.coefficient(Iter(depth))
@@ -70,6 +71,20 @@ def depends(access: Access, depth: int) -> bool:
     return any(
         depends(index, depth) if isinstance(index, Access) else depth in index.iterators for index in access.indices
     )
+
+
+def _computed(kernel: Kernel, index: Access, depth: int) -> bool:
+    """Whether an index is a temporary that is computed from the iterator of `depth`."""
+    return kernel.buffer(index.buffer).role == "tmp" and any(
+        site.statement.target.buffer == index.buffer
+        and (any(depends(a, depth) for a in site.statement.reads) or depth in _iterators(site))
+        for site in kernel.sites
+    )
+
+
+def _iterators(site: Site) -> frozenset[int]:
+    """The depths of the iterators in the value of a statement, as numbers."""
+    return frozenset().union(*(affine.iterators for affine in affine_parts(site.statement.value)))
 
 
 def _steps(kernel: Kernel, path: Path) -> Iterator[int | None]:

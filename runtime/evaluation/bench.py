@@ -23,7 +23,7 @@ from dojoir.runtime.evaluation.build import CODE_LIMIT, Built, Source, build, ch
 from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
-from dojoir.runtime.evaluation.pool import Case, Known, Pool
+from dojoir.runtime.evaluation.pool import Case, Known, Pool, elements_of
 from dojoir.runtime.evaluation.race import LONG, RACE_SECONDS, Lap, Runner, alone, geometric, race
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
@@ -170,7 +170,8 @@ class Bench:
         for number, case in enumerate(job.checks):
             known, sizes = self.case(case), self.pool.size(case.size)
             for poison in POISONS:
-                outputs, faults = attempt(compiled, known.inputs, sizes, poison == POISONS[0], poison)
+                arrays, faults = attempt(compiled, known.inputs, sizes, poison == POISONS[0], poison)
+                outputs = {n: elements_of(self.pool.reference.buffer(n), a) for n, a in arrays.items()}
                 wrong = "it " + " and ".join(faults) if faults else known.complaint(outputs, self.slack)
                 if wrong is not None:
                     return number + 1, f"{wrong} ({describe(sizes, case, self.pool)})"

@@ -27,6 +27,7 @@ from dojoir.runtime.build.llvm_passes import Processor, compiled_here
 from dojoir.runtime.build.pool import parallel_for
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.support.frozen import dataclass
+from dojoir.types.in_bytes import in_bytes
 
 LANES = re.compile(r"<\d+ x ")
 """What the types of lanes look like in LLVM IR: where a move has put a kernel in lanes, LEFT_OUT is left out."""
@@ -119,5 +120,5 @@ def _through_llvm(kernel: Kernel, threads: int, cpu: str | None, source: Source,
     symbols = {"dojo_parallel_for": parallel_for(threads)} if "@dojo_parallel_for" in text else {}
     name = symbol(kernel.name)
     library = llvm_engine.load_object(machine_code, [name], symbols)
-    compiled = Compiled(kernel, "llvm", threads, text, library.addresses[name], library, source.checks)
+    compiled = Compiled(in_bytes(kernel), "llvm", threads, text, library.addresses[name], library, source.checks)
     return Built(compiled, hashlib.sha256(machine_code).hexdigest())

@@ -14,7 +14,7 @@ from dojoir.ir.nodes import Kernel
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import Spot
-from dojoir.runtime.evaluation.pool import Known
+from dojoir.runtime.evaluation.pool import Known, elements_of
 from dojoir.runtime.evaluation.race import Runner
 from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.compiled import DeviceCompiled
@@ -103,7 +103,7 @@ class DeviceRunner(Runner):
 
     def results(self) -> dict[str, np.ndarray]:
         return {
-            buffer.name: self.arrays[buffer.name].numpy()
+            buffer.name: elements_of(buffer, self.arrays[buffer.name].numpy())
             for buffer in self.reference.arguments
             if buffer.role != "in"
         }

@@ -22,7 +22,6 @@ from typing import Any
 from dojoir.backends.registry import is_device
 from dojoir.errors import ArgumentError, Diagnostic, KernelError, RunError
 from dojoir.ir.nodes import Kernel
-from dojoir.ir.packing import has_packed
 from dojoir.meaning.sizes import solve
 from dojoir.passes.engine.engine import prove_unless_known
 from dojoir.proof.wellformed import prove
@@ -116,11 +115,6 @@ class Evaluator:
         """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does, and
         ArgumentError for sizes that do not fit it."""
         prove(check_kernel(reference, "evaluate"))
-        if has_packed(reference):
-            message = "an Evaluator compares elements, and some of these share a byte"
-            raise ArgumentError(
-                f"{message}: evaluate the kernel without 'packed', and replay the trace", "bad-packing"
-            )
         self.reference, self.target = reference, check_target(target, emulated=emulated)
         self.threads, self.workers, self.seed = thread_count(threads), workers, seed
         if cold and (emulated or not is_device(self.target)):

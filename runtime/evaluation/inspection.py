@@ -53,11 +53,20 @@ class Spot(NamedTuple):
 def draw_spots(random: Random, outputs: Mapping[str, Bounds]) -> list[Spot]:
     """Some spots of each output."""
     return [
-        Spot(name, tuple(_part(random, extent, LONGEST if d == bounds.low.ndim - 1 else 2) for d, extent in shape))
+        Spot(name, tuple(_side(random, bounds, d, extent) for d, extent in shape))
         for name, bounds in outputs.items()
         for shape in [[*enumerate(bounds.low.shape)]]
         for _ in range(SPOTS if bounds.low.size > 1 else 1)
     ]
+
+
+def _side(random: Random, bounds: Bounds, dim: int, extent: int) -> slice:
+    """A side of a spot: whole bytes of what is packed."""
+    most = LONGEST if dim == bounds.low.ndim - 1 else 2
+    if dim != bounds.packed:
+        return _part(random, extent, most)
+    part = _part(random, extent // 2, max(1, most // 2))
+    return slice(2 * part.start, 2 * part.stop)
 
 
 def _part(random: Random, extent: int, most: int) -> slice:

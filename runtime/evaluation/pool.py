@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -20,8 +21,10 @@ import numpy as np
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.dtypes import DTYPES, DType
-from dojoir.ir.nodes import Kernel
+from dojoir.ir.nodes import Buffer, Kernel
+from dojoir.ir.packing import packed_dim
 from dojoir.meaning.bits import to_floats
+from dojoir.meaning.packed import unpacked
 from dojoir.runtime.process.child import Run, run_child
 from dojoir.runtime.verification.compare import Expected, comparable, compare
 from dojoir.runtime.verification.inputs import (
@@ -69,12 +72,14 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """One output: `low` and `high` in a type in which all its values can be compared, and what they come from."""
+    """One output: `low` and `high` in a type in which all its values can be compared, and what they come from; the
+    dimension along which two elements share a byte, if there is one."""
 
     dtype: DType
     low: np.ndarray
     high: np.ndarray
     expected: Expected
+    packed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,8 @@ class Known:
     outputs: Mapping[str, Bounds]
 
     def complaint(self, outputs: Mapping[str, np.ndarray], slack: float) -> str | None:
-        """What is wrong with results, as a phrase; None if nothing is. `outputs` are as `DType.stored`."""
+        """What is wrong with results, as a phrase; None if nothing is. `outputs` are their elements, as
+        `DType.stored`."""
         for name, bounds in self.outputs.items():
             actual = outputs[name]
             if not within(actual, bounds):
@@ -165,9 +171,11 @@ class Pool:
                 inputs = self._inputs(sizes, seed, case.distribution)
                 expected = self._oracle.expected(sizes, inputs)
         slack = slack_of(self.reference)
-        outputs = {
-            name: _bounds(self.reference.buffer(name).dtype, found, slack) for name, found in expected.items()
-        }
+        outputs = {}
+        for name, found in expected.items():
+            buffer = self.reference.buffer(name)
+            bounds = _bounds(buffer.dtype, found, slack)
+            outputs[name] = replace(bounds, packed=packed_dim(buffer) if buffer.packed else None)
         _write(path, Known(inputs, outputs))
 
     def _inputs(self, sizes: Mapping[str, int], seed: int, distribution: str) -> dict[str, np.ndarray]:
@@ -221,6 +229,11 @@ def checks(pool: Pool, offset: int) -> list[tuple[int, str]]:
         ((offset // kinds + n + again * (n // kinds)) % sizes, distributions[(offset + n) % kinds])
         for n in range(max(2 * kinds, sizes))
     ]
+
+
+def elements_of(buffer: Buffer, array: np.ndarray) -> np.ndarray:
+    """The elements of an array that a call left, as `DType.stored`, a byte each where they are packed."""
+    return array.view(np.uint8) if buffer.dtype.kind == "b" else unpacked(buffer, array)
 
 
 def within(actual: np.ndarray, bounds: Bounds) -> bool:
@@ -310,7 +323,7 @@ def _write(path: Path, known: Known) -> None:
         "outputs": {
             name: [
                 b.dtype.name, keep(b.low), keep(b.high),
-                keep(b.expected.values), keep(b.expected.bounds), keep(b.expected.declared),
+                keep(b.expected.values), keep(b.expected.bounds), keep(b.expected.declared), b.packed,
             ]
             for name, b in known.outputs.items()
         },
@@ -359,8 +372,8 @@ def _read(path: Path) -> Known:
         return array
 
     outputs = {}
-    for name, (dtype, low, high, values, bounds, declared) in head["outputs"].items():
+    for name, (dtype, low, high, values, bounds, declared, packed) in head["outputs"].items():
         outputs[name] = Bounds(
-            DTYPES[dtype], there(low), there(high), Expected(there(values), at(bounds), at(declared))
+            DTYPES[dtype], there(low), there(high), Expected(there(values), at(bounds), at(declared)), packed
         )
     return Known({name: there(number) for name, number in head["inputs"].items()}, outputs)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from dojoir.ir.nodes import Kernel
+from dojoir.meaning.packed import stored_box
 from dojoir.meaning.scalar_args import scalar_value
 from dojoir.runtime.call.compiled import Compiled
 from dojoir.runtime.call.layout import place, storage_bytes
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.runtime.evaluation.inspection import IN_A_ROW, Spot, Watch
-from dojoir.runtime.evaluation.pool import Known
+from dojoir.runtime.evaluation.pool import Known, elements_of
 from dojoir.runtime.measurement.clocks import second_clock
 from dojoir.runtime.measurement.spread import spread
 from dojoir.runtime.verification.guard import Guarded, fenced
@@ -196,12 +197,15 @@ class Runner:
         for name, box in spots:
             if name in self.outputs:
                 array = self.arrays[name]
-                array[box] = np.full(array.dtype.itemsize, POISONS[0], np.uint8).view(array.dtype)[0]
+                array[stored_box(self.reference.buffer(name), box)] = np.full(
+                    array.dtype.itemsize, POISONS[0], np.uint8
+                ).view(array.dtype)[0]
 
     def look(self, spots: Sequence[Spot]) -> list[np.ndarray]:
-        """Copies of what is at spots, as `DType.stored`."""
-        found = [np.array(self.arrays[name][box]) for name, box in spots]
-        return [part.view(np.uint8) if part.dtype == np.bool_ else part for part in found]
+        """Copies of the elements at spots, as `DType.stored`."""
+        buffers = [self.reference.buffer(name) for name, _ in spots]
+        found = [np.array(self.arrays[b.name][stored_box(b, s.box)]) for b, s in zip(buffers, spots, strict=True)]
+        return [elements_of(buffer, part) for buffer, part in zip(buffers, found, strict=True)]
 
     def exchange(self, random: Random) -> Callable[[], None]:
         """Exchanges two elements of every array that comes in. Gives what takes that back."""
@@ -245,11 +249,9 @@ class Runner:
         return known.complaint(self.results(), slack)
 
     def results(self) -> dict[str, np.ndarray]:
-        """What a call left, as `DType.stored`."""
+        """The elements that a call left, as `DType.stored`."""
         return {
-            buffer.name: self.arrays[buffer.name].view(np.uint8)
-            if buffer.dtype.kind == "b"
-            else self.arrays[buffer.name]
+            buffer.name: elements_of(buffer, self.arrays[buffer.name])
             for buffer in self.reference.arguments
             if buffer.role != "in"
         }

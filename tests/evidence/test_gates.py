@@ -147,12 +147,12 @@ def test_what_cannot_be_had_here_is_unavailable_and_passes_nothing(monkeypatch: 
     assert found["built"].reason == "there is no GPU here"
 
 
-def test_what_no_evaluator_takes_is_unavailable() -> None:
+def test_elements_that_share_a_byte_are_judged_as_others() -> None:
     text = "kernel widened(N)\nwhere N % 2 == 0\nin q: i4[N] packed\nout y: f32[N]\nN\n| y[{0}] = f32(q[{0}])\n"
     trace = dojoir.Trace(dojoir.parse(text)).then("split(0, 16)")
     found = asked(trace, {"N": 4096})
-    assert found["honest"].status == "unavailable" and "share a byte" in found["honest"].reason, gate_lines(found)
-    assert found["deterministic"].status == "pass" and not found.ok
+    assert found["honest"].status == "pass", gate_lines(found)
+    assert found["deterministic"].status == "pass"
 
 
 def test_a_proof_that_does_not_come_to_an_end_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,10 +25,11 @@ from random import Random
 
 import emulated
 import numpy as np
-from agreement import agree, random_arguments, small_sizes
+from agreement import agree, small_sizes
 from differential import is_bitwise
 from emulated import LENGTHS, Arrays, Trial, merged
 from folders import TESTS
+from practice_texts import arguments_of
 
 import dojoir
 from dojoir import Kernel, kernels, schedules
@@ -111,7 +112,7 @@ def calls(kernel: Kernel, random: Random, count: int = 2) -> tuple[Trial, ...]:
 
 
 def trial(kernel: Kernel, sizes: Mapping[str, int], random: Random) -> Trial:
-    inputs = random_arguments(kernel, sizes, random)
+    inputs = arguments_of(kernel, sizes, random)
     return Trial(kernel, inputs, sizes, dojoir.interpret(kernel, inputs, **sizes))
 
 

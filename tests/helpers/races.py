@@ -33,7 +33,7 @@ Touch = tuple[int, tuple[int, ...], Element, tuple[Element, ...]]
 
 def race(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None = None) -> str | None:
     """A conflict between two iterations that a mark lets run side by side, in words, or None. An index from data is
-    what `data` say, or anything. Raises TooLong."""
+    what `data` say of its array, or anything. Raises TooLong."""
     marked = [
         (path, mark)
         for path, node in kernel.walk()
@@ -44,6 +44,11 @@ def race(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | Non
     touches = run(kernel, sizes, data) if marked else []
     found = (_race_in(kernel, path, mark, touches) for path, mark in marked)
     return next((conflict for conflict in found if conflict is not None), None)
+
+
+def distinct_data(kernel: Kernel, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that the kernel knows to be distinct: of other data nothing is known."""
+    return {name: array for name, array in given.items() if kernel.buffer(name).distinct}
 
 
 # -- all that a run touches ----------------------------------------------------------------------------------
@@ -58,14 +63,14 @@ def run(kernel: Kernel, sizes: Mapping[str, int], data: Mapping[str, Any] | None
         ]
         for buffer in kernel.buffers
     }
-    _compiled(kernel, data is not None)(
+    _compiled(kernel, frozenset(data or ()))(
         touches.append, every, data, *(values[name] for name in kernel.runtime_sizes)
     )
     return touches
 
 
 @lru_cache(maxsize=4)
-def _compiled(kernel: Kernel, known: bool) -> Callable[..., None]:
+def _compiled(kernel: Kernel, known: frozenset[str]) -> Callable[..., None]:
     """The loops of a kernel as a Python function that calls `touch` for each instance."""
     names: dict[str, object] = {"TooLong": TooLong, "product": product}
     parameters = ", ".join(["touch", "every", "data", *(f"n_{name}" for name in kernel.runtime_sizes)])
@@ -107,21 +112,21 @@ def _compiled(kernel: Kernel, known: bool) -> Callable[..., None]:
     return made
 
 
-def _element(kernel: Kernel, access: Access, known: bool) -> str:
+def _element(kernel: Kernel, access: Access, known: frozenset[str]) -> str:
     """The elements of storage that an access may touch, as the text of a Python sequence. An index that is read
     from data may be any of its dimension, if the data are not `known`."""
     dims = kernel.buffer(access.buffer).dims
-    indices = [
-        (
-            f"(int(data[{index.buffer!r}][{_python(index.indices[0])}]),)"
-            if known
-            else f"every[{access.buffer!r}][{d}]"
-        )
-        if isinstance(index, Access)
-        else f"({'0' if dim.collapsed else _python(index)},)"
-        for d, (dim, index) in enumerate(zip(dims, access.indices, strict=True))
-    ]
-    if known or not any(isinstance(index, Access) for index in access.indices):
+    indices, single = [], True
+    for d, (dim, index) in enumerate(zip(dims, access.indices, strict=True)):
+        if not isinstance(index, Access):
+            indices.append(f"({'0' if dim.collapsed else _python(index)},)")
+        elif index.buffer in known and not any(isinstance(inner, Access) for inner in index.indices):
+            at = ", ".join(_python(inner) for inner in index.indices if isinstance(inner, Affine))
+            indices.append(f"(int(data[{index.buffer!r}][{at or '()'}]),)")
+        else:
+            indices.append(f"every[{access.buffer!r}][{d}]")
+            single = False
+    if single:
         return f"(({access.buffer!r}, ({''.join(index[1:-1] + ' ' for index in indices)})),)"
     return f"[({access.buffer!r}, e) for e in product({', '.join(indices)})]"
 

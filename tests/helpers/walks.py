@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from agreement import agree, random_arguments
 from differential import is_bitwise
-from races import TooLong, race
+from races import TooLong, distinct_data, race
 from runnable import runnable_kernel
 from tangled import tangled_kernel
 
@@ -328,7 +328,7 @@ class Walk:
             self._judge(kernel, calls, wrong)
         for call in self.calls[1:2]:
             try:
-                found = race(kernel, call.sizes)
+                found = race(kernel, call.sizes, distinct_data(kernel, call.inputs))
             except TooLong:
                 self.counts["too many iterations to look for races"] += 1
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +40,20 @@ B
 | | | | y[{0}, 16*{1} + {2}, {3}] = pool[16*table[{0}, {1}] + {2}, {3}]
 """
 
+BAGS = """kernel bags(N, M, Z, V, D)
+in  at: i64[N + 1]
+in  ids: i64[Z]
+in  w: f32[V, D]
+out y: f32[N, D]
+
+N
+| D
+| | y[{0}, {1}] = 0
+| min(at[{0} + 1] - at[{0}], M)
+| | D
+| | | y[{0}, {2}] += w[ids[at[{0}] + {1}], {2}]
+"""
+
 SPREAD = """kernel spread(N, M)
 in    at: i32[N]
 in    ok: u8[N]
@@ -64,6 +79,12 @@ def arrays(text: str, n: int = 37) -> tuple[dict[str, np.ndarray], dict[str, int
                 dense[i, cols[j]] += v[j]
         given = {"rows": rows, "cols": cols, "v": v, "x": x}
         return given, {"N": n, "M": 9, "Z": int(rows[-1]), "K": 11}, {"y": dense @ x}
+    if text is BAGS:
+        at = np.concatenate([[0], np.cumsum(random.integers(0, 9, n))])
+        ids, w = random.integers(0, 11, at[-1]), random.integers(-3, 4, (11, 21)).astype(np.float32)
+        want = np.array([w[ids[a:b]].sum(0) for a, b in pairwise(at)], np.float32)
+        sizes = {"N": n, "M": 9, "Z": int(at[-1]), "V": 11, "D": 21}
+        return {"at": at, "ids": ids, "w": w}, sizes, {"y": want}
     if text is PAGED:
         table, pool = random.integers(0, 5, (3, 2)).astype(np.int32), random.random((80, 7), np.float32)
         want = pool.reshape(5, 16, 7)[table].reshape(3, 32, 7)
@@ -83,7 +104,14 @@ def marked(text: str, mark: str) -> dojoir.Kernel:
     return dojoir.parse(text.replace("\nN\n", f"\nN : {mark}\n").replace("\nB\n", f"\nB : {mark}\n"))
 
 
-TEXTS = [CSR, PAGED, SPREAD]
+def inner_lanes(text: str) -> dojoir.Kernel:
+    """With the scope of a length from data in lanes, or that inside of it."""
+    if text is CSR:
+        return dojoir.parse(text.replace("M)\n", "M) : v\n"))
+    return dojoir.parse(text.replace("| | D\n", "| | D : v\n"))
+
+
+TEXTS = [CSR, BAGS, PAGED, SPREAD]
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -95,6 +123,7 @@ def test_the_interpreter_and_the_targets_of_this_machine(text: str) -> None:
     for target in filter(can_run, HOST):
         tried = [kernel, dojoir.optimize(kernel, target).kernel]
         tried += [marked(text, "p"), marked(text, "v")] if text is not SPREAD else []
+        tried += [inner_lanes(text)] if text in (CSR, BAGS) else []
         for one in tried:
             assert np.array_equal(dojoir.compile(one, target).run(given, **sizes)["y"], expected["y"]), (
                 target,
@@ -108,10 +137,11 @@ def test_emulated_targets(target: str, vlen: int, tmp_path: Path) -> None:
         machine(target)
     except dojoir.ToolchainError as error:
         pytest.skip(str(error))
-    kernels = [marked(CSR, "v"), marked(PAGED, "p"), dojoir.parse(SPREAD)]
+    kernels = [marked(CSR, "v"), marked(BAGS, "v"), marked(PAGED, "p"), dojoir.parse(SPREAD)]
+    kernels += [inner_lanes(CSR), inner_lanes(BAGS)]
     program = build(target, kernels, tmp_path)
     trials = []
-    for number, text in enumerate(TEXTS):
+    for number, text in enumerate([*TEXTS, CSR, BAGS]):
         given, sizes, expected = arrays(text)
         trials.append((number, Trial(kernels[number], given, sizes, expected)))
     for (_, trial), found in zip(trials, run(target, program, trials, vlen), strict=True):
@@ -139,6 +169,33 @@ def test_the_text_has_a_temporary() -> None:
     assert "| x_at = 0\n| x_at = i64(at[ok[{0}]]) % 3 + i64(ok[{0}]) if " in dojoir.to_text(deep)
     taken = dojoir.parse(CSR.replace("in  x:", "in  v_at: f32[3]\nin  x:"))
     assert "tmp v_at2: i64 reg" in dojoir.to_text(taken)
+
+
+def test_what_is_the_same_in_a_scope_stands_before_it() -> None:
+    """Where that runs at least once, nothing in it changes what the index is computed from, and it cannot fail."""
+    lines = dojoir.to_text(dojoir.parse(BAGS)).splitlines()[-3:]
+    assert lines[:2] == ["| | ids_at = at[{0}] + {1}", "| | D"] and lines[2].startswith("| | | y[{0}, {2}] += w")
+    for text, stays in (
+        (BAGS.replace("| | D\n| | | y[{0}, {2}] +=", "| | D - 1\n| | | y[{0}, {2}] +="), "| | | ids_at"),
+        (BAGS.replace("ids[at[{0}] + {1}]", "ids[at[{0}] + {2}]"), "| | | ids_at"),
+        (BAGS.replace("ids[at[{0}] + {1}]", "ids[at[{0}] // {1}]"), "| | | ids_at"),
+        (BAGS.replace("in  at", "inout k: i64[1]\nin  at").replace("{1}]", "{1} + k[0]]")
+         .replace("| | D\n| | | y[{0}, {2}]", "| | D\n| | | k[0] = 0\n| | | y[{0}, {2}]"), "| | | ids_at"),
+    ):  # fmt: skip
+        assert any(line.startswith(stays) for line in dojoir.to_text(dojoir.parse(text)).splitlines()), text
+
+
+def test_lanes_end_where_the_data_say() -> None:
+    code = dojoir.emit(inner_lanes(CSR), "avx512")
+    assert "count = min_i64(M, (int64_t)sub_i32(rows[i0 + 1], rows[i0]));" in code
+
+
+def test_an_index_may_be_made_of_bits() -> None:
+    text = "kernel h(N)\nin  x: f32[N]\ninout h: i32[256]\n\nN\n| h[bitcast(u32, x[{0}]) >> 24] += 1\n"
+    x = np.array([1, -1, 2, np.inf], np.float32)
+    wanted = np.bincount(x.view(np.uint32) >> 24, minlength=256)
+    found = dojoir.compile(dojoir.parse(text)).run({"x": x, "h": np.zeros(256, np.int32)})
+    assert np.array_equal(found["h"], wanted)
 
 
 def test_an_index_out_of_range_is_an_error_with_its_place() -> None:

@@ -436,6 +436,11 @@ def test_measured_and_counted_in_bytes() -> None:
     assert dojoir.measure(kernel, N=8, K=64, budget=0.05, with_ceilings=False).seconds > 0
 
 
-def test_what_takes_no_packed_kernels_says_so() -> None:
-    with pytest.raises(dojoir.ArgumentError, match="packed"):
-        dojoir.Evaluator(dojoir.parse(COPY), "llvm", {"N": 8, "K": 8})
+def test_an_evaluator_judges_elements_that_share_a_byte() -> None:
+    """A right schedule, and one with another scale."""
+    kernel = dojoir.parse(QUANTIZE)
+    sizes = dict.fromkeys(kernel.runtime_sizes, 32)
+    wrong = dojoir.parse(QUANTIZE.replace("] / 6", "] / 5"))
+    with dojoir.Evaluator(kernel, "llvm", sizes) as evaluator:
+        right = dojoir.PASSES["default_schedule"].given("host").on(kernel).kernel
+        assert [one.status for one in evaluator.evaluate([right, wrong])] == ["ok", "wrong"]

@@ -11,22 +11,32 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from agreement import agree, random_arguments, small_sizes
+from agreement import agree, small_sizes
 from folders import ROOT
+from practice_texts import arguments_of
 
 import dojoir
 
 BENCHMARKS = ROOT / "benchmarks"
 LOOPS = run_path(str(BENCHMARKS / "numba_text.py"))["loops"]
 TEXTS = sorted([*(BENCHMARKS / "practice").glob("*.dojo"), *(BENCHMARKS / "polybench").glob("*.dojo")])
+WITHOUT = {
+    "digit_histogram", "fp4_quantize", "fp8_quantize", "int4_linear", "int4_quantize", "int8_quantize",
+    "mxfp8_quantize",
+}  # fmt: skip
+"""Texts with types or conversions that Numba has not."""
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_they_mean_what_the_text_means(path: Path) -> None:
     kernel, random = dojoir.parse(path.read_text(encoding="utf-8")), Random(path.stem)
     sizes = small_sizes(kernel, random)
-    given = random_arguments(kernel, sizes, random)
     fixed = kernel.specialize(**sizes)
+    if path.stem in WITHOUT:
+        with pytest.raises(NotImplementedError, match="no loops for"):
+            LOOPS(fixed)
+        return
+    given = arguments_of(kernel, sizes, random)
     wanted = dojoir.interpret(fixed, given)
     space: dict[str, object] = {"math": SimpleNamespace(**vars(math) | {"log": np.log, "sqrt": np.sqrt}), "np": np}
     exec(LOOPS(fixed), space)
