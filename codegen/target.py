@@ -22,9 +22,9 @@ class Target:
     registers of `thread_bytes`, and a launch at most `grid` blocks along x, y and z; `wide`: one access moves
     several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ and 1/√x of an f32
     that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple, have the sum of four
-    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone.
-    `architecture` and `features` are those of the machine, by
-    LLVM's names (empty: any), `cpu` its processor where one is named."""
+    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone; `reshapes`:
+    a bitcast may give a vector of twice as many lanes of half the width. `architecture` and `features` are those of
+    the machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
 
     name: str
     vector_bits: int
@@ -45,6 +45,7 @@ class Target:
     masked: frozenset[int] = frozenset()
     dots: int = 0
     mixed: bool = False
+    reshapes: bool = False
 
     def spells(self, instruction: Instruction) -> bool:
         """Whether the target has words for an instruction. C asks its compiler, LLVM must know the machine."""
@@ -79,6 +80,10 @@ def has_vnni(features: frozenset[str], vector_bits: int) -> bool:
     return {"avx512vnni", "avx512vl"} <= features or ("avxvnni" in features and vector_bits == 256)
 
 
+LITTLE_ENDIAN = frozenset({"x86_64", "aarch64", "arm64", "riscv64"})
+"""Architectures of which it is known that the first of two bytes of an integer is the low one."""
+
+
 def llvm_target(architecture: str, features: frozenset[str]) -> Target:
     """The LLVM target of a machine, from its architecture (`x86_64`, `aarch64`, …) and features by LLVM's
     names (`avx2`, `avx512f`, …)."""
@@ -99,6 +104,7 @@ def llvm_target(architecture: str, features: frozenset[str]) -> Target:
         masked=masked,
         dots=(machine.vector_bytes // 4 if architecture == "aarch64" else 8) if machine.dots else 0,
         mixed=has_vnni(features, 8 * machine.vector_bytes),
+        reshapes=architecture in LITTLE_ENDIAN,
     )
 
 

@@ -10,6 +10,7 @@ from dojoir.codegen.lir.program import Type, Value
 from dojoir.codegen.lower.access import Accesses, index_value
 from dojoir.codegen.lower.conversions import call, convert, number
 from dojoir.codegen.lower.named import by_name
+from dojoir.codegen.lower.nibbles import halves
 from dojoir.codegen.lower.state import Unit
 from dojoir.codegen.math import elementary as mathlib
 from dojoir.codegen.math.division import division
@@ -40,6 +41,8 @@ def evaluate(typed: Typed, accesses: Accesses) -> Value:
             return _shift(name, evaluate(arg, accesses), dtype, shift_count(count, dtype, accesses))
         case Apply(dtype, "floordiv" | "mod" as name, (arg, divisor)) if not _is_positive_number(divisor):
             return _division(name, dtype, arg, divisor, accesses)
+        case Apply(_, "bitand") if (found := halves(typed, accesses)) is not None:
+            return found
         case Apply(dtype, name, args):
             return operate(unit, name, dtype, *(evaluate(arg, accesses) for arg in args))
 

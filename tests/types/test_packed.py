@@ -444,3 +444,26 @@ def test_an_evaluator_judges_elements_that_share_a_byte() -> None:
     with dojoir.Evaluator(kernel, "llvm", sizes) as evaluator:
         right = dojoir.PASSES["default_schedule"].given("host").on(kernel).kernel
         assert [one.status for one in evaluator.evaluate([right, wrong])] == ["ok", "wrong"]
+
+
+@pytest.mark.parametrize("dtype", ["u4", "i4", "f4e2m1"])
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_neighbours_in_lanes_are_read_as_bytes(dtype: str, lanes: int) -> None:
+    """As many bytes as half of the lanes, no gather; where a lane begins at an odd element, the gather stays."""
+    text = f"""kernel widened(N)
+in  q: {dtype}[N, 64] packed
+out y: f32[N, 32]
+
+N
+| {32 // lanes}
+| | {lanes} : v
+| | | y[{{0}}, {lanes}*{{1}} + {{2}}] = f32(q[{{0}}, {lanes}*{{1}} + {{2}} + 32])
+"""
+    q = np.random.default_rng(lanes).integers(0, 256, (5, 32)).astype(np.uint8)
+    for shifted in (text, text.replace("+ 32]", "+ 31]")):
+        kernel = dojoir.parse(shifted)
+        wanted = dojoir.interpret(kernel, {"q": q})["y"]
+        for target in filter(can_run, ("llvm", "c", "avx2", "avx512")):
+            assert np.array_equal(dojoir.compile(kernel, target).run({"q": q})["y"], wanted), target
+    code = dojoir.emit(dojoir.parse(text), "llvm")
+    assert "bitcast <" in code and "masked.gather" not in code
