@@ -102,7 +102,7 @@ def test_example_11_game(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_example_12_cost_model(capsys: pytest.CaptureFixture[str]) -> None:
-    out = run(capsys, "12_cost_model.py", states=70, timer="static")
+    out = run(capsys, "12_cost_model.py", states=130, timer="static")
     assert "cost model: rank correlation" in out
 
 
