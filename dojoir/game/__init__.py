@@ -1,7 +1,8 @@
 """Scheduling as a game for learning agents: an environment of Gymnasium, encoders, and Max-Q.
 
-A kernel is a state, a legal move an action, its time the score. `import dojoir.game` registers `dojoir/Kernel-v0`.
-The environment needs `pip install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as well.
+A kernel is a state, a legal move an action, its time the score. `import dojoir.game` registers
+`dojoir/Kernel-v0`, and so does `gymnasium.make("dojoir.game:dojoir/Kernel-v0")`. The environment needs `pip
+install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as well.
 """
 
 from __future__ import annotations
@@ -13,19 +14,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dojoir.game.encoders import Encoder, HashEncoder, encoder
     from dojoir.game.environment import KernelEnv
+    from dojoir.game.episodes import Episode, Validation
     from dojoir.game.language import train_encoder
     from dojoir.game.maxq import MaxQ
     from dojoir.game.strategy import MaxQStrategy
     from dojoir.game.suite import Suite, library
-    from dojoir.game.vector import make_vec
+    from dojoir.game.vector import Shared, make_vec
 
 _HOME = {
     "Encoder": "encoders",
     "HashEncoder": "encoders",
+    "Episode": "episodes",
     "KernelEnv": "environment",
     "MaxQ": "maxq",
     "MaxQStrategy": "strategy",
+    "Shared": "vector",
     "Suite": "suite",
+    "Validation": "episodes",
     "encoder": "encoders",
     "library": "suite",
     "make_vec": "vector",
@@ -34,11 +39,14 @@ _HOME = {
 
 __all__ = [
     "Encoder",
+    "Episode",
     "HashEncoder",
     "KernelEnv",
     "MaxQ",
     "MaxQStrategy",
+    "Shared",
     "Suite",
+    "Validation",
     "encoder",
     "library",
     "make_vec",
@@ -59,7 +67,6 @@ def __dir__() -> list[str]:
 
 
 if find_spec("gymnasium") is not None:
-    import gymnasium
+    from dojoir.game.registered import register
 
-    if "dojoir/Kernel-v0" not in gymnasium.registry:
-        gymnasium.register("dojoir/Kernel-v0", entry_point="dojoir.game.environment:KernelEnv")
+    register()

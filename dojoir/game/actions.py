@@ -1,82 +1,195 @@
-"""What may be done in a state: to stop, to take the last move back, a legal move."""
+"""Actions of a state: to stop, to take the last one back, and moves in one of four ways.
+
+`legal` proves every candidate, `drawn` as many as fit, `candidates` none until it is made; `choices` are structures
+and passes by name.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any, Protocol
 
 import numpy as np
 
 import dojoir
-from dojoir.game.encoders import MOVE_SIZE, Rows, move_row
+from dojoir.game.choices import Choice, choices
+from dojoir.game.encoders import MOVE_SIZE, Rows, move_row, pass_row
+from dojoir.search import WEIGHTS
+
+WAYS: Mapping[str, int] = {"legal": 512, "drawn": 6, "candidates": 512, "choices": 96}
+"""The ways of actions, each with the capacity that an environment has by default."""
+
+SOON = 20_000
+"""Steps of the checker within which a candidate must be shown to be legal to be made, as for `dojoir.draw`."""
 
 _KEPT = 2000
-"""Of how many states the legal moves are kept."""
+"""Of how many states the actions are kept."""
+
+NOT_COUNTED = -1
+"""`left_out` of a draw: how many others there are is not found out."""
+
+Action = dojoir.Move | Choice
 
 
 @dataclass(frozen=True)
 class Actions:
-    """The actions of a state. Number 0 stops; with `undo`, number 1 takes the last move back, where there is one;
-    then come the legal moves in their stable order. Where they are more than fit, they are a choice by the seed,
-    and `left_out` says how many are not in it."""
+    """The actions of a state. Number 0 stops; with `undo`, number 1 takes the last action back, where there is one;
+    then come the `moves` in their stable order. Where they are more than fit, they are a sample by the seed, and
+    `left_out` says how many are not in it (NOT_COUNTED for a draw)."""
 
-    moves: tuple[dojoir.Move, ...]
+    moves: tuple[Action, ...]
     left_out: int
     first: int
     can_undo: bool
 
-    def mask(self, capacity: int) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-        """1 for each action that there is."""
+    def mask(self, capacity: int, refused: Collection[int] = ()) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+        """1 for each action that there is, but for those that were `refused` in this state."""
         mask = np.zeros(capacity, np.int8)
         mask[0] = 1
         if self.first == 2 and self.can_undo:
             mask[1] = 1
         mask[self.first : self.first + len(self.moves)] = 1
+        mask[[*refused]] = 0
         return mask
 
-    def move(self, action: int) -> dojoir.Move | None:
-        """The move of an action; None for one that is no move here."""
+    def absent(self, kernel: dojoir.Kernel) -> set[int]:
+        """The choices that are about a nest that is not there."""
+        return {
+            self.first + i
+            for i, move in enumerate(self.moves)
+            if isinstance(move, Choice) and not move.is_about(kernel)
+        }
+
+    def move(self, action: int) -> Action | None:
+        """The move or choice of an action; None for one that is neither here."""
         number = action - self.first
         return self.moves[number] if 0 <= number < len(self.moves) else None
 
 
-class Legal:
-    """The legal moves of kernels for a target, each list proved once."""
+class Lists(Protocol):
+    """A way of actions."""
+
+    def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
+        """At most `room` actions of a state, in stable order, and how many others there are."""
+
+
+class _Keeps:
+    """Keeps what it found, but not in a copy by pickle."""
+
+    _kept: OrderedDict[Any, tuple[dojoir.Move, ...]]
+
+    def _keep(self, key: Any, found: tuple[dojoir.Move, ...]) -> tuple[dojoir.Move, ...]:
+        self._kept[key] = found
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": OrderedDict()}
+
+
+class Legal(_Keeps):
+    """Every legal move, in stable order: each list is proved once, which takes most of a step."""
 
     def __init__(self, target: str) -> None:
         self.target = target
-        self._kept: OrderedDict[str, tuple[dojoir.Move, ...]] = OrderedDict()
+        self._kept = OrderedDict()
+
+    def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
+        return sample(self.moves(kernel), kernel, room, seed)
 
     def moves(self, kernel: dojoir.Kernel) -> tuple[dojoir.Move, ...]:
         """All legal moves, in stable order."""
         text = dojoir.canonical_text(kernel)
         found = self._kept.get(text)
-        if found is None:
-            found = tuple(dojoir.moves(kernel, self.target))
-            self._kept[text] = found
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-        return found
+        return found if found is not None else self._keep(text, tuple(self._listed(kernel)))
 
-    def actions(self, kernel: dojoir.Kernel, capacity: int, seed: int, undo: bool, can_undo: bool) -> Actions:
-        """The actions of a state, at most `capacity`."""
-        first = 2 if undo else 1
-        found = self.moves(kernel)
-        room = capacity - first
-        if len(found) <= room:
-            return Actions(found, 0, first, can_undo)
-        chosen = sorted(Random(f"{seed} {kernel.hash}").sample(range(len(found)), room))
-        return Actions(tuple(found[i] for i in chosen), len(found) - room, first, can_undo)
+    def _listed(self, kernel: dojoir.Kernel) -> list[dojoir.Move]:
+        return dojoir.moves(kernel, self.target)
+
+
+class Candidates(Legal):
+    """Every move that the shape of the tree allows, legal or not, in stable order: none is proved before it is
+    made."""
+
+    def _listed(self, kernel: dojoir.Kernel) -> list[dojoir.Move]:
+        return dojoir.candidates(kernel, self.target)
+
+
+class Drawn(_Keeps):
+    """As many legal moves as fit, drawn from the candidates by the seed and the state, families as often as a
+    search draws them (`dojoir.search.WEIGHTS`): no more are proved than that takes."""
+
+    def __init__(self, target: str, threads: int) -> None:
+        self.target = target
+        self.weights = {name: one for name, one in WEIGHTS.items() if threads > 1 or name != "parallelize"}
+        self._kept = OrderedDict()
+
+    def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
+        key = (kernel.hash, room, seed)
+        moves = self._kept.get(key)
+        if moves is None:
+            rng = Random(f"{seed} {kernel.hash}")
+            drawn = dojoir.draw(kernel, rng, room, self.target, self.weights, listed=True)
+            moves = self._keep(key, tuple(sorted(drawn, key=str)))
+        return moves, NOT_COUNTED if len(moves) == room else 0
+
+
+class Choices:
+    """Structures and passes by name: the same in every state, each under the same number."""
+
+    def __init__(self, target: str, threads: int) -> None:
+        self.all = choices(target, threads)
+
+    def found(self, kernel: dojoir.Kernel, room: int, seed: int) -> tuple[tuple[Action, ...], int]:
+        """The first that fit."""
+        return self.all[:room], max(0, len(self.all) - room)
+
+
+def listing(way: str, target: str, threads: int) -> Lists:
+    """The actions of a way. Raises ArgumentError for one that there is not."""
+    match way:
+        case "legal":
+            return Legal(target)
+        case "drawn":
+            return Drawn(target, threads)
+        case "candidates":
+            return Candidates(target)
+        case "choices":
+            return Choices(target, threads)
+    raise dojoir.ArgumentError(f"actions is one of {', '.join(WAYS)}, not {way!r}", "bad-arguments")
+
+
+def actions_of(
+    lists: Lists, kernel: dojoir.Kernel, capacity: int, seed: int, *, undo: bool, can_undo: bool
+) -> Actions:
+    """The actions of a state, at most `capacity`."""
+    first = 2 if undo else 1
+    moves, left_out = lists.found(kernel, capacity - first, seed)
+    return Actions(moves, left_out, first, can_undo)
+
+
+def sample(
+    found: tuple[dojoir.Move, ...], kernel: dojoir.Kernel, room: int, seed: int
+) -> tuple[tuple[Action, ...], int]:
+    """As many of some moves as fit, by the seed and the state, in their order; and how many do not fit."""
+    if len(found) <= room:
+        return found, 0
+    chosen = sorted(Random(f"{seed} {kernel.hash}").sample(range(len(found)), room))
+    return tuple(found[i] for i in chosen), len(found) - room
 
 
 def rows(kernel: dojoir.Kernel, actions: Actions, capacity: int) -> Rows:
-    """One row of numbers for each action: those of moves as `move_row`; the rows of stop and undo have a 1 in their
-    own place, and what is no action is zeros."""
+    """One row of numbers for each action: those of moves as `move_row`, those of choices as `pass_row`; the rows of
+    stop and undo have a 1 in their own place, and what is no action is zeros."""
     made = np.zeros((capacity, MOVE_SIZE), np.float32)
     made[0, 0] = 1
     if actions.first == 2 and actions.can_undo:
         made[1, 1] = 1
     for i, move in enumerate(actions.moves):
-        made[actions.first + i] = move_row(kernel, move)
+        row = pass_row(move.text, move.name) if isinstance(move, Choice) else move_row(kernel, move)
+        made[actions.first + i] = row
     return made

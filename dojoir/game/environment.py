@@ -5,13 +5,28 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, SupportsFloat, SupportsInt
 
 import dojoir
-from dojoir.game.actions import Actions, Legal
+from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
+from dojoir.game.choices import Choice, made
 from dojoir.game.encoders import Encoder, encoder
+from dojoir.game.episodes import (
+    REWARDS,
+    STOP,
+    UNDO,
+    WORST,
+    Episode,
+    Made,
+    Validation,
+    reward_of,
+    validated,
+    value_of,
+)
+from dojoir.game.given import kernel_of, number, shown, sizes_of, starts_of, suite_of, word, wrong
 from dojoir.game.scoring import Evaluates, Scorer
-from dojoir.game.suite import Suite, chosen_sizes
+from dojoir.game.suite import Suite
 from dojoir.search.budget import Ledger
 from dojoir.search.needs import needed
 
@@ -22,30 +37,33 @@ import numpy as np  # noqa: E402
 
 from dojoir.game.observing import Observer  # noqa: E402
 
-REWARDS = ("each", "state", "last", "max")
-"""each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
-max: what the best so far gained. All are logarithms of ratios of times."""
-
-WORST = -10.0
-"""The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
-
 FORTY = dojoir.Budget(moves=40)
+
+MEASURED = 0.35
+"""By how much a reward of measured times may differ from that of times taken anew, as a logarithm."""
 
 
 class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     """Schedules a kernel by legal moves; registered as `dojoir/Kernel-v0`.
 
-    Action 0 stops; with `undo`, action 1 takes the last move back; then come the legal moves, in stable order, as
-    many as fit in `capacity` (`info["left_out"]` counts the others). `action_masks()` and `info["action_mask"]`
-    say which actions there are. One that is none changes nothing, costs a step, and `info["verdict"]` says why.
+    Action 0 stops; with `undo`, action 1 takes the last one back; then come those of the state in stable order,
+    as many as fit in `capacity` (`info["left_out"]` counts the others). `actions` says which these are:
+    `legal`, every legal move; `drawn`, as many legal ones as fit, drawn by the seed; `candidates`, every move
+    that the shape of the tree allows, proved when it is made; `choices`, structures and passes, each made as
+    its moves and under the same number in every state. `action_masks()` and `info["action_mask"]` say which
+    actions there are: of candidates and choices what is structurally possible, but for those refused in this
+    state. One that is none, or is refused, changes nothing, costs a step, and `info["verdict"]` says why.
 
-    `kernel` is one or its name in the library; `suite` several with their sizes, one of which an episode takes by
-    its seed. `sizes` are the runtime sizes, chosen where they are not given. `observation` is one of `text`,
-    `features`, `embedding`, `moves`, or several, which gives a dict; `encoder` makes the embedding. `reward` is
-    one of REWARDS. `timer` is `measure`, or `static`: an estimate from the text alone, always the same. `budget`
-    is that of an episode, after which it is truncated: `moves` counts steps, `states` what was evaluated, of
-    which memory and `db` know what need not be `builds` and `measurements`. `start` are traces, one of which an
-    episode begins with. `evaluator` is one of the caller's, or a `Scorer` that several environments share.
+    `kernel` is a Kernel, its text, a path or `library:NAME`; `suite` several with their sizes, one of which an
+    episode takes by its seed. `sizes` are the runtime sizes, chosen where they are not given. `observation` is
+    one of `text`, `features`, `embedding`, `moves`, or several, which gives a dict; `encoder` makes the
+    embedding. `reward` is one of REWARDS. Both can be set later; an observation is then of another space.
+    `timer` is `measure`, or `static`: an estimate from the text alone, always the same. `budget` is that of an
+    episode, after which it is truncated: `moves` counts steps, `states` what was evaluated, of which memory and
+    `db` know what need not be `builds` and `measurements`. `start` are traces, one of which an episode begins
+    with. `evaluator` is one of the caller's, or a `Scorer` that several environments share.
+
+    A copy by pickle has the same state and memory, and processes of its own when it first times something.
 
     Raises ArgumentError for arguments that do not fit, ToolchainError without gymnasium."""
 
@@ -53,16 +71,17 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     def __init__(
         self,
-        kernel: dojoir.Kernel | str | None = None,
+        kernel: dojoir.Kernel | str | PathLike[str] | None = None,
         *,
         suite: Suite | None = None,
         target: str = "llvm",
         sizes: Mapping[str, int] | None = None,
+        actions: str = "legal",
         observation: str | Sequence[str] = "features",
         reward: str = "each",
         timer: str = "measure",
         budget: dojoir.Budget = FORTY,
-        capacity: int = 512,
+        capacity: int | None = None,
         undo: bool = False,
         start: dojoir.Trace | Sequence[dojoir.Trace] | None = None,
         db: Any = None,
@@ -71,35 +90,54 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         threads: int = 1,
         render_mode: str | None = None,
     ) -> None:
-        if reward not in REWARDS:
-            raise dojoir.ArgumentError(f"a reward is one of {', '.join(REWARDS)}, not {reward!r}", "bad-arguments")
-        if (kernel is None) == (suite is None):
-            raise dojoir.ArgumentError(
-                "an environment plays a kernel or a suite: give one of them", "bad-arguments"
-            )
-        if capacity < 3:
-            raise dojoir.ArgumentError(f"there are at least 3 actions, not {capacity}", "bad-arguments")
         if render_mode not in (None, "ansi"):
-            raise dojoir.ArgumentError(f"render_mode is 'ansi' or None, not {render_mode!r}", "bad-arguments")
-        if suite is None:
-            assert kernel is not None
-            one = _kernel(kernel)
-            suite = Suite(((one, dict(sizes) if sizes is not None else chosen_sizes(one)),))
-        self.suite, self.target, self.reward, self.budget, self.undo = suite, target, reward, budget, undo
-        self.capacity, self.render_mode = capacity, render_mode
-        self.starts = [start] if isinstance(start, dojoir.Trace) else [*(start or ())]
+            raise wrong(f"render_mode is 'ansi' or None, not {shown(render_mode)}")
+        if not isinstance(budget, dojoir.Budget):
+            raise wrong(f"budget is a dojoir.Budget, not {shown(budget)}")
+        if not isinstance(undo, bool | np.bool_):
+            raise wrong(f"undo is True or False, not {shown(undo)}")
+        self.reward = reward
+        self.way = word("actions", actions, [*WAYS])
+        self.target, self.threads = _target(target), number("threads", threads, 1)
+        self.lists = listing(self.way, self.target, self.threads)
+        self.capacity = number("capacity", WAYS[self.way] if capacity is None else capacity, 3)
+        self.suite = suite_of(kernel, sizes, suite)
+        self.starts = starts_of(start, self.suite)
+        self.budget, self.undo, self.render_mode = budget, bool(undo), render_mode
         self.owns_scorer = not isinstance(evaluator, Scorer)
         self.scorer = (
             evaluator
             if isinstance(evaluator, Scorer)
-            else Scorer(target, timer=timer, threads=threads, db=db, given=evaluator)
+            else Scorer(self.target, timer=timer, threads=self.threads, db=db, given=evaluator)
         )
-        self.legal = Legal(target)
-        ways = observation if isinstance(observation, str) else tuple(observation)
-        self.observer = Observer(ways, capacity, _encoder(encoder), target)
-        self.observation_space = self.observer.space
-        self.action_space = gymnasium.spaces.Discrete(capacity)
+        if self.scorer.target != self.target:
+            raise wrong(f"the evaluator is for {self.scorer.target}, and the environment for {self.target}")
+        self.encoder = _encoder(encoder)
+        self.observation = observation
+        self.action_space = gymnasium.spaces.Discrete(self.capacity)
         self.trace: dojoir.Trace | None = None
+
+    @property
+    def reward(self) -> str:
+        """The way of rewards, one of REWARDS. Another counts from the next step on."""
+        return self._reward
+
+    @reward.setter
+    def reward(self, way: str) -> None:
+        self._reward = word("reward", way, REWARDS)
+
+    @property
+    def observation(self) -> str | tuple[str, ...]:
+        """What is seen. Another changes `observation_space`; what wraps the environment may know the old one."""
+        return self.observer.ways[0] if self.observer.one else self.observer.ways
+
+    @observation.setter
+    def observation(self, given: str | Sequence[str]) -> None:
+        if not isinstance(given, str | Sequence):
+            raise wrong(f"observation is a word or several, not {shown(given)}")
+        ways = given if isinstance(given, str) else tuple(given)
+        self.observer = Observer(ways, self.capacity, self.encoder, self.target)
+        self.observation_space = self.observer.space
 
     # -- an episode --------------------------------------------------------------------------------------------
     def reset(
@@ -112,10 +150,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         given = dict(options or {})
         unknown = set(given) - {"kernel", "sizes", "moves"}
         if unknown:
-            raise dojoir.ArgumentError(
-                f"the options of reset are kernel, sizes and moves, not {', '.join(sorted(map(str, unknown)))}",
-                "bad-arguments",
-            )
+            raise wrong(f"the options of reset are kernel, sizes and moves, not {', '.join(map(str, unknown))}")
         kernel, self.sizes = self._chosen(given)
         starts = [trace for trace in self.starts if trace.start == kernel]
         if starts:
@@ -124,7 +159,9 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.trace = dojoir.Trace(kernel)
         for move in given.get("moves", ()):
             self.trace.apply(move)
-        self.fixed = len(self.trace.moves)
+        self.lengths = [len(self.trace.moves)]  # before each action that can be taken back, and now
+        self.begun = self.trace.copy()
+        self.made: list[Made] = []
         self.seed_of_actions = int(self.np_random.integers(2**31))
         self.ledger = Ledger(self.budget)
         self.evaluation = self.scorer.score(self.trace, self.sizes)
@@ -138,48 +175,73 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     def _chosen(self, given: Mapping[str, Any]) -> tuple[dojoir.Kernel, dict[str, int]]:
         if "kernel" in given:
-            kernel = _kernel(given["kernel"])
+            kernel = kernel_of(given["kernel"])
             same = [dict(sizes) for one, sizes in self.suite if one == kernel]
-            sizes = dict(given["sizes"]) if "sizes" in given else same[0] if same else chosen_sizes(kernel)
-            return kernel, sizes
-        one, sizes_of_one = self.suite.entries[int(self.np_random.integers(len(self.suite)))]
-        return one, dict(given.get("sizes", sizes_of_one))
+            return kernel, sizes_of(kernel, given.get("sizes", same[0] if same else None))
+        kernel, its = self.suite.entries[int(self.np_random.integers(len(self.suite)))]
+        return kernel, sizes_of(kernel, given["sizes"]) if "sizes" in given else dict(its)
 
     def step(self, action: SupportsInt) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Makes an action: the observation, the reward, whether it was to stop, whether a budget is spent, and what
         else there is to say. Raises ArgumentError, `no-episode`, before the first reset and after the end."""
-        trace = self.trace
-        if trace is None or self.over:
+        if self.trace is None or self.over:
             raise dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
         number = int(action)
-        move = self.actions.move(number)
         self.ledger.moves += 1
+        name, count = self.meaning(number), len(self.trace.moves)
         told: dict[str, Any] = {}
-        reward, stop = 0.0, False
+        reward = 0.0
+        refusal = "" if number == 0 else self._act(number)
         if number == 0:
-            stop = True
             reward = self.value if self.reward in ("state", "last") else 0.0
-        elif move is not None or (number == 1 and self.undo and len(trace.moves) > self.fixed):
-            if move is not None:
-                trace.apply(move)
-            else:
-                trace.undo()
-            self._evaluate()
-            before, self.value = self.value, self._value()
-            best = max(self.best, self.value)
-            reward = {"each": self.value - before, "state": self.value, "last": 0.0, "max": best - self.best}[
-                self.reward
-            ]
-            self.best = best
-            self._look()
-        else:
+        elif refusal:
+            told["verdict"] = refusal
+            self.refused |= {number} if 0 <= number < self.capacity else set()
             reward = self.value if self.reward == "state" else 0.0
-            told["verdict"] = self._refusal(number)
+        else:
+            self._evaluate()
+            before, self.value = self.value, value_of(self.evaluation, self.first)
+            reward = reward_of(self.reward, before, self.value, self.best)
+            self.best = max(self.best, self.value)
+            self._look()
+        texts = tuple(str(move) for move in self.trace.moves[count:])
+        self.made.append(
+            Made(name, texts, self.trace.kernel.hash, self.evaluation.seconds, reward, self.reward, refusal)
+        )
         spent = self.ledger.spent()
-        self.over = stop or spent is not None
+        self.over = number == 0 or spent is not None
         if spent is not None:
             told["stopped"] = f"the budget is spent: {spent}"
-        return self._observation(), reward, stop, spent is not None and not stop, {**self._info(), **told}
+        return self._observation(), reward, number == 0, spent is not None and number != 0, {**self._info(), **told}
+
+    def _act(self, number: int) -> str:
+        """Makes an action that is not to stop; else says why it cannot be made, and nothing is changed."""
+        assert self.trace is not None
+        if number == 1 and self.undo:
+            if len(self.lengths) < 2:
+                return "there is no action to undo"
+            self.lengths.pop()
+            while len(self.trace.moves) > self.lengths[-1]:
+                self.trace.undo()
+            return ""
+        move = self.actions.move(number)
+        if not 0 <= number < self.capacity:
+            return f"there is no action {number}: they are 0 to {self.capacity - 1}"
+        if move is None:
+            return f"action {number} is no move here: there are {len(self.actions.moves)}"
+        if isinstance(move, Choice):
+            longer = made(self.trace, move, self.target)
+            if isinstance(longer, str):
+                return longer
+            self.trace = longer
+        else:
+            if self.way == "candidates":
+                verdict = dojoir.check(self.trace.kernel, move, SOON)
+                if not verdict:
+                    return f"{move}: {verdict.reason}"
+            self.trace.apply(move)
+        self.lengths.append(len(self.trace.moves))
+        return ""
 
     def _evaluate(self) -> None:
         """Asks for the time of the state, and counts it."""
@@ -191,26 +253,14 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.ledger.builds += 1
             self.ledger.measurements += self.evaluation.seconds is not None
 
-    def _value(self) -> float:
-        """The logarithm of how many times as fast as the start the state is."""
-        if self.evaluation.status not in ("ok", "cut") or not self.evaluation.seconds:
-            return WORST
-        return max(WORST, math.log(self.first / self.evaluation.seconds))
-
     def _look(self) -> None:
         """Finds the actions of the state."""
         assert self.trace is not None
-        can_undo = len(self.trace.moves) > self.fixed
-        self.actions: Actions = self.legal.actions(
-            self.trace.kernel, self.capacity, self.seed_of_actions, self.undo, can_undo
-        )
-
-    def _refusal(self, number: int) -> str:
-        if not 0 <= number < self.capacity:
-            return f"there is no action {number}: they are 0 to {self.capacity - 1}"
-        if number == 1 and self.undo:
-            return "there is no move to undo"
-        return f"action {number} is no move here: there are {len(self.actions.moves)}"
+        self.actions: Actions = actions_of(
+            self.lists, self.trace.kernel, self.capacity, self.seed_of_actions, undo=self.undo,
+            can_undo=len(self.lengths) > 1,
+        )  # fmt: skip
+        self.refused: set[int] = self.actions.absent(self.trace.kernel)
 
     # -- what is seen ------------------------------------------------------------------------------------------
     def _observation(self) -> Any:
@@ -220,7 +270,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     def _info(self) -> dict[str, Any]:
         assert self.trace is not None
         return {
-            "action_mask": self.actions.mask(self.capacity),
+            "action_mask": self.actions.mask(self.capacity, self.refused),
             "left_out": self.actions.left_out,
             "hash": self.trace.kernel.hash,
             "moves": len(self.trace.moves),
@@ -231,14 +281,14 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     def action_masks(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which actions there are, as sb3-contrib asks for it."""
-        return self.actions.mask(self.capacity).astype(np.bool_)
+        return self.actions.mask(self.capacity, self.refused).astype(np.bool_)
 
     def meaning(self, action: SupportsInt) -> str:
         """An action in words: `stop`, `undo`, the text of its move, or `none`."""
         move = self.actions.move(int(action))
         if move is not None:
             return str(move)
-        return {0: "stop", 1: "undo" if self.undo else "none"}.get(int(action), "none")
+        return {0: STOP, 1: UNDO if self.undo else "none"}.get(int(action), "none")
 
     def render(self) -> str:
         """The kernel as text, and what is known of it."""
@@ -251,17 +301,46 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         return head + dojoir.to_text(self.trace.kernel)
 
     # -- others of it -------------------------------------------------------------------------------------------
+    @property
+    def episode(self) -> Episode:
+        """The episode so far, as data. Raises ArgumentError, `no-episode`, before the first reset."""
+        if self.trace is None:
+            raise dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
+        moves = tuple(str(move) for move in self.begun.moves)
+        text = dojoir.to_text(self.begun.start)
+        return Episode(
+            text, dict(self.sizes), self.target, self.scorer.timer, moves, self.first, tuple(self.made)
+        )  # fmt: skip
+
+    def validate(self, episode: Episode | Mapping[str, Any], tolerance: float | None = None) -> Validation:
+        """Replays an episode, of this environment or as data: each move is made again through the checker, and
+        hashes and rewards are compared. What this environment has timed is not timed again; rewards may differ
+        by `tolerance`, by default nothing with the static timer, else MEASURED. The episode that is played
+        stays as it is. Raises ArgumentError for one of another target or timer, and for what is none."""
+        one = episode if isinstance(episode, Episode) else Episode.from_json(episode)
+        if (one.target, one.timer) != (self.target, self.scorer.timer):
+            raise wrong(f"the episode is of target {one.target} and timer {one.timer}, and this environment is not")
+        within = tolerance if tolerance is not None else 0.0 if one.timer == "static" else MEASURED
+        return validated(one, self.scorer.score, within)
+
     def fork(self) -> KernelEnv:
         """Another environment in the same state, which goes its own way; the two share evaluator and memory. The
         clock of a budget in seconds goes on for both."""
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         other.owns_scorer = False
         other.trace = None if self.trace is None else self.trace.copy()
         if self.trace is not None:
             other.ledger = copy.copy(self.ledger)
+            other.made, other.lengths, other.refused = [*self.made], [*self.lengths], {*self.refused}
         other._np_random = copy.deepcopy(self._np_random)
         other.action_space = copy.deepcopy(self.action_space)
         return other
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy by pickle ends its own processes."""
+        vars(self).update(state)
+        self.owns_scorer = True
 
     def close(self) -> None:
         """Ends the processes of the evaluator, unless it is shared."""
@@ -269,15 +348,19 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.scorer.close()
 
 
-def _kernel(given: dojoir.Kernel | str) -> dojoir.Kernel:
-    if isinstance(given, str):
-        return dojoir.kernels.load(given)
-    dojoir.prove(given)
+def _target(given: object) -> str:
+    if not isinstance(given, str):
+        raise wrong(f"target is a name such as 'llvm', not {shown(given)}")
+    dojoir.machine_for(given)
     return given
 
 
 def _encoder(given: Encoder | str) -> Encoder:
-    return encoder(given) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return encoder(given)
+    if not (callable(getattr(given, "encode", None)) and hasattr(given, "size")):
+        raise wrong(f"encoder is 'hash', 'lm:PATH' or has encode and size, not {shown(given)}")
+    return given
 
 
 __all__ = ["REWARDS", "WORST", "KernelEnv", "gymnasium"]

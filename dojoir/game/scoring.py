@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import dojoir
+from dojoir.game.given import database_of, shown, word, wrong
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 
 Sizes = Mapping[str, int]
+
+RACE_SECONDS = 0.05
+"""How long a state is timed at most: a game goes through many, and what it is to know is which are much faster."""
 
 
 class Evaluates(Protocol):
@@ -34,8 +38,10 @@ class Scorer:
         db: Any = None,
         given: Evaluates | None = None,
     ) -> None:
-        if timer not in ("measure", "static"):
-            raise dojoir.ArgumentError(f"timer is 'measure' or 'static', not '{timer}'", "bad-arguments")
+        word("timer", timer, ("measure", "static"))
+        if given is not None and not callable(getattr(given, "evaluate", None)):
+            raise wrong(f"evaluator has evaluate(kernels), or is a Scorer, not {shown(given)}")
+        db = database_of(db)
         self.target, self.timer, self.threads, self.seed, self.db, self.given = (
             target,
             timer,
@@ -72,7 +78,10 @@ class Scorer:
         or run here at all."""
         found = self.known(trace, sizes)
         if found is None:
-            found = self.evaluated(trace.start, trace.kernel, sizes)
+            found = self.evaluated(trace, sizes)
+            if found.hash != trace.kernel.hash:
+                message = f"the evaluator answered for {found.hash}, and was asked for {trace.kernel.hash}"
+                raise dojoir.RunError(message, "another-state")
             key = (trace.start.hash, tuple(sorted(sizes.items())), trace.kernel.hash)
             self._known[key] = found
             if self.db is not None and trace.is_safe:
@@ -81,10 +90,13 @@ class Scorer:
                 )  # fmt: skip
         return found
 
-    def evaluated(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> dojoir.Evaluation:
-        """What becomes of a state of a kernel, asked anew."""
-        (found,) = self._evaluator(kernel, state, sizes).evaluate([state])
-        return found
+    def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
+        """What becomes of the last kernel of a trace, asked anew."""
+        found = [*self._evaluator(trace.start, trace.kernel, sizes).evaluate([trace.kernel])]
+        if len(found) != 1:
+            message = f"the evaluator gave {len(found)} evaluations of one state"
+            raise dojoir.RunError(message, "another-state")
+        return found[0]
 
     def _evaluator(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> Evaluates:
         """What evaluates states of a kernel, the first of which is `state`."""
@@ -100,12 +112,23 @@ class Scorer:
             else:
                 limit = code_limit([state], self.target)
                 made = dojoir.Evaluator(
-                    kernel, self.target, [dict(sizes)], threads=self.threads, seed=self.seed, code_limit=limit
+                    kernel, self.target, [dict(sizes)], threads=self.threads, seed=self.seed, code_limit=limit,
+                    race_seconds=RACE_SECONDS,
                 )  # fmt: skip
                 made.__enter__()
             self._open[key] = made
         evaluator: Evaluates = self._open[key]
         return evaluator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found out, without the processes that found it: a copy starts its own. A database is opened
+        anew."""
+        url = None if self.db is None else str(self.db.url.render_as_string(hide_password=False))
+        return {**vars(self), "_open": {}, "db": url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self.db = database_of(self.db)
 
     def close(self) -> None:
         """Ends the processes of its own evaluators."""

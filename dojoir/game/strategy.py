@@ -62,7 +62,7 @@ class MaxQStrategy:
         if longer is None or self.made >= self.length:
             self.trace = None
             return None
-        self.play.ledger.moves += 1
+        self.play.count()
         self.made += 1
         self.trace = None if is_last(longer.kernel) else longer
         self.seen.add(longer.kernel.hash)

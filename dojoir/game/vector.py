@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.managers import BaseManager
+from types import TracebackType
 from typing import Any
 
 import dojoir
 from dojoir.game.environment import KernelEnv, gymnasium
+from dojoir.game.given import database_of, number, word, wrong
 from dojoir.game.scoring import Scorer
+
+_KEPT = 1000
+"""How many traces the process of evaluators keeps, so that a state that is one move longer takes one proof."""
 
 
 class _Served:
-    """The evaluators of one process, for environments in others: kernels come as text, and one after the other."""
+    """The evaluators of one process, for environments in others: a state comes as the text of its kernel and its
+    moves, each of which is proved here too, and one after the other."""
 
     def __init__(self, target: str, timer: str, threads: int) -> None:
         self.scorer = Scorer(target, timer=timer, threads=threads)
         self.lock = threading.Lock()  # each environment is served by a thread
+        self._traces: OrderedDict[tuple[str, ...], dojoir.Trace] = OrderedDict()
 
-    def evaluate(self, start: str, state: str, sizes: dict[str, int]) -> dict[str, Any]:
-        """The fields of the evaluation of a state of a kernel."""
-        kernel = dojoir.parse(start)
+    def evaluate(self, start: str, moves: Sequence[str], sizes: dict[str, int]) -> dict[str, Any]:
+        """The evaluation of a state of a kernel as plain data. Raises ArgumentError and IllegalMove where it cannot
+        be reached."""
         with self.lock:
-            found = self.scorer.evaluated(kernel, dojoir.parse(state), sizes)
-        return dict(vars(found))
+            return self.scorer.evaluated(self._trace(start, moves), sizes).to_json()
+
+    def _trace(self, start: str, moves: Sequence[str]) -> dojoir.Trace:
+        keys = [(start, *moves[:count]) for count in range(len(moves), -1, -1)]
+        known = next((key for key in keys if key in self._traces), None)
+        trace = dojoir.Trace(dojoir.parse(start)) if known is None else self._traces[known].copy()
+        for move in moves[len(trace.moves) :]:
+            trace.apply(move)
+        self._traces[keys[0]] = trace
+        if len(self._traces) > _KEPT:
+            self._traces.popitem(last=False)
+        return trace
 
     def close(self) -> None:
         self.scorer.close()
@@ -46,12 +64,60 @@ class _Remote(Scorer):
         super().__init__(target, timer=timer, threads=threads, db=db)
         self._served = served
 
-    def evaluated(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Mapping[str, int]) -> dojoir.Evaluation:
-        fields = self._served.evaluate(dojoir.to_text(kernel), dojoir.to_text(state), dict(sizes))
-        return dojoir.Evaluation(**fields)
+    def evaluated(self, trace: dojoir.Trace, sizes: Mapping[str, int]) -> dojoir.Evaluation:
+        moves = [str(move) for move in trace.moves]
+        return dojoir.Evaluation.from_json(self._served.evaluate(dojoir.to_text(trace.start), moves, dict(sizes)))
 
     def close(self) -> None:
-        """The process that holds the evaluators ends with the vector."""
+        """The process that holds the evaluators ends with what shares them."""
+
+
+class Shared:
+    """Evaluators in a process of their own, for environments in several others: one timing runs at a time. `maker`
+    gives what makes such an environment, which can be pickled: `SubprocVecEnv` of stable-baselines takes a list of
+    them. It ends with `close`, or as a context. Raises ArgumentError for arguments that do not fit."""
+
+    def __init__(self, target: str = "llvm", *, timer: str = "measure", threads: int = 1, db: Any = None) -> None:
+        word("timer", timer, ("measure", "static"))
+        self.target, self.timer, self.threads = target, timer, number("threads", threads, 1)
+        dojoir.machine_for(target)
+        known = database_of(db)
+        self._db = None if known is None else str(known.url.render_as_string(hide_password=False))
+        self._manager: _Manager | None = _Manager()
+        self._manager.start()
+        try:
+            self._served = self._manager.served(target, timer, threads)
+        except BaseException:
+            self._manager.shutdown()
+            raise
+
+    def maker(
+        self, kernel: dojoir.Kernel | str | None = None, **options: Any
+    ) -> Callable[[], gymnasium.Env[Any, Any]]:
+        """Makes an environment that is timed here; `options` are those of `KernelEnv` but for `target`, `timer`,
+        `threads`, `db` and `evaluator`. Raises ArgumentError where these do not fit, at once."""
+        if self._manager is None:
+            raise wrong("this was closed: make another Shared")
+        fixed = sorted({"target", "timer", "threads", "db", "evaluator"} & {*options})
+        if fixed:
+            raise wrong(f"{', '.join(fixed)}: what is shared has that, and an environment takes no other")
+        about = {"target": self.target, "timer": self.timer, "threads": self.threads}
+        KernelEnv(kernel, **{**options, **about}).close()
+        return _RemoteMaker(kernel, options, about, self._served, self._db)
+
+    def __enter__(self) -> Shared:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process. A second time, nothing."""
+        if self._manager is not None:
+            self._manager.shutdown()
+            self._manager = None
 
 
 def make_vec(
@@ -67,32 +133,19 @@ def make_vec(
 ) -> gymnasium.vector.VectorEnv[Any, Any, Any]:
     """`count` environments that step together, each with the episodes that it would play alone; `options` are
     those of `KernelEnv`. They share one evaluator and what it found; with `processes` each is in a process of its
-    own, the evaluator in one more, and `db` is a URL. Raises as `KernelEnv` does."""
-    if count < 1:
-        raise dojoir.ArgumentError(f"a vector has at least 1 environment, not {count}", "bad-arguments")
-    about = {"target": target, "timer": timer, "threads": threads}
+    own, the evaluator in one more. Raises as `KernelEnv` does."""
+    number("count", count, 1)
+    about: dict[str, Any] = {"target": target, "timer": timer, "threads": threads}
     if not processes:
-        scorer = Scorer(target, timer=timer, threads=threads, db=_database(db))
+        scorer = Scorer(target, timer=timer, threads=threads, db=db)
         made = [_maker(kernel, {**about, **options, "evaluator": scorer}) for _ in range(count)]
         return _SharingOne(scorer, made)
-    manager = _Manager()
-    manager.start()
+    shared = Shared(target, timer=timer, threads=threads, db=db)
     try:
-        served = manager.served(target, timer, threads)
-        url = db if db is None or isinstance(db, str) else str(db.url.render_as_string(hide_password=False))
-        made = [_RemoteMaker(kernel, {**about, **options}, served, url) for _ in range(count)]
-        return _SharingAProcess(manager, made)
+        return _SharingAProcess(shared, [shared.maker(kernel, **options)] * count)
     except BaseException:
-        manager.shutdown()
+        shared.close()
         raise
-
-
-def _database(db: Any) -> Any:
-    if not isinstance(db, str):
-        return db
-    from dojoir.records import Database
-
-    return Database(db)
 
 
 def _maker(kernel: dojoir.Kernel | str | None, options: dict[str, Any]) -> Callable[[], KernelEnv]:
@@ -102,15 +155,14 @@ def _maker(kernel: dojoir.Kernel | str | None, options: dict[str, Any]) -> Calla
 class _RemoteMaker:
     """Makes an environment in another process."""
 
-    def __init__(self, kernel: Any, options: dict[str, Any], served: Any, db: str | None) -> None:
-        self.kernel = dojoir.to_text(kernel) if isinstance(kernel, dojoir.Kernel) else kernel
-        self.is_text, self.options, self.served, self.db = isinstance(kernel, dojoir.Kernel), options, served, db
+    def __init__(
+        self, kernel: Any, options: dict[str, Any], about: dict[str, Any], served: Any, db: str | None
+    ) -> None:
+        self.kernel, self.options, self.about, self.served, self.db = kernel, options, about, served, db
 
     def __call__(self) -> KernelEnv:
-        about = {name: self.options[name] for name in ("target", "timer", "threads")}
-        scorer = _Remote(self.served, **about, db=_database(self.db))
-        kernel = dojoir.parse(self.kernel) if self.is_text else self.kernel
-        return KernelEnv(kernel, **{**self.options, "evaluator": scorer})
+        scorer = _Remote(self.served, **self.about, db=database_of(self.db))
+        return KernelEnv(self.kernel, **{**self.options, **self.about, "evaluator": scorer})
 
 
 class _SharingOne(gymnasium.vector.SyncVectorEnv):
@@ -124,10 +176,10 @@ class _SharingOne(gymnasium.vector.SyncVectorEnv):
 
 
 class _SharingAProcess(gymnasium.vector.AsyncVectorEnv):
-    def __init__(self, manager: BaseManager, made: Iterable[Callable[[], KernelEnv]]) -> None:
-        self.manager = manager
+    def __init__(self, shared: Shared, made: Iterable[Callable[[], gymnasium.Env[Any, Any]]]) -> None:
+        self.shared = shared
         super().__init__([*made], shared_memory=False, context="spawn")
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
         super().close_extras(timeout, terminate)
-        self.manager.shutdown()
+        self.shared.close()

@@ -9,7 +9,7 @@ from dojoir.search.budget import Budget
 from dojoir.search.play import WEIGHTS, Play
 from dojoir.search.registry import STRATEGIES, Strategy
 from dojoir.search.static import Static
-from dojoir.search.tuned import Tuned
+from dojoir.search.tuned import Gain, Tuned
 from dojoir.search.tuning import tune
 
-__all__ = ["STRATEGIES", "WEIGHTS", "Budget", "Play", "Static", "Strategy", "Tuned", "tune"]
+__all__ = ["STRATEGIES", "WEIGHTS", "Budget", "Gain", "Play", "Static", "Strategy", "Tuned", "tune"]

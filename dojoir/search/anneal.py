@@ -34,9 +34,12 @@ class Anneal:
             self.asked += [(number, one) for one in near]
         return [trace for _, trace in self.asked]
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+    def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
         """Each chain stays or goes on."""
-        for (number, trace), _ in zip(self.asked, evaluations, strict=False):
+        told = {trace.kernel.hash for trace in traces}
+        for number, trace in self.asked:
+            if trace.kernel.hash not in told:
+                continue
             new, old = self.play.speed(trace), self.play.speed(self.chains[number])
             if new <= 0:
                 continue

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, fields
 
 import dojoir
+
+RESERVED, RESERVED_SHARE, MOST_RESERVED = 8.0, 0.07, 0.35
+"""What is kept of a budget of seconds for the checks of the answer: so many seconds and such a share of the budget,
+of a small one at most this share."""
+
+OVER = 0.05
+"""By what share the last check may begin after the end of a budget of seconds."""
 
 
 @dataclass(frozen=True)
 class Budget:
     """What a search may spend: `moves` that are drawn or made, `states` that are evaluated, `builds`,
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
-    when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes."""
+    when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
+    `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
+    less is mostly checks."""
 
     moves: int | None = None
     states: int | None = None
@@ -40,6 +50,8 @@ class Ledger:
     builds: int = 0
     measurements: int = 0
     start: float = field(default_factory=lambda: time.monotonic())
+    reserve: float = 0.0
+    """The seconds that are left for the checks of an answer: nothing is begun in them."""
 
     @property
     def seconds(self) -> float:
@@ -49,9 +61,23 @@ class Ledger:
         """What is used up: `states (100)`; None while there is something of everything left."""
         for one in fields(Budget):
             limit = getattr(self.budget, one.name) if with_seconds or one.name != "seconds" else None
-            if limit is not None and getattr(self, one.name) >= limit:
+            kept = self.reserve if one.name == "seconds" else 0
+            if limit is not None and getattr(self, one.name) + kept >= limit:
                 return f"{one.name} ({limit:g})"
         return None
+
+    def keep_for_the_end(self) -> None:
+        """Leaves seconds for the checks of an answer: some, and a share of the budget."""
+        if self.budget.seconds is not None:
+            share = MOST_RESERVED * self.budget.seconds
+            self.reserve = min(share, RESERVED + RESERVED_SHARE * self.budget.seconds)
+
+    @property
+    def seconds_left(self) -> float:
+        """How many seconds there are for what is still to do, the reserve and half of the tenth that a search may
+        take longer with them; without a limit, infinitely many."""
+        limit = self.budget.seconds
+        return math.inf if limit is None else max(0.0, (1 + OVER) * limit - self.seconds)
 
     def states_left(self, most: int) -> int:
         """How many states may still be tried, at most `most`: each of them may be built and measured."""

@@ -21,8 +21,17 @@ STEPS = 1_000_000_000
 """The steps within which the core of the checker certifies the answer, some tens of seconds: each of its moves was
 proved when it was made, so that no answer here is not a no."""
 
+STEPS_TAKE = 30.0
+"""About how many seconds that is: fewer steps are taken where little is left of a budget."""
+
 BUDGET = 1.0
-"""The seconds for the last timing, at each size."""
+"""The seconds for the last timing, at each size; fewer where little is left of a budget."""
+
+REST = 8.0
+"""About how many seconds the last checks take behind making the answer smaller."""
+
+FAR = 0.15
+"""By what share the last ratio may differ from that of the search for nothing to be said of it."""
 
 
 def close(
@@ -33,10 +42,11 @@ def close(
     stopped: str,
     timer: str,
     store: str | None,
+    told: float | None = None,
 ) -> Tuned:
-    """The answer of a search: the fastest that stands up to a last check; at worst the start."""
+    """The answer of a search: the fastest that stands up to a last check; at worst the start. `told` is how many
+    times as fast as the start the best was held to be."""
     ledger = play.ledger
-    spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
     notes: list[str] = []
     digests = {one.hash: one.digest for one in states}
     ranked = sorted(traces.values(), key=play.speed, reverse=True)
@@ -52,15 +62,25 @@ def close(
     else:
         answer = play.starts[0]
     ratio = to_optimize = None
+    best = answer if first is play.best else None
     if timer == "measure" and states:
         if not getattr(evaluator, "remote", False):
             answer = _not_below(play, evaluator, answer, notes)
         ratio, to_optimize = compared(play, answer, evaluator, notes)
         notes += _in_full(evaluator, answer)
+        notes += _otherwise(ratio, told) if answer is best else []
     if store is not None:
         race = by_estimate(play) if timer == "static" else _race(play, evaluator)
         notes.append(stored(play, answer, store, timer, race))
+    spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
     return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
+
+
+def _otherwise(ratio: Gain | None, told: float | None) -> list[str]:
+    """What to say where the search had spoken of another ratio: the machine was busy at one of the times."""
+    if ratio is None or not told or abs(math.log(ratio.median / told)) <= math.log(1 + FAR):
+        return []
+    return [f"under way it was timed to be {told:.2f}x as fast as the start: the machine was busy then or now"]
 
 
 def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str]) -> dojoir.Trace:
@@ -78,7 +98,8 @@ def _not_below(play: Play, evaluator: Any, answer: dojoir.Trace, notes: list[str
 def _fault(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str, notes: list[str]) -> str | None:
     """Why a trace cannot be the answer; None where it is certified, and right on seeds of its own."""
     try:
-        verdict = dojoir.certify(trace, STEPS)
+        share = min(1.0, max(play.ledger.seconds_left, 2.0) / 2 / STEPS_TAKE)
+        verdict = dojoir.certify(trace, max(1, int(STEPS * share)))
     except dojoir.DojoError as error:
         return error.diagnostic.message
     if verdict.status == "illegal":
@@ -99,14 +120,14 @@ def _in_full(evaluator: Any, answer: dojoir.Trace) -> list[str]:
         return [f"it was not timed as the search built it: {error.diagnostic.message}"]
     if found.ratio is None or found.ratio_interval is None:
         return []
-    low, high = (1 / end for end in reversed(found.ratio_interval))
-    return [f"built in full it is {1 / found.ratio:.2f}x ({low:.2f} to {high:.2f}) as fast as the search built it"]
+    low, high = (1 / end if end else math.inf for end in reversed(found.ratio_interval))
+    return [f"built in full it is {Gain(1 / found.ratio, low, high)} as fast as the search built it"]
 
 
 def smaller(play: Play, evaluator: Any, trace: dojoir.Trace, digests: dict[str, str]) -> dojoir.Trace:
     """The trace without the moves that turn out not to matter, from the last one to the first: what is left out is
     proved legal without, and not slower."""
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + min(SECONDS, max(0.0, play.ledger.seconds_left - REST))
     at = len(trace.moves) - 1
     while at >= 0 and time.monotonic() < end:
         shorter = prefix(trace, at)
@@ -173,7 +194,7 @@ def _gain(
             threads=play.threads if threads is None else threads,
             sizes=sizes,
             with_ceilings=False,
-            budget=BUDGET,
+            budget=min(BUDGET, max(BUDGET / 10, play.ledger.seconds_left / REST)),
         )
     except dojoir.DojoError:
         return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import dojoir
 from dojoir.search.actions import drawn
 from dojoir.search.budget import Ledger
-from dojoir.search.model import AHEAD, Trees
+from dojoir.search.model import AHEAD, Model
 from dojoir.search.variation import crossed, mutated, replayed
 
 WEIGHTS: Mapping[str, float] = {
@@ -32,8 +32,12 @@ Drew = Callable[[dojoir.Trace, Sequence[tuple[str, str]]], object]
 
 class Play:
     """The game as a strategy sees it. `kernel` is what is tuned, `starts` are traces to begin with, the first of
-    them the start that speeds are counted from; `noise` is by how much the time of the same kernel differs. All
-    randomness should come from `rng`, so that a seed gives the same search."""
+    them the start that speeds are counted from; `noise` is by how much the time of the same kernel differs.
+
+    Who counts moves: `children`, `acted`, `borrowed`, `mutated` and `crossed` count what they give, one for
+    each trace, and give none where the budget has no moves left. A strategy that makes traces itself, as by
+    `Trace.then`, says so with `count`; `tune` counts states, builds and measurements. All randomness should
+    come from `rng`, so that a seed gives the same search."""
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class Play:
         self.known: list[dojoir.Trace] = []  # the fastest of a database: no steps, but the answer is none slower
         self.noise = 0.02
         self.actions = ACTIONS
-        self.model: Trees | None = None
+        self.model: Model | None = None
         self.speeds: dict[str, float] = {}
         self.best: dojoir.Trace = dojoir.Trace(kernel)
         self.drew: Drew | None = None  # is told what was drawn at a trace, each move with its verdict
@@ -90,6 +94,10 @@ class Play:
         if drew is not None and found:
             drew(trace, found)
         return moves
+
+    def count(self, moves: int = 1) -> None:
+        """Counts moves that a strategy made by itself."""
+        self.ledger.moves += moves
 
     def acted(self, trace: dojoir.Trace) -> dojoir.Trace | None:
         """A trace with a pass made on it, with parameters that are drawn; None where none changes anything. It

@@ -5,21 +5,26 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import dojoir
-from dojoir.search.play import Play
+
+if TYPE_CHECKING:
+    from dojoir.search.play import Play
 
 
 class Strategy(Protocol):
-    """What `tune` asks for traces to try."""
+    """What `tune` asks for traces to try. `Play` counts the moves of what it gives; a strategy that makes traces
+    otherwise says how many with `Play.count`."""
 
     def ask(self, n: int) -> Sequence[dojoir.Trace]:
         """Up to `n` traces from the kernel that is tuned; none ends the search."""
 
-    def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
-        """What became of the traces that were asked for, in their order: fewer where the budget ended."""
+    @property
+    def tell(self) -> Callable[..., object]:
+        """`tell(evaluations, traces)`: the traces that were asked for and evaluated, in their order, and what
+        became of each: fewer where the budget ended. One that takes `evaluations` alone gets these."""
 
 
 class MakesStrategy(Protocol):
@@ -53,7 +58,7 @@ def made(makes: MakesStrategy, play: Play, options: Mapping[str, object]) -> Str
         raise dojoir.ArgumentError(message, "bad-arguments") from None
     strategy = makes(play, **options)
     if not (callable(getattr(strategy, "ask", None)) and callable(getattr(strategy, "tell", None))):
-        message = f"a strategy has ask(n) and tell(evaluations): {type(strategy).__name__} has not"
+        message = f"a strategy has ask(n) and tell(evaluations, traces): {type(strategy).__name__} has not"
         raise dojoir.ArgumentError(message, "bad-arguments")
     return strategy
 
@@ -70,12 +75,26 @@ def strategy_named(name: str) -> MakesStrategy:
     if not home:
         known = ", ".join(STRATEGIES)
         raise dojoir.ArgumentError(f"there is no strategy '{name}'; they are {known}", "unknown-strategy")
-    module, _, what = home.partition(":")
-    try:
-        found: MakesStrategy = getattr(_module(module), what)
-    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
-        raise dojoir.ArgumentError(f"there is no strategy {home}: {error}", "unknown-strategy") from None
+    found: MakesStrategy = named(home, "strategy", "unknown-strategy")
     return found
+
+
+def named(home: str, what: str, code: str) -> Any:
+    """What `module:name` or `file.py:name` names. Raises ArgumentError with a code where it is not there."""
+    module, _, name = home.partition(":")
+    try:
+        return getattr(_module(module), name)
+    except (ImportError, AttributeError, ValueError, OSError, SyntaxError) as error:
+        raise dojoir.ArgumentError(f"there is no {what} {home}: {error}", code) from None
+
+
+def takes_traces(strategy: Strategy) -> bool:
+    """Whether `tell` of a strategy takes the traces as well."""
+    try:
+        inspect.signature(strategy.tell).bind([], [])
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _module(name: str) -> object:

@@ -7,17 +7,28 @@ from dataclasses import dataclass, field
 
 import dojoir
 
+WIDE = 3.0
+"""How many times the low end of an interval its high end may be for it to say anything."""
+
 
 @dataclass(frozen=True)
 class Gain:
-    """How many times as fast one kernel is as another, with the interval of 95% confidence."""
+    """How many times as fast one kernel is as another, with the interval of 95% confidence; an interval that says
+    nothing is left out where it is shown."""
 
     median: float
     low: float
     high: float
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Both ends; None where they say nothing: of a single time, or more than WIDE apart."""
+        says = 0 < self.low < self.high <= WIDE * self.low
+        return (self.low, self.high) if says else None
+
     def __str__(self) -> str:
-        return f"{self.median:.2f}x ({self.low:.2f} to {self.high:.2f})"
+        found = self.interval
+        return f"{self.median:.2f}x" + ("" if found is None else f" ({found[0]:.2f} to {found[1]:.2f})")
 
 
 @dataclass(frozen=True)

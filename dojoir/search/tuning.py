@@ -15,9 +15,9 @@ from dojoir.search.closing import close
 from dojoir.search.cluster import Cluster
 from dojoir.search.memory import Remembering, check_same_run, fastest, relatives
 from dojoir.search.memory import hints as hinted
-from dojoir.search.model import Trees
+from dojoir.search.model import ModelFailed, model_of
 from dojoir.search.play import Play
-from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named
+from dojoir.search.registry import MakesStrategy, Strategy, made, strategy_named, takes_traces
 from dojoir.search.static import Static
 from dojoir.search.storing import check_store
 from dojoir.search.tuned import Tuned
@@ -51,7 +51,7 @@ def tune(
     cluster: str | None = None,
     workers: int = 1,
     timer: str = "measure",
-    cost_model: str | None = None,
+    cost_model: object = None,
     options: Mapping[str, object] | None = None,
     store: str | None = None,
     progress: Callable[..., object] | None = None,
@@ -67,7 +67,9 @@ def tune(
     at one of them is no improvement. A state whose code is longer than an `Evaluator` takes, and than that of any
     start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn). `cluster` is the
+    and chooses by a model of the speeds so far (scikit-learn); an object with `fit(rows, speeds)` and
+    `predict(rows)`, or `module:class` of one, is a model of one's own: rows are features, as `dojoir.features` has
+    them, speeds logarithms of how many times as fast as the start a state is. `cluster` is the
     address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
     which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
 
@@ -77,7 +79,9 @@ def tune(
     the run named `run` is not measured again; what was drawn is written with its verdicts, and with
     `list_moves` all that is legal at each state that is evaluated, which takes long. Without `hints` the search
     begins with nothing that the database or `optimize` knows, and may end below it: so agents are compared.
-    `progress` is called with each evaluation, its trace and the speed of the best so far. `store` is a folder
+    `progress` is called with each evaluation, its trace and how many times as fast as the start the best so far
+    is, as `Tuned.ratio` has it at the end: timed in turn with it, by way of the fastest start. Where it has a
+    method `checking`, that is called with the trace and its speed as the last checks begin. `store` is a folder
     that the answer is written to as a schedule. Control-C ends the search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
@@ -96,7 +100,8 @@ def tune(
         db = _database(db)
         about: dict[str, Any] = {
             "target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {}),
-            "threads": threads, "cost_model": cost_model,
+            "threads": threads,
+            "cost_model": cost_model if isinstance(cost_model, str | None) else type(cost_model).__name__,
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
         }  # fmt: skip
         if run is not None:
@@ -107,10 +112,7 @@ def tune(
         remembered = about | {"hints": [[str(move) for move in trace.moves] for trace in found]}
     elif run is not None:
         raise dojoir.ArgumentError("run names a run of a database: give db as well", "bad-arguments")
-    if cost_model is not None:
-        if cost_model != "trees":
-            raise dojoir.ArgumentError(f"cost_model is 'trees' or None, not '{cost_model}'", "bad-arguments")
-        play.model = Trees(given, seed)
+    play.model = model_of(cost_model, given, seed)
     if store is not None:
         check_store(store)
     evaluator = _evaluator(play, timer, cluster, seed, workers)
@@ -122,11 +124,16 @@ def tune(
             )
         evaluator = Remembering(evaluator, db, kernel, target, given, threads, protocol, run, remembered)
         play.drew = evaluator.drew
+    if timer == "measure":
+        ledger.keep_for_the_end()
     with evaluator:
         search = _Search(play, evaluator, progress, list_moves)
         stopped = search.run(makes, dict(options or {}))
         timing = evaluator.evaluator if isinstance(evaluator, Remembering) else evaluator
-        tuned = close(play, timing, search.states, search.traces, stopped, timer, store)
+        if callable(getattr(progress, "checking", None)):
+            with contextlib.suppress(Exception):  # the answer does not hang on what is told of it
+                getattr(progress, "checking")(play.best, search.told)  # noqa: B009
+        tuned = close(play, timing, search.states, search.traces, stopped, timer, store, search.told)
         if isinstance(timing, Cluster):
             tuned = replace(tuned, notes=(*tuned.notes, *timing.notes))
         if isinstance(evaluator, Remembering):
@@ -199,6 +206,8 @@ def _of_the_strategy(what: str, but: tuple[type[Exception], ...] = ()) -> Iterat
         yield
     except but:
         raise
+    except ModelFailed as error:
+        raise _StrategyFailed(str(error)) from error
     except (Exception, SystemExit) as error:
         raise _StrategyFailed(f"the strategy failed in {what}: {_shown(error)}") from error
 
@@ -219,6 +228,13 @@ class _Search:
         self.begun = False
         self.by_code: dict[str, float] = {}
         self.best: dojoir.Evaluation | None = None
+        self.told = 1.0
+        """How many times as fast as the start the best is: not through each best before it, whose luck would add
+        up, but timed in turn with the fastest start."""
+
+        self.base = 1.0
+        self.anchor: tuple[dojoir.Trace, float] | None = None
+        """The fastest start, and how many times as fast as the first it is."""
 
     def run(self, makes: MakesStrategy, options: dict[str, object]) -> str:
         """Searches until something ends it, and says what."""
@@ -231,6 +247,9 @@ class _Search:
                 raise dojoir.RunError(f"the start of the search could not be timed: {reason}", "no-start")
             if self.best is not None:
                 play.noise = self.evaluator.noise(play.best.kernel)
+                first, at = play.starts[0], play.best
+                self.anchor = (at, self._raced(at, first) or play.speed(at))
+                self.told = self.anchor[1]
             with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
                 strategy = made(makes, play, options)
             self.begun = True
@@ -241,7 +260,7 @@ class _Search:
             if self.best is None:
                 raise
             return f"nothing can be evaluated any more: {error.diagnostic.message}"
-        except _StrategyFailed as error:
+        except (_StrategyFailed, ModelFailed) as error:
             return str(error)
         except Exception as error:  # of a cost model, or of what is told of the progress: the best so far is right
             if self.best is None or (not self.begun and isinstance(error, dojoir.DojoError)):
@@ -266,14 +285,17 @@ class _Search:
             spent = ledger.spent()
             if spent is not None:
                 return f"the budget is spent: {spent}"
-            traces = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
-            if not traces:
+            asked = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
+            if not asked:
                 spent = ledger.spent()
                 return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
             before = len(self.states)
-            found = self.evaluate(traces)
+            found = self.evaluate(asked)
             with _of_the_strategy("tell"):
-                strategy.tell(found)
+                if takes_traces(strategy):
+                    strategy.tell(found, [one for one in asked if one.kernel.hash in self.known])
+                else:
+                    strategy.tell(found)
             idle = 0 if len(self.states) > before else idle + 1
             if idle == IDLE:
                 return "no state that is new was found any more"
@@ -299,6 +321,7 @@ class _Search:
             if trace.kernel.hash not in self.known:
                 new.setdefault(trace.kernel.hash, trace)
         rival = None if self.best is None else self.play.best
+        self.base = 1.0 if rival is None else self.told
         coming = iter(new.values())
 
         def kernels() -> Any:
@@ -315,6 +338,9 @@ class _Search:
             for evaluation in found:
                 self.done += 1
                 self._note(new[evaluation.hash], evaluation, rival)
+        if self.anchor is not None and rival is not self.play.best:
+            ratio = self._raced(self.play.best, self.anchor[0])
+            self.told = self.told if ratio is None else self.anchor[1] * ratio
         return [self.known[t.kernel.hash] for t in traces if t.kernel.hash in self.known]
 
     def _evaluated(
@@ -334,6 +360,7 @@ class _Search:
         if evaluation.digest and evaluation.ok:
             self.by_code.setdefault(evaluation.digest, speed)
         if evaluation.ok and self._improves(evaluation, speed):
+            self.told = self.base * speed / (play.speed(rival) if rival is not None else 1.0)
             self.best, play.best = evaluation, trace
         if play.model is not None:
             play.model.tell(trace.kernel, speed)
@@ -342,7 +369,7 @@ class _Search:
             if self.list_moves and evaluation.status in ("ok", "cut"):
                 self.evaluator.list_moves(trace)
         if self.progress is not None:
-            self.progress(evaluation, trace, play.speed(play.best))
+            self.progress(evaluation, trace, self.told)
 
     def _speed(self, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> float:
         """How many times as fast as the start: through the kernel that it was raced against, if it was."""
@@ -360,6 +387,17 @@ class _Search:
         if ratio is None:
             ratio = (self.known[rival.kernel.hash].seconds or 0.0) / evaluation.seconds
         return self.play.speed(rival) * ratio
+
+    def _raced(self, one: dojoir.Trace, other: dojoir.Trace) -> float | None:
+        """How many times as fast one trace is as another, timed in turn; None where that is not found out, and
+        where times have no noise: then it is known."""
+        if one.kernel == other.kernel:
+            return 1.0
+        if self.play.noise == 0:
+            return None
+        timing = self.evaluator.evaluator if isinstance(self.evaluator, Remembering) else self.evaluator
+        found = [*timing.evaluate([one.kernel], other.kernel)]
+        return found[0].ratio if found and found[0].ok else None
 
     def _improves(self, evaluation: dojoir.Evaluation, speed: float) -> bool:
         if self.best is None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.verbs import dataset_options, evidence, run_options, task_options
-from dojoir.verbs.values import device, positive, seconds, size
+from dojoir.verbs.values import cost_model, device, positive, seconds, size
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
@@ -105,8 +105,10 @@ def _tune(verbs: Any) -> None:
     add("--load", metavar="FILE", help="take the strategy from a Python file, by the name of its class")
     add(
         "--cost-model",
-        choices=("trees",),
-        help="draw more than is tried, and choose by a model of what was measured",
+        type=cost_model,
+        metavar="trees|FILE.py:CLASS",
+        help="draw more than is tried, and choose by a model of what was measured: trees, or a class of your own "
+        "with fit and predict",
     )
     add("--seconds", type=seconds, metavar="S", help="stop after this time (60 if nothing else is set)")
     for name in ("moves", "states", "builds", "measurements"):

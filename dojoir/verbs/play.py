@@ -125,7 +125,7 @@ class _Game:
             )
         ratio = dojoir.ratio_of(together.measurements[1], together.measurements[0])
         seconds = together.measurements[0].seconds
-        interval = f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})"
+        interval = dojoir.search.Gain(ratio.median, ratio.low, ratio.high)
         return f"{dojoir.format_seconds(seconds)}, {interval} as fast as the start\n"
 
     def _hint(self) -> str:

@@ -133,6 +133,14 @@ class _Progress:
             line = f"{self.count:6} states, {speed:.2f}x as fast as the start after {len(trace.moves)} moves"
             say(json.dumps({"progress": about}) if self.as_json else line)
 
+    def checking(self, trace: dojoir.Trace, speed: float) -> None:
+        """Says that the search is over, and its answer looked at."""
+        about = {"checking": {"speed": speed, "moves": len(trace.moves), "hash": trace.kernel.hash}}
+        line = f"checking the answer: {len(trace.moves)} moves, {speed:.2f}x as fast as the start"
+        if self.writer is not None:
+            self.writer.event("checking", **about["checking"])
+        say(json.dumps({"progress": about}) if self.as_json else line)
+
 
 def _told(tuned: dojoir.Tuned) -> str:
     moves = "".join(f"{move}\n" for move in tuned.trace.moves)
@@ -141,8 +149,11 @@ def _told(tuned: dojoir.Tuned) -> str:
 
 
 def _facts(tuned: dojoir.Tuned) -> dict[str, Any]:
-    def gain(one: Any) -> dict[str, float] | None:
-        return None if one is None else {"median": one.median, "low": one.low, "high": one.high}
+    def gain(one: dojoir.search.Gain | None) -> dict[str, float | None] | None:
+        if one is None:
+            return None
+        low, high = one.interval or (None, None)
+        return {"median": one.median, "low": low, "high": high}
 
     return {
         "kernel": tuned.trace.start.name,

@@ -43,6 +43,13 @@ def device(text: str) -> str:
     raise argparse.ArgumentTypeError(f"'{text}' is not a device: cpu, cuda:NUMBER or hip:NUMBER")
 
 
+def cost_model(text: str) -> str:
+    """`trees`, or where a class is."""
+    if text == "trees" or ":" in text:
+        return text
+    raise argparse.ArgumentTypeError(f"'{text}' is not a cost model: trees, or FILE.py:CLASS")
+
+
 def positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) < 10**9):
         raise argparse.ArgumentTypeError(f"'{text}' is not an integer of at least 1")

@@ -30,14 +30,16 @@ class _Deck:
     """What is left to draw from at one kernel: families, of each its places, of each place its moves, made when
     they are first drawn from and shuffled then."""
 
-    def __init__(self, kernel: Kernel, machine: Machine, rng: random.Random) -> None:
-        self.kernel, self.machine, self.rng = kernel, machine, rng
+    def __init__(self, kernel: Kernel, machine: Machine, rng: random.Random, listed: bool) -> None:
+        self.kernel, self.machine, self.rng, self.listed = kernel, machine, rng, listed
         self.places: dict[type[Move], list[Path | str]] = {}
         self.moves: dict[tuple[type[Move], Path | str], list[Move]] = {}
         self.loose: dict[type[Move], list[Move]] = {}
 
     def draw(self, kind: type[Move]) -> Move | None:
         """A move of a family that was not drawn before; None where there is none left."""
+        if self.listed:
+            return self._listed(kind)
         if kind not in self.places:
             self.places[kind] = [*anchors(self.kernel)]
             self.rng.shuffle(self.places[kind])
@@ -54,6 +56,24 @@ class _Deck:
             places[number] = places[-1]
             places.pop()
         return self._loose(kind)
+
+    def _listed(self, kind: type[Move]) -> Move | None:
+        """One of the candidates, first its place, then itself."""
+        if kind not in self.places:
+            found: dict[Path | str, list[Move]] = {}
+            for move in kind.candidates(self.kernel):
+                found.setdefault(move.anchor(self.kernel) or "", []).append(move)
+            self.places[kind] = [*found]
+            self.moves.update(((kind, place), moves) for place, moves in found.items())
+        places = self.places[kind]
+        if not places:
+            return None
+        number = self.rng.randrange(len(places))
+        moves = self.moves[kind, places[number]]
+        move = moves.pop(self.rng.randrange(len(moves)))
+        if not moves:
+            places.pop(number)
+        return move
 
     def _loose(self, kind: type[Move]) -> Move | None:
         """One of those that name neither a place nor a buffer."""
@@ -72,6 +92,7 @@ def draw(
     weights: Mapping[str, float] | None = None,
     *,
     told: Callable[..., object] | None = None,
+    listed: bool = False,
 ) -> list[Move]:
     """Up to `count` distinct legal moves of a kernel, drawn at random; fewer only where there are no more that are
     soon shown to be legal.
@@ -80,7 +101,8 @@ def draw(
     that of `llvm`): first the family, by `weights` (of those that it names; each one alike without), then the
     place, then the values. A family is drawn again where it has nothing left, or what it gave is not legal. Moves
     are checked in the order in which they are drawn, and none that is not needed. With the same `rng` the answer
-    is the same. `told` is called with each move that was drawn and whether it was shown to be legal.
+    is the same. `told` is called with each move that was drawn and whether it was shown to be legal. With `listed`
+    they are drawn from `candidates` alone, whose short choice of numbers is sooner answered.
 
     Raises ArgumentError for a weight of a name that is no move, or that is below zero or no number, KernelError for
     an ill-formed kernel.
@@ -91,7 +113,7 @@ def draw(
     machine = machine_for(target or "llvm")
     shares = _shares(weights, None if target is None else target.partition("@")[0])
     found: dict[Move, None] = {}
-    deck = _Deck(kernel, machine, rng)
+    deck = _Deck(kernel, machine, rng, listed)
     with uncollected():
         while shares and len(found) < count:
             (kind,) = rng.choices([*shares], [*shares.values()])

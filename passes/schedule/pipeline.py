@@ -19,6 +19,7 @@ from dojoir.passes.schedule.combinators import Pass, attempt, each, make, repeat
 from dojoir.passes.schedule.default_schedule import default_schedule
 from dojoir.passes.schedule.gpu_products import share_tile, tile_product
 from dojoir.passes.schedule.gpu_rows import block_rows
+from dojoir.passes.schedule.plan.parts import arrange, structure
 from dojoir.passes.schedule.register_tile import register_tile
 from dojoir.passes.schedule.simplify import join_all, simplify
 from dojoir.support.public import public
@@ -34,6 +35,8 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             block_rows,
             share_tile,
             tile_product,
+            arrange,
+            structure,
             default_schedule,
         )
     }

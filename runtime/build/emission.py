@@ -11,8 +11,8 @@ from dojoir.codegen import emission
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build.llvm_engine import host
-from dojoir.runtime.build.llvm_passes import OPTIMISATION
 from dojoir.runtime.build.llvm_masks import mended
+from dojoir.runtime.build.llvm_passes import OPTIMISATION
 from dojoir.support.public import public
 
 FORMS: Mapping[str, str] = {

@@ -24,7 +24,7 @@ from dojoir.runtime.evaluation.device import DeviceRunner
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.inspection import Watch, complaint, draw_spots, remembers
 from dojoir.runtime.evaluation.pool import Case, Known, Pool, elements_of
-from dojoir.runtime.evaluation.race import LONG, Lap, Runner, alone, geometric, race
+from dojoir.runtime.evaluation.race import LONG, RACE_SECONDS, Lap, Runner, alone, geometric, race
 from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
@@ -66,7 +66,7 @@ class Job:
 class Bench:
     """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
     many characters the code of one may have; `emulated` runs the code of a GPU on the CPU, `cold` times with
-    nothing of the arrays in the caches of a GPU."""
+    nothing of the arrays in the caches of a GPU, `race_seconds` is how long a race goes on that nobody wins."""
 
     pool: Pool
     threads: int
@@ -74,6 +74,7 @@ class Bench:
     code_limit: int = CODE_LIMIT
     emulated: bool = False
     cold: bool = False
+    race_seconds: float = RACE_SECONDS
     builds: dict[str, Built] = field(default_factory=dict)
     known: dict[Case, Known] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -249,7 +250,8 @@ class Bench:
             return Lap("cut", min(calls), reason=f"{slower:.1f} times as long as the best")
         watch = Watch(random, self.case(timed), self.slack)
         runner.load(watch.known)
-        lap = alone(runner, min(calls), watch) if rival is None else race(runner, rival, min(calls), watch)
+        least, most = min(calls), self.race_seconds
+        lap = alone(runner, least, watch, most) if rival is None else race(runner, rival, least, watch, most)
         if lap.status == "wrong":
             return replace(lap, reason=f"{lap.reason} ({self._where(timed)}, one of its timed calls)")
         if lap.status != "ok" or lap.seconds is None:

@@ -33,6 +33,7 @@ from dojoir.runtime.evaluation.build import CODE_LIMIT
 from dojoir.runtime.evaluation.evaluation import Evaluation
 from dojoir.runtime.evaluation.nursery import Setup
 from dojoir.runtime.evaluation.pool import FEWEST, SEEDS, Case, Pool, checks, fresh_folder
+from dojoir.runtime.evaluation.race import RACE_SECONDS
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.forked import run_forked
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
@@ -79,10 +80,12 @@ class Evaluator:
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
 
-    Threads may share one: while one of them goes through what `evaluate` gives, others wait.
+    Threads may share one: while one of them goes through what `evaluate` gives, others wait. Where one closes it
+    meanwhile, the others get a RunError.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
-    `memory_limit` bytes of address space. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
+    `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain
+    before, and for 3 samples at least. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
     characters is not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it.
     """
 
@@ -107,6 +110,7 @@ class Evaluator:
         code_limit: int = CODE_LIMIT,
         emulated: bool = False,
         cold: bool = False,
+        race_seconds: float = RACE_SECONDS,
     ) -> None:
         """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does, and
         ArgumentError for sizes that do not fit it."""
@@ -126,6 +130,9 @@ class Evaluator:
         if not (time_limit > 0 and cut > 1):
             message = f"time_limit must be above 0 and cut above 1, not {time_limit} and {cut}"
             raise ArgumentError(message, "bad-arguments")
+        if not race_seconds > 0:
+            raise ArgumentError(f"race_seconds must be above 0, not {race_seconds}", "bad-arguments")
+        self.race_seconds = race_seconds
         self.sizes = tuple(solve(reference, {}, one) for one in given)
         if code_limit < 1:
             raise ArgumentError(f"code_limit must be a number from 1, not {code_limit}", "bad-arguments")
@@ -199,8 +206,8 @@ class Evaluator:
             its.close()
         self._control, self._passing = Connection(os.dup(own.fileno())), own
         setup = Setup(
-            self._pool, self.threads, self.cut, self.code_limit, self.emulated, self.cold, self.memory_limit, LEAK,
-            TURNS,
+            self._pool, self.threads, self.cut, self.code_limit, self.emulated, self.cold, self.race_seconds,
+            self.memory_limit, LEAK, TURNS,
         )  # fmt: skip
         self._control.send_bytes(pickle.dumps(setup))
 
@@ -254,7 +261,12 @@ class Evaluator:
                 "an Evaluator works inside of `with`: with Evaluator(…) as evaluator", "bad-arguments"
             )
         with self._alone():
-            yield from self._each(iter(kernels), best, against)
+            try:
+                yield from self._each(iter(kernels), best, against)
+            except Exception:
+                if self._folder is None:  # whatever another thread took away
+                    raise RunError("this Evaluator was closed by another thread", "no-process") from None
+                raise
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:

@@ -37,6 +37,7 @@ class Setup:
     code_limit: int
     emulated: bool
     cold: bool
+    race_seconds: float
     memory_limit: int | None
     leak: int
     turns: int
@@ -93,7 +94,9 @@ def _work(setup: Setup, connection: Connection) -> None:
     """Evaluates what comes until nothing more does. Never returns."""
     die_with(os.getppid())
     limit_memory(setup.memory_limit)
-    bench = Bench(setup.pool, setup.threads, setup.cut, setup.code_limit, setup.emulated, setup.cold)
+    bench = Bench(
+        setup.pool, setup.threads, setup.cut, setup.code_limit, setup.emulated, setup.cold, setup.race_seconds
+    )
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
     def tell(stage: str) -> None:

@@ -39,7 +39,7 @@ CLEAR = 0.9
 
 SOON = 3
 RACE_SECONDS = 0.25
-"""How long a race goes on that nobody wins."""
+"""How long a race goes on that nobody wins, unless an evaluator says otherwise."""
 
 TIE = 0.015
 """How near to one both ends of the interval of a ratio are where neither is faster."""
@@ -257,18 +257,18 @@ class Runner:
         }
 
 
-def alone(runner: Runner, took: float, watch: Watch) -> Lap:
-    """The times of a kernel that there is nothing to race against."""
-    return _rounds([runner], took, watch)
+def alone(runner: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
+    """The times of a kernel that there is nothing to race against, of `most` seconds."""
+    return _rounds([runner], took, watch, most)
 
 
-def race(runner: Runner, rival: Runner, took: float, watch: Watch) -> Lap:
+def race(runner: Runner, rival: Runner, took: float, watch: Watch, most: float = RACE_SECONDS) -> Lap:
     """The times of a candidate in turn with those of the best. Both use the same arrays."""
     rival.follow(runner)
-    return _rounds([runner, rival], took, watch)
+    return _rounds([runner, rival], took, watch, most)
 
 
-def _rounds(runners: Sequence[Runner], took: float, watch: Watch) -> Lap:
+def _rounds(runners: Sequence[Runner], took: float, watch: Watch, most: float) -> Lap:
     runner = runners[0]
     calls = max(1, min(MOST_CALLS, round(SAMPLE_SECONDS / max(took, 1e-9))))
     samples: list[float] = []
@@ -280,7 +280,7 @@ def _rounds(runners: Sequence[Runner], took: float, watch: Watch) -> Lap:
         for other in runners[1:]:
             other.call()  # the caches are those of the candidate
             others.append(other.sample(calls)[0])
-        last = _decided(samples, others, time.perf_counter() - start)
+        last = _decided(samples, others, time.perf_counter() - start, most)
         watch.between(runner)
         if others:  # as before that of the other: also a GPU is busy as a sample begins
             with watch.looking(runner):
@@ -308,10 +308,10 @@ def _rounds(runners: Sequence[Runner], took: float, watch: Watch) -> Lap:
     )  # fmt: skip
 
 
-def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float) -> bool:
+def _decided(samples: Sequence[float], others: Sequence[float], elapsed: float, most: float) -> bool:
     """Whether the next round is the last."""
     count = len(samples)
-    if count >= MOST or (count >= SOON and elapsed > RACE_SECONDS):
+    if count >= MOST or (count >= SOON and elapsed > most):
         return True
     if not others:
         if count < FEWEST:

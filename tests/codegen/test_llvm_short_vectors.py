@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dojoir
+from dojoir.runtime.build.llvm_masks import with_single_lanes_apart
 
 WIDE, NARROW = ("i64", "f64", "i32"), ("i8", "u8", "i16", "f16", "bool")
 
@@ -52,3 +53,39 @@ M : v
     kernel = dojoir.parse(text)
     for size in (1, 2, 3, 5, 7, 9, 13, 31):
         assert dojoir.verify(kernel, target="llvm", sizes={"M": size}), size
+
+
+def test_a_single_lane_that_is_narrowed_writes_no_more_than_itself() -> None:
+    """LLVM wrote the wide integer where the mask of a narrowing store is a constant with one lane."""
+    text = """kernel three(M)
+in  x: i64[3]
+out y: u32[3]
+out z: u16[3]
+tmp t: i64[3]
+
+3 : v
+| y[{0}] = 0
+| z[{0}] = 0
+| if {0} + 2 < 3
+| | t[{0}] = x[{0}]
+| M
+| | if {0} + 2 < 3
+| | | t[{0}] min= {1} - 9
+| if {0} + 2 < 3
+| | y[{0}] = u32(t[{0}])
+| | z[{0}] = u16(t[{0}])
+"""
+    kernel, given = dojoir.parse(text), {"x": np.array([1 << 40, -1, -1])}
+    expected, found = dojoir.interpret(kernel, given, M=5), dojoir.compile(kernel, "llvm").run(given, M=5)
+    assert all(np.array_equal(expected[name], found[name]) for name in "yz"), found
+
+
+def test_masked_stores_of_a_single_lane_are_scalar_ones() -> None:
+    store = (
+        "  tail call void @llvm.masked.store.v4i32.p0(<4 x i32> %v.2, ptr nonnull align 4 %.a2, <4 x i1> <i1 {}>)\n"
+    )
+    one, two = (store.format(f"false, i1 true, i1 {third}, i1 false") for third in ("false", "true"))
+    assert with_single_lanes_apart(one) == (
+        "  %single.lane.1 = extractelement <4 x i32> %v.2, i64 1\n  store i32 %single.lane.1, ptr %.a2, align 4\n"
+    )
+    assert with_single_lanes_apart(two) is not one and with_single_lanes_apart(two) == two

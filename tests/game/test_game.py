@@ -234,25 +234,6 @@ if __name__ == "__main__":
     assert done.stdout == "equal\n", done.stderr
 
 
-def test_environments_in_processes_of_their_own_are_timed_by_one_evaluator() -> None:
-    """Each is served by a thread of the process that has it: they mixed up what they asked for."""
-    code = """
-import numpy as np
-from dojoir.game import make_vec
-if __name__ == "__main__":
-    vector = make_vec(3, "relu", processes=True, timer="measure", sizes={"N": 4096}, capacity=48)
-    _, infos = vector.reset(seed=5)
-    for turn in range(1, 5):
-        actions = [int(np.flatnonzero(mask)[turn]) for mask in infos["action_mask"]]
-        _, _, stopped, _, infos = vector.step(np.array(actions))
-        assert not stopped.any()
-    vector.close()
-    print("timed")
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
-    assert done.stdout == "timed\n", done.stderr
-
-
 def test_a_suite_is_apart_by_kernel_and_taken_by_seed() -> None:
     whole = library(["relu", "softmax", "add", "mul"], statements=(1 << 10, 1 << 14))
     assert len(whole) == 8

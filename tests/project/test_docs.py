@@ -1,10 +1,10 @@
 """What the documentation shows is what happens: the README's blocks and the docstrings' examples run.
 
-In the README, `python` blocks run in order as one program, and a `text` block right after one is what it
-prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from the root of the tree,
-with a `text` block after them for what comes on the terminal; so do those of the pages on evidence, each page in a
-folder of its own. `dojo` blocks are kernels; the first two are one
-before and after the moves of examples/softmax.moves.
+In the README and the page on the game, `python` blocks run in order as one program, and a `text` block right
+after one is what it prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from
+the root of the tree, with a `text` block after them for what comes on the terminal; so do those of the pages on
+evidence, each page in a folder of its own. `dojo` blocks are kernels; the first two are one before and after
+the moves of examples/softmax.moves.
 """
 
 from __future__ import annotations
@@ -68,13 +68,16 @@ def test_every_kernel_shown_is_well_formed() -> None:
         dojoir.prove(dojoir.parse(block.text, f"README.md, line {block.line}"))
 
 
-def test_the_tour_works_when_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "game.md"], ids=lambda page: page.stem)
+def test_the_tour_works_when_pasted(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page.stem == "game":
+        pytest.importorskip("gymnasium", reason="needs the extra agents")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
-    tour = list(blocks("python"))
+    tour = list(blocks("python", page=page))
     assert tour
     for block in tour:
-        code = compile("\n" * (block.line - 1) + block.text, str(README), "exec")
+        code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, names)

@@ -101,6 +101,25 @@ def test_example_11_game(capsys: pytest.CaptureFixture[str]) -> None:
     assert "states of 2 episodes" in out
 
 
+def test_example_12_cost_model(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "12_cost_model.py", states=130, timer="static")
+    assert "cost model: rank correlation" in out
+
+
+def test_example_13_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "softmax: " in run(capsys, "13_strategy.py", states=12, timer="static")
+
+
+def test_example_14_candidates(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gymnasium", reason="needs the extra agents")
+    assert "the best of 2 episodes is e^" in run(capsys, "14_candidates.py", size=64, episodes=2)
+
+
+@pytest.mark.parametrize("name", ["12_cost_model", "13_strategy", "14_candidates"])
+def test_what_is_one_s_own_is_short(name: str) -> None:
+    assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 30
+
+
 def test_the_beam_search_is_short() -> None:
     assert len((EXAMPLES / "07_beam_search.py").read_text(encoding="utf-8").splitlines()) <= 100
 

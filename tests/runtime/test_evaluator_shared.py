@@ -68,6 +68,32 @@ def test_one_that_is_at_work_is_told_to_whom_asks_again() -> None:
         assert again.status in ("ok", "cut")
 
 
+def test_one_that_another_thread_closes_is_told() -> None:
+    """The thread that was at its candidates got a KeyError."""
+    raised: list[BaseException] = []
+    at_work, closed = threading.Event(), threading.Event()
+
+    def go() -> None:
+        try:
+            for _ in evaluator.evaluate(states(3)):
+                at_work.set()
+                closed.wait(120)
+        except dojoir.RunError as error:
+            raised.append(error)
+
+    evaluator = dojoir.Evaluator(RELU, "llvm", SIZES)
+    with evaluator:
+        one = threading.Thread(target=go)
+        one.start()
+        assert at_work.wait(120)
+        evaluator.close()
+        closed.set()
+        one.join(120)
+    assert not one.is_alive() and "closed by another thread" in str(raised[0])
+    with pytest.raises(dojoir.ArgumentError, match="inside of `with`"):
+        next(iter(evaluator.evaluate(states(1))))
+
+
 def test_it_outlives_the_thread_that_has_begun_it() -> None:
     """The system ends a child with the thread that started it, where it is asked to."""
     evaluator = dojoir.Evaluator(RELU, "llvm", SIZES)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import dojoir
-from dojoir.search import Play, closing
+from dojoir.search import Gain, Play, closing
+from dojoir.search.budget import Ledger
 from dojoir.verbs import main
 
 SIZES = {"N": 64, "M": 96}
@@ -214,3 +217,95 @@ def test_the_answer_is_printed_before_files_are_written(
     told = capsys.readouterr()
     assert told.out.startswith("# softmax: ") and "No space left" in told.err
     assert dojoir.load(tmp_path / "a.dojo").name == "softmax"
+
+
+# -- one ratio, one budget ---------------------------------------------------------------------------------------
+def test_a_ratio_under_way_is_timed_in_turn_with_the_fastest_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each best was held to be as many times as fast as the one before: twenty lucky races made 41x of 21x."""
+    raced: list[tuple[str, str | None]] = []
+
+    class Lucky:
+        """Says of each state that it is 1.5 times as fast as what it is raced against; but 4 times as a start."""
+
+        def __init__(self, *given: Any, **more: Any) -> None:
+            pass
+
+        def __enter__(self) -> Any:
+            return self
+
+        def __exit__(self, *error: Any) -> None:
+            pass
+
+        def noise(self, kernel: dojoir.Kernel) -> float:
+            return 0.01
+
+        def evaluate(self, kernels: Any, best: dojoir.Kernel | None = None) -> Any:
+            for kernel in kernels:
+                raced.append((kernel.hash, best and best.hash))
+                ratio = None if best is None else 4.0 if best == SOFTMAX else 1.5
+                ends = None if ratio is None else (ratio, ratio)
+                yield dojoir.Evaluation(kernel.hash, "ok", 1.0, ratio=ratio, ratio_interval=ends, ratios=ends or ())
+
+    monkeypatch.setattr("dojoir.search.tuning.Static", Lucky)
+    told: list[float] = []
+    tuned = static(
+        start=dojoir.Trace(SOFTMAX), strategy="greedy", progress=lambda one, trace, speed: told.append(speed)
+    )
+    improvements = [hash for hash, best in raced[1:] if best == SOFTMAX.hash]
+    assert len(improvements) > 2 and len(tuned.states) == 10
+    assert max(told) <= 6.0, "4 times as fast as the start, and one link of 1.5"
+
+
+def test_the_end_of_a_search_is_part_of_its_seconds() -> None:
+    ledger = Ledger(dojoir.Budget(seconds=100.0), start=0.0)
+    ledger.keep_for_the_end()
+    assert ledger.reserve == 15.0
+    small = Ledger(dojoir.Budget(seconds=10.0))
+    small.keep_for_the_end()
+    assert small.reserve == 3.5
+    none = Ledger(dojoir.Budget(states=3))
+    none.keep_for_the_end()
+    assert none.reserve == 0.0 and none.seconds_left == float("inf")
+
+
+@pytest.mark.parametrize(("now", "spent", "left"), [(84.0, False, 21.0), (85.0, True, 20.0), (200.0, True, 0.0)])
+def test_nothing_is_begun_in_what_is_kept_for_the_end(
+    now: float, spent: bool, left: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger(dojoir.Budget(seconds=100.0), start=0.0)
+    ledger.keep_for_the_end()
+    monkeypatch.setattr("dojoir.search.budget.time.monotonic", lambda: now)
+    assert (ledger.spent() is not None) is spent and ledger.seconds_left == left
+
+
+def test_an_answer_is_made_smaller_only_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dojoir.search.budget.Ledger.seconds_left", 0.0)
+    trace = dojoir.Trace(SOFTMAX).then("split(0, 4)").then("unsplit(0, N)")
+    play = Play(SOFTMAX, "llvm", [SIZES], Random(0), Ledger(dojoir.Budget()))
+    assert closing.smaller(play, None, trace, {}) is trace
+
+
+def test_checking_the_answer_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TUNE]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("checking the answer: ") and "as fast as the start" in lines[-1]
+    assert main([*TUNE, "--json"]) == 0
+    told = json.loads(capsys.readouterr().err.splitlines()[-1])["progress"]["checking"]
+    assert told["speed"] > 1 and told["moves"] > 0
+
+
+@pytest.mark.parametrize(
+    ("gain", "shown"),
+    [
+        (Gain(2.0, 1.9, 2.1), "2.00x (1.90 to 2.10)"), (Gain(2.0, 2.0, 2.0), "2.00x"),
+        (Gain(2.0, 0.0, float("inf")), "2.00x"), (Gain(2.0, 0.5, 4.0), "2.00x"),
+    ],
+)  # fmt: skip
+def test_an_interval_that_says_nothing_is_left_out(gain: Gain, shown: str) -> None:
+    assert str(gain) == shown
+
+
+@pytest.mark.parametrize(("told", "says"), [(41.0, True), (21.5, False), (None, False)])
+def test_another_ratio_than_under_way_is_told(told: float | None, says: bool) -> None:
+    notes = closing._otherwise(Gain(20.9, 20.0, 21.0), told)
+    assert bool(notes) is says and (not says or "41.00x" in notes[0])

@@ -248,6 +248,69 @@ def test_the_model_ranks_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> 
     assert _ranks([3.0, 1.0, 3.0]) == [1.5, 0.0, 1.5]
 
 
+class Mean:
+    """A cost model that knows one feature."""
+
+    def __init__(self) -> None:
+        self.fitted: list[tuple[int, int]] = []
+
+    def fit(self, rows: Any, speeds: Any) -> None:
+        assert rows.shape == (len(speeds), len(dojoir.features(SOFTMAX, SIZES)))
+        self.fitted.append(rows.shape)
+
+    def predict(self, rows: Any) -> Any:
+        return -rows[:, 0]
+
+
+def test_a_cost_model_is_one_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("dojoir.search.model.FEWEST", 10)
+    own = Mean()
+    tuned = static(cost_model=own, budget=dojoir.Budget(states=52))
+    assert [count for count, _ in own.fitted] == [25, 50] and "rank correlation" in tuned.notes[-1]
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Mine:\n    def fit(self, rows, speeds): pass\n    def predict(self, rows): return [0.0]\n"
+    )
+    tuned = static(cost_model=f"{path}:Mine", budget=dojoir.Budget(states=60))
+    assert "the cost model failed in predict: ValueError" in tuned.stopped and tuned.trace.is_safe
+    for wrong in (Mean, 3, f"{path}:Other", "module"):
+        with pytest.raises(dojoir.ArgumentError, match="cost"):
+            static(cost_model=wrong)
+
+
+def test_a_strategy_is_told_the_traces_with_their_evaluations() -> None:
+    told: list[tuple[str, str]] = []
+
+    class Own:
+        def __init__(self, play: Play) -> None:
+            self.play = play
+
+        def ask(self, n: int) -> list[dojoir.Trace]:
+            return [*self.play.children(self.play.best, n), self.play.starts[0]]
+
+        def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
+            told.extend((one.hash, trace.kernel.hash) for one, trace in zip(evaluations, traces, strict=True))
+
+    static(strategy=Own, budget=dojoir.Budget(states=13))
+    assert told and all(one == other for one, other in told)
+
+
+def test_a_strategy_counts_the_moves_that_it_makes_by_itself() -> None:
+    class Own:
+        def __init__(self, play: Play) -> None:
+            self.play = play
+
+        def ask(self, n: int) -> list[dojoir.Trace]:
+            self.play.count(2)
+            return [self.play.starts[0].then(f"split(0, {self.play.ledger.moves})")]
+
+        def tell(self, evaluations: Sequence[dojoir.Evaluation]) -> None:
+            pass
+
+    tuned = static(strategy=Own, budget=dojoir.Budget(moves=6))
+    assert tuned.spent["moves"] == 6 and tuned.stopped == "the budget is spent: moves (6)"
+
+
 def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     pytest.importorskip("sqlalchemy")
     from dojoir.records import Database

@@ -1,0 +1,136 @@
+"""An episode as data: what was done in each state and what came of it, to keep and to replay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import dojoir
+from dojoir.game.given import shown, wrong
+
+WORST = -10.0
+"""The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
+
+REWARDS = ("each", "state", "last", "max")
+"""each: what this step gained. state: how much faster this state is than the start. last: the same, only at stop.
+max: what the best so far gained. All are logarithms of ratios of times."""
+
+STOP, UNDO = "stop", "undo"
+
+
+def value_of(evaluation: dojoir.Evaluation, first: float) -> float:
+    """The logarithm of how many times as fast as a start of `first` seconds a state is."""
+    if evaluation.status not in ("ok", "cut") or not evaluation.seconds:
+        return WORST
+    return max(WORST, math.log(first / evaluation.seconds))
+
+
+def reward_of(way: str, before: float, value: float, best: float) -> float:
+    """The reward, in one of REWARDS, of a step from a state of value `before` to one of `value`, where the best so
+    far was `best`."""
+    return {"each": value - before, "state": value, "last": 0.0, "max": max(best, value) - best}[way]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A step: the `action` in words, the moves that it made as texts (none where it stopped, took back or was
+    refused), the `hash` of the state after it, the `seconds` of that (None where it was not timed), the reward,
+    its way (one of REWARDS), and why it was refused, if it was."""
+
+    action: str
+    moves: tuple[str, ...]
+    hash: str
+    seconds: float | None
+    reward: float
+    way: str
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What was played: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
+    after these, and the steps."""
+
+    kernel: str
+    sizes: Mapping[str, int]
+    target: str
+    timer: str
+    start: tuple[str, ...]
+    seconds: float
+    steps: tuple[Made, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; `from_json` makes an equal one of it, also after it was a text."""
+        return {**asdict(self), "start": [*self.start], "sizes": dict(self.sizes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Episode:
+        """Raises ArgumentError, `bad-arguments`, for what is no episode."""
+        try:
+            steps = tuple(Made(**{**one, "moves": tuple(one["moves"])}) for one in data["steps"])
+            return cls(**{**data, "start": tuple(data["start"]), "steps": steps})
+        except (TypeError, KeyError, ValueError):
+            raise wrong(f"this is no episode: {shown(data)}") from None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Whether a replay agreed in every step; `wrong` says where it did not."""
+
+    steps: int
+    wrong: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return not self.wrong
+
+    def __str__(self) -> str:
+        return "\n".join(self.wrong) if self.wrong else f"{self.steps} steps agree"
+
+
+Score = Callable[[dojoir.Trace, Mapping[str, int]], dojoir.Evaluation]
+
+
+def validated(episode: Episode, score: Score, tolerance: float) -> Validation:
+    """Replays an episode: each move through the checker, each state timed by `score`. Hashes must be equal, rewards
+    within `tolerance`, for each measured time that is in them."""
+    found: list[str] = []
+    try:
+        trace = dojoir.Trace(dojoir.parse(episode.kernel))
+        for move in episode.start:
+            trace.apply(move)
+        first = score(trace, episode.sizes).seconds
+    except dojoir.DojoError as error:
+        return Validation(0, (f"the start cannot be replayed: {error.diagnostic.message}",))
+    if not first:
+        return Validation(0, ("the start could not be timed",))
+    value = best = 0.0
+    lengths: list[int] = []
+    for number, step in enumerate(episode.steps, 1):
+        where = f"step {number}, {step.action}"
+        before = value
+        try:
+            if step.action == UNDO and not step.verdict:
+                back = lengths.pop()
+                while len(trace.moves) > back:
+                    trace.undo()
+            elif step.moves:
+                lengths.append(len(trace.moves))
+                for move in step.moves:
+                    trace.apply(move)
+        except (dojoir.DojoError, IndexError) as error:
+            return Validation(number - 1, (*found, f"{where}: it cannot be replayed: {error}"))
+        if trace.kernel.hash != step.hash:
+            return Validation(number - 1, (*found, f"{where}: the state is {trace.kernel.hash}, not {step.hash}"))
+        value = value_of(score(trace, episode.sizes), first)
+        if step.action == STOP:
+            reward = value if step.way in ("state", "last") else 0.0
+        elif step.verdict:
+            reward = value if step.way == "state" else 0.0
+        else:
+            reward = reward_of(step.way, before, value, best)
+        if not abs(reward - step.reward) <= tolerance + 1e-9:
+            found.append(f"{where}: the reward is {reward:.4f}, not {step.reward:.4f}")
+        best = max(best, value)
+    return Validation(len(episode.steps), tuple(found))
