@@ -29,7 +29,13 @@ def _rollout(made: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("tasks", metavar="TASK", nargs="+", help=NAMES)
     add("--kind", choices=KINDS, help="only those of a kind")
-    add("-o", "--output", metavar="DIR", default="rollout", help="the folder; one that was begun is continued (rollout)")
+    add(
+        "-o",
+        "--output",
+        metavar="DIR",
+        default="rollout",
+        help="the folder; one that was begun is continued (rollout)",
+    )
     add(
         "--timer", choices=("measure", "static"), default="measure",
         help="measure on this machine, or estimate from the text alone: no gate that times is asked (measure)",

@@ -11,7 +11,8 @@ from dojoir.codegen import emission
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
 from dojoir.runtime.build.llvm_engine import host
-from dojoir.runtime.build.llvm_masks import mended
+from dojoir.runtime.build.llvm_lane_signs import LACKING, is_wrong, without
+from dojoir.runtime.build.llvm_masks import with_single_lanes_apart
 from dojoir.runtime.build.llvm_passes import OPTIMISATION
 from dojoir.support.public import public
 
@@ -44,12 +45,19 @@ def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
     tuning.loop_vectorization = tuning.loop_interleaving = tuning.loop_unrolling = tuning.slp_vectorization = True
     passes = llvm.create_pass_builder(machine, tuning)
     passes.getModulePassManager().run(module, passes)
-    module = mended(llvm, module)
-    return str(module) if form == "llvm-opt" else str(machine.emit_assembly(module))
+    text = with_single_lanes_apart(str(module))
+    if form == "llvm-opt":
+        return text
+    for lacking in LACKING:
+        assembly = str(_machine(cpu, lacking).emit_assembly(llvm.parse_assembly(text)))
+        if not is_wrong(assembly):
+            break
+    return assembly
 
 
-def _machine(cpu: str | None) -> Any:
-    """LLVM's description of a processor. Raises ArgumentError for one that is not known."""
+def _machine(cpu: str | None, lacking: str = "") -> Any:
+    """LLVM's description of a processor, less the features `lacking`. Raises ArgumentError for one that is not
+    known."""
     llvm: Any = importlib.import_module("llvmlite.binding")
     here = host()
     if cpu is None or cpu == "host":
@@ -67,5 +75,5 @@ def _machine(cpu: str | None) -> Any:
             f"the LLVM of this llvmlite has no code for {triple}: {error}", "missing-architecture"
         ) from None
     return target.create_target_machine(
-        cpu=name, features=features, opt=OPTIMISATION, reloc="pic", codemodel="default"
+        cpu=name, features=without(features, lacking), opt=OPTIMISATION, reloc="pic", codemodel="default"
     )

@@ -15,7 +15,7 @@ from dojoir.runtime.build.llvm_passes import Processor, binding, object_of
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 
-REVISION = "2"
+REVISION = "3"
 """Part of every cache key: raise it when this file changes what it makes of the same text."""
 
 

@@ -1,30 +1,22 @@
 """Masked stores that LLVM gets wrong, written in another way.
 
-On processors with AVX-512, LLVM (seen in 22) makes one instruction of a vector of narrowed integers and its masked
-store. Where the mask is a constant with a single lane, it then makes a scalar store of that, and forgets that it
-narrows: it writes the wide integer, over the element and what lies behind it. So such a store is made a scalar one
-before, of the element that is taken out of the narrow vector.
+On processors with AVX-512, LLVM (seen in 22) makes one instruction of a vector of narrowed integers and its
+masked store. Where the mask is a constant with a single lane, it then makes a scalar store of that, and forgets
+that it narrows: it writes the wide integer, over the element and what lies behind it. So such a store is made a
+scalar one before, of the element that is taken out of the narrow vector.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 _STORE = re.compile(
     r"""^(?P<indent>\s*)(?:tail\s)?call\ void\ @llvm\.masked\.store\.[\w.]+\(
-    (?P<vector><\d+\ x\ (?P<element>i\d+)>)\ (?P<value>%[^\s,]+),
-    \ ptr\ (?P<attributes>(?:[a-z]\S*\ |\d+\ )*)(?P<place>[%@][^\s,]+),
+    (?P<vector><\d+\ x\ (?P<element>i\d+)>)\ (?P<value>%[^\s,]+),\ ptr\ (?P<attributes>(?:[a-z]\S*\ |\d+\ )*)
+    (?P<place>[%@][^\s,]+),
     \ (?:i32\ (?P<align>\d+),\ )?<\d+\ x\ i1>\ <(?P<mask>[^>]*)>\).*$""",
     re.MULTILINE | re.VERBOSE,
 )
-
-
-def mended(llvm: Any, module: Any) -> Any:
-    """A module, after LLVM's passes, without such stores; `llvm` is llvmlite's binding."""
-    text = str(module)
-    other = with_single_lanes_apart(text)
-    return module if other is text else llvm.parse_assembly(other)
 
 
 def with_single_lanes_apart(text: str) -> str:

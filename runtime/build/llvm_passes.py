@@ -17,11 +17,14 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import IO, TYPE_CHECKING
 
 from dojoir.errors import ToolchainError
-from dojoir.runtime.build.llvm_masks import mended
+from dojoir.runtime.build.llvm_lane_signs import LACKING, is_wrong, takes_signs
+from dojoir.runtime.build.llvm_lane_signs import without as without_features
+from dojoir.runtime.build.llvm_masks import with_single_lanes_apart
 from dojoir.support.frozen import dataclass
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
         """What is used of llvmlite's class of that name, which comes without types."""
 
         def emit_object(self, module: object) -> bytes: ...
+        def emit_assembly(self, module: object) -> str: ...
 
 
 OPTIMISATION = 3
@@ -79,7 +83,17 @@ def compiled_here(text: str, processor: Processor, without: Sequence[str] = (), 
         setattr(tuning, part, part not in without)
     builder = llvm.create_pass_builder(machine, tuning)
     builder.getModulePassManager().run(module, builder)
-    code: bytes = machine.emit_object(mended(llvm, module))
+    optimised = str(module)
+    text = with_single_lanes_apart(optimised)
+    for lacking in LACKING:
+        if lacking or text is not optimised:  # the code generator changes the module that it is given
+            module = llvm.parse_assembly(text)
+        machine = _target_machine(replace(processor, features=without_features(processor.features, lacking)))
+        code: bytes = machine.emit_object(module)
+        if not takes_signs(processor.triple, code) or not is_wrong(
+            machine.emit_assembly(llvm.parse_assembly(text))
+        ):
+            break
     return code
 
 

@@ -299,14 +299,14 @@ def test_parallel_captures_values_and_arrays() -> None:
 def test_what_machines_have() -> None:
     avx512 = {"avx2", "avx512f", "avx512vl", "avx512bw", "avx512dq", "f16c"}
     assert llvm_target("x86_64", frozenset(avx512)) == Target(
-        "llvm", 512, "mask", frozenset({"f16"}), 32, True, "x86_64", frozenset(avx512), True, dots=8
+        "llvm", 512, "mask", frozenset({"f16"}), 32, True, "x86_64", frozenset(avx512), True, dots=8, reshapes=True
     )
     assert llvm_target("x86_64", frozenset({"avx2", "f16c"})).vector_bits == 256
     assert llvm_target("x86_64", frozenset({"avx2", "avx512f"})).tail == "scalar"
     assert llvm_target("x86_64", frozenset({"avx2"})).masked == {32, 64}
     assert not llvm_target("x86_64", frozenset(avx512)).masked
     assert llvm_target("x86_64", frozenset({"sse2"})) == Target(
-        "llvm", 128, "scalar", frozenset(), 16, True, "x86_64", frozenset({"sse2"})
+        "llvm", 128, "scalar", frozenset(), 16, True, "x86_64", frozenset({"sse2"}), reshapes=True
     )
     assert llvm_target("aarch64", frozenset({"neon"})).registers == 32
 
