@@ -197,7 +197,7 @@ def _tidy(value: Binary) -> Binary:
 def _negated(value: Value) -> Value | None:
     """The opposite of a negative number, or of an integer multiple by one."""
     match value:
-        case Const(type, number) if -(2**62) < number < 0:
+        case Const(type, number) if -(2**62) < number < 0 and number != -(2 ** (type.dtype.bits - 1)):
             return Const(type, -number)
         case Binary(type, "mul", Const() as factor, right) if type.dtype.is_integer:
             opposite = _negated(factor)

@@ -15,7 +15,7 @@ from dojoir.runtime.build.llvm_passes import Processor, binding, object_of
 from dojoir.support.cache import Cache, content_key
 from dojoir.support.frozen import dataclass
 
-REVISION = "3"
+REVISION = "4"
 """Part of every cache key: raise it when this file changes what it makes of the same text."""
 
 

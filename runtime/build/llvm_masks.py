@@ -34,10 +34,13 @@ def with_single_lanes_apart(text: str) -> str:
         count += 1
         said = re.search(r"align (\d+)", found["attributes"])
         name, align = f"%single.lane.{count}", said[1] if said else found["align"] or "1"
-        taken = f"{name} = extractelement {found['vector']} {found['value']}, i64 {lanes.index(True)}"
+        lane = lanes.index(True)
+        indent, element = found["indent"], found["element"]
+        align = str(min(int(align), max(1, int(element[1:]) // 8)))  # the lane may lie behind what is aligned
         return (
-            f"{found['indent']}{taken}\n"
-            f"{found['indent']}store {found['element']} {name}, ptr {found['place']}, align {align}"
+            f"{indent}{name} = extractelement {found['vector']} {found['value']}, i64 {lane}\n"
+            f"{indent}{name}.at = getelementptr {element}, ptr {found['place']}, i64 {lane}\n"
+            f"{indent}store {element} {name}, ptr {name}.at, align {align}"
         )
 
     return _STORE.sub(scalar, text)

@@ -86,6 +86,8 @@ def test_masked_stores_of_a_single_lane_are_scalar_ones() -> None:
     )
     one, two = (store.format(f"false, i1 true, i1 {third}, i1 false") for third in ("false", "true"))
     assert with_single_lanes_apart(one) == (
-        "  %single.lane.1 = extractelement <4 x i32> %v.2, i64 1\n  store i32 %single.lane.1, ptr %.a2, align 4\n"
+        "  %single.lane.1 = extractelement <4 x i32> %v.2, i64 1\n"
+        "  %single.lane.1.at = getelementptr i32, ptr %.a2, i64 1\n"
+        "  store i32 %single.lane.1, ptr %single.lane.1.at, align 4\n"
     )
     assert with_single_lanes_apart(two) is not one and with_single_lanes_apart(two) == two
