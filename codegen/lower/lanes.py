@@ -44,7 +44,7 @@ def vector_scope(
         stop, state = reduce(smaller, lengths, stop), replace(state, cut=state.cut - {path})
 
     def run(state: State, block: Block) -> None:
-        _Runner(scopes, path, scope, state, scopes.unit.lines[path]).below(stop, runs, block)
+        _Runner(scopes, path, scope, state, scopes.unit.lines[path], bool(lengths)).below(stop, runs, block)
 
     _by_size(scopes.unit, path, state, stop, block, run)
 
@@ -82,10 +82,13 @@ def _by_size(
 
 
 class _Runner:
-    """Ways to run one scope in lanes."""
+    """Ways to run one scope in lanes; `ends_early` where it may end before its extent."""
 
-    def __init__(self, scopes: Scopes, path: Path, scope: Scope, state: State, comment: str) -> None:
+    def __init__(
+        self, scopes: Scopes, path: Path, scope: Scope, state: State, comment: str, ends_early: bool = False
+    ) -> None:
         self.scopes, self.path, self.scope, self.state, self.comment = scopes, path, scope, state, comment
+        self.ends_early = ends_early
         self.unit = scopes.unit
         self.plan: Plan = self.unit.plans[path]
         self.extent = fixed_lanes(scope) or 0
@@ -383,9 +386,9 @@ class _Runner:
         return var
 
     def _divides(self, count: int) -> bool:
-        """Whether the extent is a multiple of `count`, by its form or by a fact of the kernel."""
+        """Whether the scope runs a multiple of `count` times, by its form or by a fact of the kernel."""
         bounds = self.scope.extent.bounds
-        return len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
+        return not self.ends_early and len(bounds) == 1 and is_multiple(bounds[0], count, self.unit.kernel.facts)
 
     def _reducing(
         self, lanes: int, run: Callable[[State, Block], None], block: Block, around: State | None = None

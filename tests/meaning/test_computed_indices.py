@@ -190,6 +190,32 @@ def test_lanes_end_where_the_data_say() -> None:
     assert "count = min_i64(M, (int64_t)sub_i32(rows[i0 + 1], rows[i0]));" in code
 
 
+@pytest.mark.parametrize("header", ["(N, M)", "(N, M)\nwhere M % 64 == 0", "(N, M = 32)", "(N, M = 256)"])
+def test_lanes_end_within_a_vector_of_an_extent_that_is_whole(header: str) -> None:
+    text = f"""kernel rows{header}
+in  rows: i32[N]
+in  x: f32[N, M]
+out y: f32[N]
+out z: f32[N, M]
+
+N
+| y[{{0}}] = 0
+| M
+| | z[{{0}}, {{1}}] = 0
+| min(rows[{{0}}], M) : v
+| | y[{{0}}] += x[{{0}}, {{1}}]
+| | z[{{0}}, {{1}}] = x[{{0}}, {{1}}] + 1
+"""
+    kernel, random = dojoir.parse(text), np.random.default_rng(0)
+    width = kernel.sizes[1].value or 128
+    given = {"rows": random.integers(0, width + 1, 20).astype(np.int32)}
+    given["x"] = random.integers(-4, 5, (20, width)).astype(np.float32)
+    expected = dojoir.interpret(kernel, given)
+    for target in filter(can_run, HOST):
+        found = dojoir.compile(kernel, target).run(given)
+        assert all(np.array_equal(expected[name], found[name]) for name in "yz"), target
+
+
 def test_an_index_may_be_made_of_bits() -> None:
     text = "kernel h(N)\nin  x: f32[N]\ninout h: i32[256]\n\nN\n| h[bitcast(u32, x[{0}]) >> 24] += 1\n"
     x = np.array([1, -1, 2, np.inf], np.float32)
