@@ -1,18 +1,18 @@
 """Conditions on data that stand around statements, put on each of these.
 
 In the tree as it is read, a statement under such conditions has `Op(UNDER, (condition, value))` as its value, the
-conditions joined by `and`; here that becomes the condition of the statement. Not of all: in `if {1} < n[{0}]`, then
-`p = rows[{0}] + {1}` and `y[{0}] += v[p]`, a condition on the first would say that `p` may not be written. It means
-the same without: nothing reads `p` but under the condition, in the iteration that assigned it. So the condition is
-left out there, where computing the value can be no error of the run.
-"""
+conditions joined by `and`; here that becomes the condition of the statement. Not of all: in `if {1} < n[{0}]`,
+then `p = rows[{0}] + {1}` and `y[{0}] += v[p]`, a condition on the first would say that `p` may not be written. It
+means the same without: nothing reads `p` but under the condition, in the iteration that assigned it. So the
+condition is left out there, where computing the value can be no error of the run."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
-from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Expr, Kernel, Op, Site, Statement, expr_accesses
+from dojoir.ir.expressions import affine_parts, parts
+from dojoir.ir.nodes import Access, Expr, Guard, Kernel, Op, Scope, Site, Statement, expr_accesses
 from dojoir.ir.operations import MAY_FAIL
 
 UNDER = "under"
@@ -73,13 +73,28 @@ def _is_idle(kernel: Kernel, name: str) -> bool:
     if len(sites) < 2 or not _assigns(sites[0], name):
         return False
     first, *others = sites
-    around, needed = first.path[:-1], set(_around(first.statement))
+    needed = set(_around(first.statement))
     return all(
-        other.path[: len(around)] == around
+        _is_with(first, other, needed)
         and all(access == first.statement.target for access in _accesses(other, name))
         and needed <= set(_around(other.statement))
         for other in others
     )
+
+
+def _is_with(first: Site, other: Site, conditions: Set[Expr]) -> bool:
+    """Whether a statement runs in the iterations of another; or in a scope that has as many as that of the other,
+    which ran before in the same iteration of what is around both, and all that decides the conditions."""
+    if other.path[: len(first.path) - 1] == first.path[:-1]:
+        return True
+    shared, deep = first.shared_ancestors(other.path), len(first.ancestors)
+    if other.path[shared] < first.path[shared] or any(isinstance(node, Guard) for node in first.ancestors[shared:]):
+        return False
+    depth = first.shared_scopes(other.path)
+    decided = all(d < depth for one in conditions for affine in affine_parts(one) for d in affine.iterators)
+    return decided and [node.extent if isinstance(node, Scope) else None for node in first.ancestors[shared:]] == [
+        node.extent if isinstance(node, Scope) else None for node in other.ancestors[shared:deep]
+    ]
 
 
 def _accesses(site: Site, name: str) -> list[Access]:

@@ -204,6 +204,55 @@ def test_what_only_a_condition_writes_is_not_written() -> None:
     assert caught.value.diagnostic.code == "read-before-write"
 
 
+BLOCKS = """kernel blocks(N, M)
+in    rows: i32[N]
+in    x: f32[N, M, 16]
+inout s: f32[N, M, 16]
+tmp   a: f32
+tmp   y: f32[16]
+
+N @n
+| min(rows[{n}], M) @m
+| | a = 0
+| | 16 @k
+| | | y[{k}] = 2 * x[{n}, {m}, {k}]
+| | | a max= abs(y[{k}])
+| | 16 @j
+| | | s[{n}, {m}, {j}] = a * y[{j}]
+"""
+
+
+def test_a_temporary_may_be_used_in_a_later_scope_of_the_same_iteration() -> None:
+    kernel = dojoir.parse(BLOCKS)
+    dojoir.prove(kernel)
+    given = {"rows": np.array([2, 0, 3]), "x": np.random.default_rng(0).standard_normal((3, 3, 16))}
+    given = {"rows": given["rows"].astype(np.int32), "x": given["x"].astype(np.float32)}
+    y = 2 * given["x"]
+    before = np.full((3, 3, 16), 7, np.float32)
+    valid = (np.arange(3) < given["rows"][:, None])[:, :, None]
+    want = np.where(valid, np.abs(y).max(axis=2, keepdims=True) * y, before)
+    for got in (dojoir.interpret, lambda k, a: dojoir.compile(k).run(a)):
+        np.testing.assert_array_equal(got(kernel, {**given, "s": before.copy()})["s"], want)
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("| | 16 @j", "| | 17 @j"),
+        ("a * y[{j}]", "a * y[15 - {j}]"),
+        ("| | 16 @k", "| | 15 @k"),
+        ("| min(rows[{n}], M) @m", "| M @m"),
+    ],
+)
+def test_a_temporary_that_other_iterations_use_keeps_its_condition(line: str, instead: str) -> None:
+    """Read where the same iteration has not assigned it; or with conditions that differ in one scope."""
+    text = BLOCKS.replace(line, instead)
+    if instead == "| M @m":
+        text = text.replace("y[{k}] = 2 * x[{n}, {m}, {k}]", "y[{k}] = 2 * x[{n}, {m}, {k}] if {k} < rows[{n}]")
+    with pytest.raises(dojoir.KernelError):
+        dojoir.prove(dojoir.parse(text))
+
+
 # -- the checker -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "move", "legal"),
