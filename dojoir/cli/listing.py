@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 
 import dojoir
@@ -92,7 +93,15 @@ def _kernels() -> Groups:
     groups: Groups = {title: {} for title in _KERNELS}
     for name in dojoir.kernels.names():
         groups.setdefault(where.get(name, "others"), {})[name] = dojoir.kernels.summary(name)
+    made = dojoir.kernels.options()
+    groups["quantised, by options: library:NAME(OPTION=VALUE, ...)"] = {
+        name: f"{dojoir.kernels.summary(name)} ({_choices(values)})" for name, values in made.items()
+    }
     return groups
+
+
+def _choices(options: Mapping[str, tuple[str, ...]]) -> str:
+    return ", ".join(f"{name}={'|'.join(values)}" for name, values in options.items())
 
 
 def kind_of(options: Options) -> str:

@@ -1,4 +1,5 @@
-"""The library of kernels: one `.dojo` file each, written as the mathematics is, to start optimising from."""
+"""The library of kernels, written as the mathematics is, to start optimising from: one `.dojo` file each, and
+families of kernels whose texts are made by a few options."""
 
 from __future__ import annotations
 
@@ -13,20 +14,40 @@ from dojoir.support.public import public
 
 
 def names() -> list[str]:
-    """The names of all kernels in the library, in alphabetical order."""
+    """The names of all kernels of the library that stand in files, in alphabetical order."""
     return sorted(
         entry.name.removesuffix(".dojo") for entry in files(__name__).iterdir() if entry.name.endswith(".dojo")
     )
 
 
 @public
-def source(name: str) -> str:
-    """The text of the kernel of that name, with its comments. Raises ArgumentError for an unknown one."""
+def options() -> dict[str, dict[str, tuple[str, ...]]]:
+    """The kernels of the library that are made by options: for each name its options with their values, of which
+    the first is taken where nothing is said. `load("nvfp4_quantize", scales="tiled")` loads one, and where only a
+    name is taken, `nvfp4_quantize(scales=tiled)` says the same."""
+    from dojoir.kernels import quantised
+
+    return {name: dict(quantised.OPTIONS[name]) for name in quantised.names()}
+
+
+@public
+def source(name: str, **chosen: object) -> str:
+    """The text of the kernel of that name, with its comments; of one that is made by options, with these.
+    Raises ArgumentError for an unknown kernel or option."""
+    name, said = _said(name)
+    made = options()
+    if name in made:
+        from dojoir.kernels import quantised
+
+        return quantised.text_of(name, {**said, **chosen})
     if name not in names():
         raise ArgumentError(
-            f"the library has no kernel '{name}'{did_you_mean(name, names())}; dojoir.kernels.names() lists them",
+            f"the library has no kernel '{name}'{did_you_mean(name, [*names(), *made])}; "
+            "dojoir.kernels.names() and dojoir.kernels.options() list them",
             "unknown-kernel",
         )
+    if said or chosen:
+        raise ArgumentError(f"kernel {name} has no options", "unknown-option")
     return files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
 
 
@@ -61,18 +82,37 @@ def torch_versions() -> dict[str, Callable[..., object]]:
     return dict(VERSIONS)
 
 
+def _said(name: str) -> tuple[str, dict[str, str]]:
+    """A name, and the options that are said with it: `nvfp4_quantize(scales=tiled)`."""
+    match = re.fullmatch(r"(\w+)\((.*)\)", name)
+    if match is None:
+        return name, {}
+    pairs = [part.partition("=") for part in match[2].split(",")]
+    for part, equals, _ in pairs:
+        if not equals:
+            raise ArgumentError(
+                f"an option of kernel {match[1]} is NAME=VALUE, not '{part.strip()}'", "unknown-option"
+            )
+    return match[1], {option.strip(): value.strip() for option, _, value in pairs}
+
+
 @public
-def load(name: str, **sizes: int) -> Kernel:
-    """The kernel of that name, with some of its sizes changed or fixed.
+def load(name: str, **sizes: int | str) -> Kernel:
+    """The kernel of that name, with some of its sizes changed or fixed; of one that is made by options
+    (`options`), with these: `load("nvfp4_quantize", quantiser="soft", scales="tiled")`.
 
     A size that the file fixes (`stride = 1` in `conv2d`) takes the value given for it here; a runtime size is
     fixed, as `Kernel.specialize` does: `load("conv2d", stride=2, KH=3, KW=3)`.
-    Raises ArgumentError for an unknown kernel or size and for a value that breaks a fact of the kernel.
+    Raises ArgumentError for an unknown kernel, option or size and for a value that breaks a fact of the kernel.
     """
-    text = source(name)
+    named = options().get(_said(name)[0], {})
+    text = source(name, **{option: value for option, value in sizes.items() if option in named})
+    given = {size: value for size, value in sizes.items() if size not in named}
+    name = _said(name)[0]
     default = parse(text, name=f"{name}.dojo")
     known = [size.name for size in default.sizes]
-    for size, value in sizes.items():
+    whole: dict[str, int] = {}
+    for size, value in given.items():
         if size not in known:
             raise ArgumentError(
                 f"kernel {name} has no size '{size}'{did_you_mean(size, known)}; its sizes: {', '.join(known)}",
@@ -80,9 +120,10 @@ def load(name: str, **sizes: int) -> Kernel:
             )
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise ArgumentError(f"size {size} must be an integer of at least 0, not {repr_of(value)}", "bad-size")
-    fixed = {size.name: sizes[size.name] for size in default.sizes if size.value is not None and size.name in sizes}
+        whole[size] = value
+    fixed = {size.name: whole[size.name] for size in default.sizes if size.value is not None and size.name in whole}
     kernel = parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
-    runtime = {size: value for size, value in sizes.items() if size not in fixed}
+    runtime = {size: value for size, value in whole.items() if size not in fixed}
     return kernel.specialize(**runtime) if runtime else kernel
 
 
@@ -97,4 +138,4 @@ def _with_fixed(text: str, values: dict[str, int]) -> str:
     return re.sub(r"^kernel\b.*$", header, text, count=1, flags=re.MULTILINE)
 
 
-__all__ = ["has_torch_version", "load", "names", "numpy_version", "source", "summary", "torch_versions"]
+__all__ = ["has_torch_version", "load", "names", "numpy_version", "options", "source", "summary", "torch_versions"]
