@@ -99,9 +99,9 @@ def check_kernel(kernel: object, what: str) -> Kernel:
 
 
 def check_target(target: str, cpu: str | None = None, emulated: bool = False) -> str:
-    """A target with the processor it is for, if one is named: `llvm@znver3`. Raises ArgumentError for a target that
-    this machine does not run, or a processor that is not known, ToolchainError for one whose code it cannot run, a
-    GPU that is not there if it is not `emulated`."""
+    """A target with the processor it is for, if one is named: `llvm@znver3`. Raises ArgumentError for a target
+    that this machine does not run, or a processor that is not known, ToolchainError for one whose code it cannot
+    run, a GPU that is not there if it is not `emulated`."""
     name, cpu = split_target(target, cpu)
     if name not in TARGETS:
         known = f"the targets for this machine are {', '.join(TARGETS)}"

@@ -2,9 +2,9 @@
 
 On processors with AVX-512, LLVM 22 turns the signs of a vector's lanes into a mask (`vpmovd2m`) and the mask into
 an integer (`kmov`), and its last pass (x86-compress-evex) makes one AVX instruction of the two (`vmovmskps`). Two
-things it forgets. That instruction has no registers above the 15th: of `xmm17` the processor reads `xmm1`, whatever
-is there (https://github.com/llvm/llvm-project/issues/191304). And where the next instruction both reads and writes
-the mask, such as a shift, the mask is gone (https://github.com/llvm/llvm-project/issues/198197).
+things it forgets. That instruction has no registers above the 15th: of `xmm17` the processor reads `xmm1`,
+whatever is there (https://github.com/llvm/llvm-project/issues/191304). And where the next instruction both reads
+and writes the mask, such as a shift, the mask is gone (https://github.com/llvm/llvm-project/issues/198197).
 
 No option turns the pass off. So machine code with such an instruction in it is looked at as text, and where it is
 wrong the module is compiled again without the instructions that write such masks, which are those of AVX512DQ for

@@ -3,9 +3,8 @@
 Every pass manager that llvmlite makes keeps some 80 KB for good, closed or not, and none can be used twice. So the
 first modules are compiled in this process, and the others in a helper, which is replaced before it holds much: a
 process that compiles kernels without end stays as large as it is. The helper ends when this process does, however
-that ends, as the pipe it reads from does; a fork does not use the helper of its parent. Where there can be none, or
-it fails, the module is compiled here after all, which also says what LLVM has against it.
-"""
+that ends, as the pipe it reads from does; a fork does not use the helper of its parent. Where there can be none,
+or it fails, the module is compiled here after all, which also says what LLVM has against it."""
 
 from __future__ import annotations
 

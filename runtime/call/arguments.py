@@ -124,8 +124,8 @@ class Signature:
 
     # -- memory ------------------------------------------------------------------------------------------
     def _check_memory(self, views: Sequence[View], spans: Sequence[int]) -> None:
-        """Raises ArgumentError for an array that is written and may not be, is not aligned, or overlaps another one
-        of which one is written."""
+        """Raises ArgumentError for an array that is written and may not be, is not aligned, or overlaps another
+        one of which one is written."""
         for buffer, view, span in zip(self.arrays, views, spans, strict=True):
             if buffer.role != "in" and not view.writable:
                 raise ArgumentError(

@@ -61,9 +61,8 @@ class Compiled:
     shapes; one that no shape gives is passed by name.
 
     Both raise ArgumentError before anything runs where an argument does not fit, a `distinct` one with two equal
-    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so), and RunError where the
-    kernel had no memory for its temporaries or an index read from data was out of range.
-    """
+    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so), and RunError where
+    the kernel had no memory for its temporaries or an index read from data was out of range."""
 
     __slots__ = (
         "_before", "_calls", "_checks", "_code", "_distinct", "_entry", "_function", "_known", "_load", "_quick",
@@ -163,9 +162,10 @@ class Compiled:
 
     @property
     def results(self) -> Results:
-        """A function from the shapes of all `in` and `inout` arrays, in declared order, and the open sizes by name,
-        to the shape and the strides, in elements, of each `out` and `inout`. Whether the shapes fit, the call finds
-        out. Numbers may be anything that has the arithmetic of integers, such as the symbolic sizes of PyTorch."""
+        """A function from the shapes of all `in` and `inout` arrays, in declared order, and the open sizes by
+        name, to the shape and the strides, in elements, of each `out` and `inout`. Whether the shapes fit, the
+        call finds out. Numbers may be anything that has the arithmetic of integers, such as the symbolic sizes of
+        PyTorch."""
         return results_of(self.kernel)[0]
 
     @public
@@ -211,7 +211,8 @@ class Compiled:
         return entry.call(*arguments, *map(sizes.get, entry.names), entry.token)
 
     def trust(self) -> None:
-        """Leaves out the checks of data that facts of the arguments ask for, from now on. `unproved` says which."""
+        """Leaves out the checks of data that facts of the arguments ask for, from now on. `unproved` says
+        which."""
         self.unproved = tuple(f"{buffer.name} distinct" for buffer in self.kernel.arguments if buffer.distinct)
         self._distinct = False
 

@@ -131,7 +131,8 @@ class Entry:
 
 
 def entry_for(kernel: Kernel, function: object, load: Load | None) -> Entry | None:
-    """The quick call of a kernel whose compiled function has an address, where this Python is one that it knows."""
+    """The quick call of a kernel whose compiled function has an address, where this Python is one that it
+    knows."""
     if load is None or not _known_python():
         return None
     address = ctypes.cast(cast("Any", function), ctypes.c_void_p).value

@@ -97,8 +97,8 @@ class Form:
         return tuple(steps > 0 for value, *_, steps in self.arguments if not value)
 
     def may_interleave(self, pair: tuple[int, int]) -> bool:
-        """Whether arrays may lie in one another's gaps: a known signature has three words for such a pair, how long
-        a row of each is and how far apart rows are, in bytes (`overlap.are_beside`)."""
+        """Whether arrays may lie in one another's gaps: a known signature has three words for such a pair, how
+        long a row of each is and how far apart rows are, in bytes (`overlap.are_beside`)."""
         return any(self.strided[n] for n in pair)
 
 

@@ -1,9 +1,8 @@
 """The checks of a call, written out as one function for one kernel.
 
 `solve` and the checks of `Signature` go through the kernel's expressions at every call, and say what is wrong. The
-function here has those expressions written out, with what NumPy says of an array and the overlaps of each pair, and
-says of arguments only that they fit and what they come to. Where it says nothing, the others decide.
-"""
+function here has those expressions written out, with what NumPy says of an array and the overlaps of each pair,
+and says of arguments only that they fit and what they come to. Where it says nothing, the others decide."""
 
 from __future__ import annotations
 
@@ -181,7 +180,8 @@ class _Writer:
             self.need(f"{actual} == {self.affine(extent)}")
 
     def memory(self, v: int, buffer: Buffer) -> None:
-        """Holds the strides of an array against those of its declaration, and its address against its alignment."""
+        """Holds the strides of an array against those of its declaration, and its address against its
+        alignment."""
         dims = range(len(buffer.dims))
         pad = buffer.pad or (0,) * len(buffer.dims)
         empty = " or ".join(f"d{v}_{d} == 0" for d in dims) or "False"
@@ -233,8 +233,8 @@ class _Writer:
 
 
 def apart(spans: Sequence[tuple[int, int, bool]]) -> bool:
-    """Whether no array that is written overlaps another one. An array is its first byte, its end, and whether it is
-    written."""
+    """Whether no array that is written overlaps another one. An array is its first byte, its end, and whether it
+    is written."""
     return not any(
         start < high and low < end
         for i, (start, end, written) in enumerate(spans)

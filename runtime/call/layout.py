@@ -1,6 +1,6 @@
 """The memory of an argument: its strides by `order` and `pad`, and arrays in that layout; what strides an argument
-may have whose strides a call gives. Where one is made here, its rows are `gap` elements further apart than they are
-long."""
+may have whose strides a call gives. Where one is made here, its rows are `gap` elements further apart than they
+are long."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def strides_of(buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> tuple[
 
 def steps_of(buffer: Buffer, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
     """What a call gives for `buffer.steps`, in elements, of an array of such a shape and such strides in bytes: 1
-    or more each, and what is inside ends before the next begins. None where rows overlap or are not in the declared
-    order, or the innermost dimension has gaps. What is never stepped along counts as dense."""
+    or more each, and what is inside ends before the next begins. None where rows overlap or are not in the
+    declared order, or the innermost dimension has gaps. What is never stepped along counts as dense."""
     item = buffer.dtype.itemsize
     steps = buffer.steps
     empty = 0 in shape

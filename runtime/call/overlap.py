@@ -32,9 +32,9 @@ def rows_of(shape: Sequence[int], strides: Sequence[int], item: int, steps: Sequ
 
 
 def are_beside(first: int, one: Rows, second: int, other: Rows) -> bool:
-    """Whether the rows of two arrays, which start at `first` and `second`, are seen to be beside each other: with g
-    the greatest common divisor of their pitches, all bytes of the first are within [0, run) mod g, and those of the
-    second within [d, d + run), where d = (second - first) mod g."""
+    """Whether the rows of two arrays, which start at `first` and `second`, are seen to be beside each other: with
+    g the greatest common divisor of their pitches, all bytes of the first are within [0, run) mod g, and those of
+    the second within [d, d + run), where d = (second - first) mod g."""
     common = math.gcd(one.pitch, other.pitch)
     if not common:
         return False
@@ -43,8 +43,8 @@ def are_beside(first: int, one: Rows, second: int, other: Rows) -> bool:
 
 
 def share_elements(one: View, other: View, dtype: str, its: str) -> bool:
-    """Whether two arrays have a byte in common: exactly, but for strides that make the question a hard one. `dtype`
-    and `its` are types with as many bytes as those of their elements."""
+    """Whether two arrays have a byte in common: exactly, but for strides that make the question a hard one.
+    `dtype` and `its` are types with as many bytes as those of their elements."""
     shares_memory: Any = np.shares_memory  # its stub knows two limits only
     try:
         return bool(shares_memory(as_numpy(one, dtype), as_numpy(other, its), max_work=HARDEST))

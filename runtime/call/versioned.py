@@ -1,8 +1,7 @@
 """One callable of several versions of a kernel: each call's sizes pick the one that runs.
 
-The choice is a function in machine code that takes what the kernel takes, compares sizes and calls on. So a call is
-checked once, by the checks of the kernel that all versions begin from, whichever version it goes to.
-"""
+The choice is a function in machine code that takes what the kernel takes, compares sizes and calls on. So a call
+is checked once, by the checks of the kernel that all versions begin from, whichever version it goes to."""
 
 from __future__ import annotations
 

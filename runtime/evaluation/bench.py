@@ -29,8 +29,10 @@ from dojoir.runtime.gpu import devices
 from dojoir.runtime.gpu.targets import on_host
 from dojoir.runtime.measurement.lease import timing_lease
 from dojoir.runtime.process.float_mode import Mode, float_mode, was_changed
+from dojoir.runtime.verification.compare import Counted
+from dojoir.runtime.verification.report import too_many_left_out
+from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.trial import LEFT_MODE, POISONS, attempt
-from dojoir.runtime.verification.verify import slack_of
 from dojoir.support.frozen import dataclass
 
 KEPT = 8
@@ -48,9 +50,9 @@ Against = Literal["best", "itself", "full"]
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate and what it is held against: the cases of the small sizes, and three for each size that is timed:
-    that of the first call, that of the timed ones, and that of the last, whose inputs are nearly the same. Which
-    calls are looked at follows from `seed`."""
+    """A candidate and what it is held against: the cases of the small sizes, and three for each size that is
+    timed: that of the first call, that of the timed ones, and that of the last, whose inputs are nearly the same.
+    Which calls are looked at follows from `seed`."""
 
     kernel: Kernel
     checks: tuple[Case, ...]
@@ -85,6 +87,9 @@ class Bench:
 
     runners: dict[int, Runner] = field(default_factory=dict)
     took: dict[tuple[str, int], float] = field(default_factory=dict)
+    counts: dict[Case, tuple[Counted, ...]] = field(default_factory=dict)
+    counted: list[Counted] = field(default_factory=list)
+    """How the codes were compared of the candidate that is under way."""
 
     @cached_property
     def slack(self) -> float:
@@ -95,7 +100,9 @@ class Bench:
         stages: dict[str, float] = {}
         clock = _Stages(stages, tell)
         try:
-            return replace(self._evaluated(job, clock), stages=clock.done())
+            self.counted = []
+            found = self._evaluated(job, clock)
+            return replace(found, stages=clock.done(), compared=found.compared or self._compared())
         except RunError as error:
             memory = error.diagnostic.code == "out-of-memory"
             status = "memory" if memory else "wrong" if clock.stage in ("verify", "time") else "build-failed"
@@ -127,6 +134,8 @@ class Bench:
         cases, wrong = self.verify(built, job)
         if wrong is not None:
             return Evaluation(job.kernel.hash, "wrong", cases=cases, digest=built.digest, reason=wrong)
+        if job.checks and (left_out := too_many_left_out(self.counted, self.pool.left_out)) is not None:
+            return Evaluation(job.kernel.hash, "wrong", cases=cases, digest=built.digest, reason=left_out)
         found = self.timed(built, job, clock, cases)
         if len(self.seen) == REMEMBERED:
             self.seen.clear()
@@ -175,7 +184,18 @@ class Bench:
                 wrong = "it " + " and ".join(faults) if faults else known.complaint(outputs, self.slack)
                 if wrong is not None:
                     return number + 1, f"{wrong} ({describe(sizes, case, self.pool)})"
+            self._count(case)
         return len(job.checks), None
+
+    def _count(self, case: Case) -> None:
+        if case not in self.counts:
+            self.counts[case] = self.case(case).counted(self.slack)
+        self.counted += self.counts[case]
+
+    def _compared(self) -> dict[str, int]:
+        parts = ("exact", "near", "left_out")
+        found = {part: sum(getattr(one, part) for one in self.counted) for part in parts}
+        return found if any(found.values()) else {}
 
     # -- time ----------------------------------------------------------------------------------------------
     def runner(self, number: int) -> Runner:
@@ -274,8 +294,10 @@ class Bench:
         took = runner.first()
         seen = runner.look(spots)
         wrong = f"it {LEFT_MODE}" if was_changed(mode) else runner.fault(known)
-        wrong = wrong or runner.complaint(known, self.slack)
-        return took, wrong or complaint(spots, seen, known, self.slack)
+        wrong = wrong or runner.complaint(known, self.slack) or complaint(spots, seen, known, self.slack)
+        if wrong is None:
+            self._count(case)
+        return took, wrong
 
     def _where(self, case: Case) -> str:
         return describe(self.pool.size(case.size), case, self.pool)

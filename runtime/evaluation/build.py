@@ -97,8 +97,9 @@ def check_length(source: Source, limit: int) -> None:
 def build(
     kernel: Kernel, target: str, threads: int, source: Source, full: bool = False, emulated: bool = False
 ) -> Built:
-    """A kernel with its source (`printed`), built in this process; with `full` as `compile` builds it, however long
-    that takes; with `emulated` for a GPU that is none. Raises KernelError and ToolchainError as `compile` does."""
+    """A kernel with its source (`printed`), built in this process; with `full` as `compile` builds it, however
+    long that takes; with `emulated` for a GPU that is none. Raises KernelError and ToolchainError as `compile`
+    does."""
     name, cpu = split_target(target)
     backend = backend_named(name)
     if name == "llvm":

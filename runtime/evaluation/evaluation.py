@@ -19,15 +19,16 @@ nothing is known, as the worker was lost through no fault of the kernel, or no c
 class Evaluation:
     """What became of the kernel with this `hash`; `status` is one of STATUSES.
 
-    `seconds` is the time of one call, the median of `samples`, which lies within `interval` with 95% confidence; of
-    several sizes the geometric mean. None where nothing was timed; of a kernel that was `cut`, what its second call
-    took. `ratio` is how many times as fast it is as the `best` that it was raced against, from the rounds in which
-    both ran, within `ratio_interval`; `ratios` has one for each size.
+    `seconds` is the time of one call, the median of `samples`, which lies within `interval` with 95% confidence;
+    of several sizes the geometric mean. None where nothing was timed; of a kernel that was `cut`, what its second
+    call took. `ratio` is how many times as fast it is as the `best` that it was raced against, from the rounds in
+    which both ran, within `ratio_interval`; `ratios` has one for each size.
 
-    `cases` were compared with the reference. `digest` is that of the machine code (of the source, where a C
+    `cases` were compared with the reference. `compared` says of the elements that have one right code how many
+    were compared to the bit (`exact`), how many `near` a tie, where the next code is as right, and how many were
+    `left_out`; it is empty where there are none. `digest` is that of the machine code (of the source, where a C
     compiler made it). `stages` has the seconds that went into each stage: `build`, `verify`, `lease` (waiting for
-    others that time), `time`. `reason` says why the status is not ok, and is empty else.
-    """
+    others that time), `time`. `reason` says why the status is not ok, and is empty else."""
 
     hash: str
     status: str
@@ -41,6 +42,7 @@ class Evaluation:
     ratio: float | None = None
     ratio_interval: tuple[float, float] | None = None
     ratios: tuple[float, ...] = ()
+    compared: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -50,7 +52,7 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         """As plain data; `from_json` makes an equal one of it, also after it was a text."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {**values, "stages": dict(self.stages)}
+        return {**values, "stages": dict(self.stages), "compared": dict(self.compared)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:

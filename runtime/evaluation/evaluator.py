@@ -37,7 +37,7 @@ from dojoir.runtime.evaluation.race import RACE_SECONDS
 from dojoir.runtime.process.child import ERRORS, THREAD_VARIABLES, ending, search_path
 from dojoir.runtime.process.forked import run_forked
 from dojoir.runtime.process.memory_kills import killed_for_memory, memory_kills
-from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike
+from dojoir.runtime.verification.verify import REFERENCE_LIMIT, check_alike, check_outputs
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
 
@@ -84,10 +84,10 @@ class Evaluator:
     meanwhile, the others get a RunError.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
-    `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain
-    before, and for 3 samples at least. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit`
-    characters is not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it.
-    """
+    `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain before,
+    and for 3 samples at least. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit` characters is
+    not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it. Where more than a
+    hundredth of the codes of an output could not be compared, a kernel is `wrong`, but of those in `left_out`."""
 
     PROTOCOL = "evaluator 4"
     """What is built, verified and raced here; the number changes with how that is done."""
@@ -111,9 +111,10 @@ class Evaluator:
         emulated: bool = False,
         cold: bool = False,
         race_seconds: float = RACE_SECONDS,
+        left_out: Sequence[str] = (),
     ) -> None:
-        """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does, and
-        ArgumentError for sizes that do not fit it."""
+        """Raises KernelError for a reference that is wrong, ToolchainError and ArgumentError as `compile` does,
+        and ArgumentError for sizes that do not fit it."""
         prove(check_kernel(reference, "evaluate"))
         self.reference, self.target = reference, check_target(target, emulated=emulated)
         self.threads, self.workers, self.seed = thread_count(threads), workers, seed
@@ -133,6 +134,8 @@ class Evaluator:
         if not race_seconds > 0:
             raise ArgumentError(f"race_seconds must be above 0, not {race_seconds}", "bad-arguments")
         self.race_seconds = race_seconds
+        check_outputs(reference, left_out)
+        self.left_out = tuple(left_out)
         self.sizes = tuple(solve(reference, {}, one) for one in given)
         if code_limit < 1:
             raise ArgumentError(f"code_limit must be a number from 1, not {code_limit}", "bad-arguments")
@@ -159,8 +162,9 @@ class Evaluator:
         numbers = random.Random(self.seed).sample(range(1 << 31), SEEDS)
         limit = max(self.time_limit, REFERENCE_LIMIT)
         self._pool = Pool(
-            self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit, run_forked
-        )
+            self._folder.name, self.reference, self.target, self.sizes, tuple(numbers), limit, run_forked,
+            self.left_out,
+        )  # fmt: skip
         self._start()
         return self
 
@@ -232,8 +236,8 @@ class Evaluator:
         return Connection(own.detach()), pid
 
     def noise(self, kernel: Kernel) -> float:
-        """By how much the time of a kernel differs from its own, as a share: the farther end of the interval of the
-        ratio when it is raced against itself."""
+        """By how much the time of a kernel differs from its own, as a share: the farther end of the interval of
+        the ratio when it is raced against itself."""
         for found in self._evaluated((kernel,), kernel, "itself"):
             if found.ratio_interval is not None:
                 return max(abs(end - 1) for end in found.ratio_interval)
@@ -248,9 +252,9 @@ class Evaluator:
     # -- candidates --------------------------------------------------------------------------------------
     def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
         """What becomes of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
-        it. Each is raced against `best`, if that is given. One whose well-formedness the checker does not decide in
-        its steps is `build-failed`. Raises KernelError for one that is ill-formed, ArgumentError for one that does
-        not take the arguments of the reference."""
+        it. Each is raced against `best`, if that is given. One whose well-formedness the checker does not decide
+        in its steps is `build-failed`. Raises KernelError for one that is ill-formed, ArgumentError for one that
+        does not take the arguments of the reference."""
         return self._evaluated((kernels,) if isinstance(kernels, Kernel) else kernels, best)
 
     def _evaluated(

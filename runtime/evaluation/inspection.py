@@ -1,9 +1,9 @@
 """Looking at calls of a candidate while it is timed: has each of them done its work?
 
-A call that is looked at is one of the many that are timed. Before it some spots of the outputs, and no others, hold
-a pattern; right after it what is there is copied, and compared. What skips work where a result is right already,
-works on some calls only, gives what an earlier call gave, or works on after it has returned, leaves a spot wrong.
-What is known of a spot says nothing of the next, as all are drawn.
+A call that is looked at is one of the many that are timed. Before it some spots of the outputs, and no others,
+hold a pattern; right after it what is there is copied, and compared. What skips work where a result is right
+already, works on some calls only, gives what an earlier call gave, or works on after it has returned, leaves a
+spot wrong. What is known of a spot says nothing of the next, as all are drawn.
 
 That the work is done again is not enough where a right result could be remembered: a call on inputs of which two
 elements were exchanged must take about as long as one on the same inputs again.
@@ -19,7 +19,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dojoir.runtime.evaluation.pool import Bounds, Known
-from dojoir.runtime.verification.compare import Expected
 
 SPOTS = 3
 """How many spots of each output are looked at."""
@@ -79,11 +78,7 @@ def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, s
     """What is wrong with what was `seen` at the spots; None if nothing is."""
     for (name, box), actual in zip(spots, seen, strict=True):
         whole = known.outputs[name]
-        values, bounds, declared = whole.expected.values, whole.expected.bounds, whole.expected.declared
-        expected = Expected(
-            values[box], None if bounds is None else bounds[box], None if declared is None else declared[box]
-        )
-        part = Bounds(whole.dtype, whole.low[box], whole.high[box], expected)
+        part = Bounds(whole.dtype, whole.low[box], whole.high[box], whole.expected.part(box))
         wrong = Known({}, {name: part}).complaint({name: actual}, slack)
         if wrong is not None:
             starts = ", ".join(str(part.start) for part in box)
@@ -92,8 +87,8 @@ def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, s
 
 
 def remembers(runner: Watched, random: Random, seconds: float, took: float) -> str | None:
-    """Whether a call on the same inputs as the one before takes much less than one on others: `seconds` is the time
-    of the one, `took` that of a first call on others, which may have been late for any reason."""
+    """Whether a call on the same inputs as the one before takes much less than one on others: `seconds` is the
+    time of the one, `took` that of a first call on others, which may have been late for any reason."""
     limit = SLOWER * seconds + LATER + (WAKING if runner.threads > 1 else 0) + runner.slop
     least = took
     for _ in range(FRESH if runner.can_exchange else 0):

@@ -1,4 +1,5 @@
-"""The process that workers are forked from: it has imported all, works out what is expected, and runs no candidate.
+"""The process that workers are forked from: it has imported all, works out what is expected, and runs no
+candidate.
 
 `python -m dojoir.runtime.evaluation.nursery FD` is started by an `Evaluator`, which it ends with. A worker is a
 fork of it, so that the next one is there within milliseconds when a candidate has ended one.
@@ -28,8 +29,8 @@ from dojoir.support.temporary import told_of_room
 
 @dataclass(frozen=True)
 class Setup:
-    """What all workers of an evaluator are for. A worker that holds `leak` bytes more after a candidate than before
-    it ends with it; one that has done `turns` candidates ends in peace."""
+    """What all workers of an evaluator are for. A worker that holds `leak` bytes more after a candidate than
+    before it ends with it; one that has done `turns` candidates ends in peace."""
 
     pool: Pool
     threads: int

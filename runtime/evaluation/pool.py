@@ -1,8 +1,7 @@
 """What a reference gives on the inputs that candidates are held against: worked out once, shared by all workers.
 
-A case is a size, a distribution and one of SEEDS seeds. Its inputs, what is expected and how far a right result may
-be off lie in files that workers map into memory, so that none of it is computed, or held, twice.
-"""
+A case is a size, a distribution and one of SEEDS seeds. Its inputs, what is expected and how far a right result
+may be off lie in files that workers map into memory, so that none of it is computed, or held, twice."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from dojoir.ir.packing import packed_dim
 from dojoir.meaning.bits import to_floats
 from dojoir.meaning.packed import unpacked
 from dojoir.runtime.process.child import Run, run_child
-from dojoir.runtime.verification.compare import Expected, comparable, compare
+from dojoir.runtime.verification.compare import Counted, Expected, comparable, compare, counted_of
 from dojoir.runtime.verification.inputs import (
     PEAKS,
     WIDEST,
@@ -37,9 +36,10 @@ from dojoir.runtime.verification.inputs import (
     milder,
 )
 from dojoir.runtime.verification.oracle import Oracle
-from dojoir.runtime.verification.report import MOST_UNCHECKED
+from dojoir.runtime.verification.rules import Rule
 from dojoir.runtime.verification.sample_sizes import sample_sizes
-from dojoir.runtime.verification.verify import SAMPLE_INSTANCES, slack_of
+from dojoir.runtime.verification.slack import slack_of
+from dojoir.runtime.verification.verify import SAMPLE_INSTANCES, can_compare
 from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import no_room, temporary_place
 
@@ -100,11 +100,16 @@ class Known:
                     return f"wrong result: {comparison.worst}"
         return None
 
+    def counted(self, slack: float) -> tuple[Counted, ...]:
+        """How the codes of each output are compared."""
+        found = (counted_of(name, one.dtype, one.expected, slack) for name, one in self.outputs.items())
+        return tuple(one for one in found if one is not None)
+
 
 @dataclass(frozen=True)
 class Pool:
-    """The cases of a reference, kept in `folder`. `sizes` are those at which candidates are timed. A reference that
-    is compiled is run by `run`."""
+    """The cases of a reference, kept in `folder`. `sizes` are those at which candidates are timed. A reference
+    that is compiled is run by `run`. Of the outputs in `left_out` any number of codes may not be compared."""
 
     folder: str
     reference: Kernel
@@ -113,6 +118,7 @@ class Pool:
     seeds: tuple[int, ...]
     time_limit: float
     run: Run = run_child
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def small(self) -> list[dict[str, int]]:
@@ -138,8 +144,8 @@ class Pool:
         return max(FEWEST, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
 
     def draw_timed(self, size: int, count: int, random: Random) -> tuple[Case, Case, Case]:
-        """The cases of a candidate at a timed size, of the first `count`: one whose sums are exact, or in which few
-        terms count; one to time with; one that is nearly the same as that."""
+        """The cases of a candidate at a timed size, of the first `count`: one whose sums are exact, or in which
+        few terms count; one to time with; one that is nearly the same as that."""
         seeds = max(1, count // 3)
         firsts = seeds + (count % 3 > 0)
         telling = PEAKS if has_exponentials(self.reference) else "integers"
@@ -192,7 +198,7 @@ class Pool:
             inputs = make_inputs(self.reference, sizes, seed, distribution, reach)
             expected = self._oracle.expected(sizes, inputs)
             following = milder(distribution, reach)
-            if following is None or self._can_compare(expected):
+            if following is None or can_compare(self.reference, expected):
                 return inputs, expected
             reach = following
 
@@ -201,15 +207,9 @@ class Pool:
         for distribution in (PEAKS, "integers"):
             inputs = make_inputs(self.reference, sizes, seed, distribution)
             expected = self._oracle.expected(sizes, inputs)
-            if self._can_compare(expected):
+            if can_compare(self.reference, expected):
                 break
         return inputs, expected
-
-    def _can_compare(self, expected: Mapping[str, Expected]) -> bool:
-        slack = slack_of(self.reference)
-        asked = [comparable(self.reference.buffer(name).dtype, e, slack) for name, e in expected.items()]
-        elements = sum(part.size for part in asked)
-        return elements - sum(int(np.count_nonzero(part)) for part in asked) <= MOST_UNCHECKED * elements
 
     # -- in the workers -----------------------------------------------------------------------------------
     def known(self, case: Case) -> Known:
@@ -242,6 +242,9 @@ def within(actual: np.ndarray, bounds: Bounds) -> bool:
     values = actual
     if bounds.dtype.is_float and actual.dtype != bounds.low.dtype:
         values = to_floats(actual, bounds.dtype)
+    by_bits = bounds.expected.rule is Rule.EXACT and bounds.dtype.is_float
+    if by_bits and not np.array_equal(np.signbit(values), np.signbit(bounds.low)):
+        return False
     if values.flags.c_contiguous and values.size > BLOCK:
         flat, low, high = values.reshape(-1), bounds.low.reshape(-1), bounds.high.reshape(-1)
         return all(
@@ -252,19 +255,21 @@ def within(actual: np.ndarray, bounds: Bounds) -> bool:
 
 
 def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
-    """The least and the largest value that `compare` accepts, in the type itself where NumPy has it, rounded to the
-    inside; nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
+    """The least and the largest value that `compare` accepts, in the type itself where NumPy has it, rounded to
+    the inside; nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
     NaN."""
     if not dtype.is_float:
         values = expected.values.astype(np.dtype(dtype.stored))
         if expected.bounds is None:
             return Bounds(dtype, values, values, expected)
     wanted = expected.values.astype(np.float64)
-    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
     with np.errstate(all="ignore"):
-        reach = slack * bounds
+        reach = expected.allowed(dtype, slack)
         low = np.where(reach > 0, np.nextafter(wanted - reach, np.inf), wanted)
         high = np.where(reach > 0, np.nextafter(wanted + reach, -np.inf), wanted)
+        if expected.rule is Rule.CODES:
+            least, largest = expected.beside(dtype)
+            low, high = np.maximum(low, least), np.minimum(high, largest)
         infinite = np.isinf(wanted)
         low, high = np.where(infinite, wanted, low), np.where(infinite, wanted, high)
         asked = comparable(dtype, expected, slack)
@@ -324,6 +329,7 @@ def _write(path: Path, known: Known) -> None:
             name: [
                 b.dtype.name, keep(b.low), keep(b.high),
                 keep(b.expected.values), keep(b.expected.bounds), keep(b.expected.declared), b.packed,
+                b.expected.rule.value,
             ]
             for name, b in known.outputs.items()
         },
@@ -372,8 +378,12 @@ def _read(path: Path) -> Known:
         return array
 
     outputs = {}
-    for name, (dtype, low, high, values, bounds, declared, packed) in head["outputs"].items():
+    for name, (dtype, low, high, values, bounds, declared, packed, rule) in head["outputs"].items():
         outputs[name] = Bounds(
-            DTYPES[dtype], there(low), there(high), Expected(there(values), at(bounds), at(declared)), packed
+            DTYPES[dtype],
+            there(low),
+            there(high),
+            Expected(there(values), at(bounds), at(declared), Rule(rule)),
+            packed,
         )
     return Known({name: there(number) for name, number in head["inputs"].items()}, outputs)

@@ -71,8 +71,8 @@ class Runner:
     """A kernel bound to the arrays of one size. Candidates share them, as they take the same arguments."""
 
     slop, slop_of_call = 20e-6, 0.5e-6
-    """By how many seconds the second clock may be ahead of the first, of one sample, and of each call in it that is
-    timed by itself."""
+    """By how many seconds the second clock may be ahead of the first, of one sample, and of each call in it that
+    is timed by itself."""
 
     looks = IN_A_ROW
     """How many calls of a race are looked at."""

@@ -74,9 +74,9 @@ class Loaded:
     """A kernel on one device: the handles of what it launches, and the memory that is its own.
 
     The calls of a stream run one after the other, so they share memory for temporaries and the status, as large as
-    the largest of them needs. A call that is recorded for a graph shares it with the others of the recording alone,
-    for as long as this kernel is loaded: who runs the graph, and when, is not known here. No launch of another
-    thread of the host comes between those of a call."""
+    the largest of them needs. A call that is recorded for a graph shares it with the others of the recording
+    alone, for as long as this kernel is loaded: who runs the graph, and when, is not known here. No launch of
+    another thread of the host comes between those of a call."""
 
     kernel: Kernel
     host: HostCode

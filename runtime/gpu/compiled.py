@@ -44,11 +44,12 @@ Variant = Callable[[int, Version], tuple[HostCode, tuple[int, ...]]]
 
 
 class DeviceCompiled(Compiled):
-    """A kernel as code of a GPU, called as `Compiled` says, on arrays that are there: tensors of PyTorch, arrays of
-    CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the current
-    stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one waits for
-    it. An index read from data is checked too, for which such a kernel waits; while a graph is captured it cannot.
-    A `distinct` argument is copied to the CPU and checked at each call, unless it is compiled with `checked=False`.
+    """A kernel as code of a GPU, called as `Compiled` says, on arrays that are there: tensors of PyTorch, arrays
+    of CuPy, what has `__dlpack__` or `__cuda_array_interface__`. A call returns once its launches are in the
+    current stream of PyTorch or CuPy, where an array is theirs, or in the one that `stream=` names; a later one
+    waits for it. An index read from data is checked too, for which such a kernel waits; while a graph is captured
+    it cannot. A `distinct` argument is copied to the CPU and checked at each call, unless it is compiled with
+    `checked=False`.
 
     `run` takes arrays of the CPU too, and then returns such.
     """
@@ -84,8 +85,8 @@ class DeviceCompiled(Compiled):
         self._start(*self._prepared(bound, device, handle), handle)
 
     def bind(self, /, *arguments: object, **sizes: object) -> Callable[[], None]:
-        """The same call with its arguments checked once, to be made any number of times, each in the stream that is
-        current then."""
+        """The same call with its arguments checked once, to be made any number of times, each in the stream that
+        is current then."""
         stream, sizes = self._stream_of(sizes)
         bound = self._bound(arguments, sizes)
         device = self._use(bound)

@@ -9,7 +9,8 @@ from dojoir.runtime.gpu.driver import Driver
 
 @cache
 def find(target: str) -> Driver:
-    """The driver for `cuda` or `hip`. Raises ToolchainError, with what can be done without, where there is none."""
+    """The driver for `cuda` or `hip`. Raises ToolchainError, with what can be done without, where there is
+    none."""
     if target == "cuda":
         from dojoir.runtime.gpu.cuda import Cuda
 

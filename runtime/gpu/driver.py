@@ -28,8 +28,8 @@ class Gpu:
 @dataclass(frozen=True)
 class Resources:
     """What a kernel of the device takes: registers of a thread, bytes of local memory of one (what does not fit
-    into registers), bytes of shared memory of a block; and the share of the threads of a multiprocessor that blocks
-    of its size fill, from 0 to 1."""
+    into registers), bytes of shared memory of a block; and the share of the threads of a multiprocessor that
+    blocks of its size fill, from 0 to 1."""
 
     name: str
     threads: int

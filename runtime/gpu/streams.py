@@ -41,7 +41,8 @@ def _torch(device: int) -> StreamNow:
 
 
 def handle_of(stream: object) -> int:
-    """The handle of a stream: a number, or an object of PyTorch, CuPy, Numba or cuda.core. Raises ArgumentError."""
+    """The handle of a stream: a number, or an object of PyTorch, CuPy, Numba or cuda.core. Raises
+    ArgumentError."""
     if isinstance(stream, int) and not isinstance(stream, bool):
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)

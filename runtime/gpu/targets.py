@@ -34,8 +34,8 @@ class Source:
 
 
 def source_of(kernel: Kernel, target: str, narrow: bool = False) -> Source:
-    """The text of a kernel that is proved; where `narrow`, one element at a time is moved. Raises KernelError where
-    the target cannot take it."""
+    """The text of a kernel that is proved; where `narrow`, one element at a time is moved. Raises KernelError
+    where the target cannot take it."""
     if narrow:
         kernel = _without_vectors(kernel)
     program = gpu_program(kernel, target)

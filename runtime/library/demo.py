@@ -20,7 +20,7 @@ from dojoir.runtime.verification.compare import Expected
 from dojoir.runtime.verification.inputs import make_inputs
 from dojoir.runtime.verification.oracle import Oracle
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
-from dojoir.runtime.verification.verify import slack_of
+from dojoir.runtime.verification.slack import slack_of
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
 
@@ -132,7 +132,7 @@ def _kernel(part: Part, device: Device | None) -> str:
                 after.append(device.back(buffer.name))
             after.append(f"{device.runtime}Free(gpu_{buffer.name});")
         if buffer.role != "in":
-            want, allowed = _asked(expected[buffer.name], slack)
+            want, allowed = _asked(buffer, expected[buffer.name], slack)
             arrays.append(_doubles(f"want_{buffer.name}", _flat(want, buffer, sizes, 0), ".17g"))
             arrays.append(_doubles(f"allowed_{buffer.name}", _flat(1.01 * allowed, buffer, sizes, math.inf), ".3g"))
             got = f"arg_{buffer.name}[i]"
@@ -162,10 +162,10 @@ def _kernel(part: Part, device: Device | None) -> str:
     return "\n".join([f"static int check_{mine}(void)", "{", *(f"    {line}" for line in lines), "}", ""])
 
 
-def _asked(expected: Expected, slack: float) -> tuple[np.ndarray, np.ndarray]:
+def _asked(buffer: Buffer, expected: Expected, slack: float) -> tuple[np.ndarray, np.ndarray]:
     """What each element should be and how far off it may be, infinitely where nothing is asked of it."""
     want = expected.values.astype(np.float64)
-    allowed = np.zeros(want.shape) if expected.bounds is None else slack * expected.bounds
+    allowed = expected.allowed(buffer.dtype, slack)
     unknown = ~np.isfinite(want) | ~np.isfinite(allowed)
     if expected.declared is not None:
         unknown |= ~np.isfinite(expected.declared)

@@ -58,7 +58,8 @@ class Counters:
 
 
 def counters(kernel: Kernel, target: str, threads: int, sizes: Mapping[str, int]) -> Counters:
-    """The counters of a call. Never raises for what a system does not give: the answer says why it is not there."""
+    """The counters of a call. Never raises for what a system does not give: the answer says why it is not
+    there."""
     if is_device(target):
         return Counters({}, "the counters of a GPU are those of ncu: give its CSV")
     job = {"kind": "counting", "subject": KernelSubject(kernel, target, threads).to_json(), "sizes": dict(sizes)}
@@ -88,8 +89,8 @@ NCU: Mapping[str, str] = {
 
 
 def read_ncu(path: str, kernel: str) -> Counters:
-    """What NVIDIA's `ncu --csv` wrote of the launches of a kernel, whose functions are called after it: the mean of
-    each metric over them. Raises ArgumentError, `cannot-read` or `bad-input`."""
+    """What NVIDIA's `ncu --csv` wrote of the launches of a kernel, whose functions are called after it: the mean
+    of each metric over them. Raises ArgumentError, `cannot-read` or `bad-input`."""
     rows = csv.DictReader(line for line in read_file(path).splitlines() if line.startswith('"'))
     needed = {"Kernel Name", "Metric Name", "Metric Value"}
     if not needed <= set(rows.fieldnames or ()):

@@ -1,8 +1,7 @@
 """One measurement at a time: a lease of the machine that everything which times takes, between processes too.
 
-Two measurements at once would share a core, for each keeps to the last ones. A lease is a lock on a file, which the
-system lets go when its holder ends, however it does.
-"""
+Two measurements at once would share a core, for each keeps to the last ones. A lease is a lock on a file, which
+the system lets go when its holder ends, however it does."""
 
 from __future__ import annotations
 

@@ -55,13 +55,12 @@ class Measurement:
     """The time of one call: `seconds` is the median of `repeats` samples, and lies between `low` and `high` with
     `confidence`. `samples` are the seconds of a call in each round.
 
-    `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at least
-    (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and, of
-    products of bytes, GOP/s (None where they were not asked for).
-    `hot` says that every call used the same arrays; else they were rotated past the last-level cache.
-    `difference` is how far the results were from those of the first call of the first contestant, as a share of the
-    largest: of each one's first call, and of some after all rounds.
-    `protocol` says how it was timed: times of two protocols are never compared."""
+    `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at
+    least (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and,
+    of products of bytes, GOP/s (None where they were not asked for). `hot` says that every call used the same
+    arrays; else they were rotated past the last-level cache. `difference` is how far the results were from those
+    of the first call of the first contestant, as a share of the largest: of each one's first call, and of some
+    after all rounds. `protocol` says how it was timed: times of two protocols are never compared."""
 
     name: str
     target: str

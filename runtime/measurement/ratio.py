@@ -27,9 +27,8 @@ class Ratio:
 
 def ratio_of_samples(slow: Sequence[float], fast: Sequence[float], confidence: float) -> Ratio:
     """From the seconds of each round, which are pairs: whatever the machine did in a round, it did to both. The
-    interval is that of the bootstrap. Of what was called once there are no pairs: that one time is held against the
-    median of the other, and may be off by a tenth.
-    """
+    interval is that of the bootstrap. Of what was called once there are no pairs: that one time is held against
+    the median of the other, and may be off by a tenth."""
     if len(slow) == len(fast) > 1:
         found = [a / b for a, b in zip(slow, fast, strict=True)]
         return Ratio(median(found), *bootstrap(found, confidence))

@@ -84,9 +84,9 @@ def ceilings(threads: int | None = None, *, again: bool = False) -> Ceilings:
     seconds, and `again` where that is asked for; of two measurements the larger figures count. What was measured
     while the machine was busy with more than it has cores holds for ten minutes.
 
-    With `threads`, what so many reach at this moment: measured anew and not kept, for what is timed right before or
-    after on a machine that is shared. Raises RunError where the measurement fails, ArgumentError for a number of
-    threads that there cannot be."""
+    With `threads`, what so many reach at this moment: measured anew and not kept, for what is timed right before
+    or after on a machine that is shared. Raises RunError where the measurement fails, ArgumentError for a number
+    of threads that there cannot be."""
     if threads is not None:
         return Ceilings(_machine(), {row["threads"]: Ceiling(**row) for row in _measured([thread_count(threads)])})
     if again:

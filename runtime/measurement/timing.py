@@ -298,9 +298,9 @@ def _others_work() -> bool:
 
 
 def _difference(kernel: Kernel, results: Mapping[str, np.ndarray], other: Contestant) -> float:
-    """The largest difference from the results of the first, as a share of the largest value there. An `inout` array
-    that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without operations
-    in place do."""
+    """The largest difference from the results of the first, as a share of the largest value there. An `inout`
+    array that a contestant has left as it was holds no result: it has put it elsewhere, as libraries without
+    operations in place do."""
     worst = 0.0
     for buffer in kernel.arguments:
         if buffer.role == "in":

@@ -1,7 +1,7 @@
 """How this thread rounds: the control bits of its floating-point unit, which code may change and leave so.
 
-A kernel that is run in another mode gives other results, and so does all that runs after a kernel which leaves one.
-"""
+A kernel that is run in another mode gives other results, and so does all that runs after a kernel which leaves
+one."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Launches of CUDA and HIP kernels with no GPU, on NumPy arrays: `Harness(text, warp)`.
 
-A text becomes a program (`toolchain`), which a child process runs. Arrays lie in memory that both processes see, so
-that they stay between launches and nothing is copied. Whatever a kernel does, this process lives on: a launch that
-breaks a rule of the machine raises a RunError, as does one that crashes or hangs.
-"""
+A text becomes a program (`toolchain`), which a child process runs. Arrays lie in memory that both processes see,
+so that they stay between launches and nothing is copied. Whatever a kernel does, this process lives on: a launch
+that breaks a rule of the machine raises a RunError, as does one that crashes or hangs."""
 
 from __future__ import annotations
 

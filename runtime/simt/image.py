@@ -73,8 +73,8 @@ def line_of(rows: list[Row], address: int) -> int:
 
 
 def line_rows(image: bytes, name: str) -> list[Row]:
-    """Where each line of the file `name` was compiled to, by address. Code that was inlined from another file keeps
-    the last line of this one."""
+    """Where each line of the file `name` was compiled to, by address. Code that was inlined from another file
+    keeps the last line of this one."""
     data = dict(sections(image)).get(".debug_line", b"")
     rows: list[Row] = []
     at = 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from dojoir.ir.dtypes import DType
 from dojoir.meaning.bits import to_floats
+from dojoir.runtime.verification.rules import Rule
 from dojoir.support.frozen import dataclass
 from dojoir.types.rounding import FORMATS
 
@@ -18,12 +21,38 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Expected:
     """One output of the reference, as it is (`values`), and the most that each element may be off (`bounds`, None:
-    not at all). Where a bound is infinite or NaN, nothing is asked of the element. `declared` is what the reference
-    gives in the declared types, if that was computed: where only one of them is finite, nothing is asked either."""
+    not at all). Where a bound is infinite or NaN, nothing is asked of the element. `declared` is what the
+    reference gives in the declared types, if that was computed: where only one of them is finite, nothing is asked
+    either. Under the rule `EXACT` `values` are those of the declared types; under `CODES` nothing is asked of an
+    element whose bound reaches further than to the next code."""
 
     values: np.ndarray
     bounds: Floats | None
     declared: Floats | None
+    rule: Rule = Rule.BOUNDED
+
+    def part(self, box: tuple[slice, ...]) -> Expected:
+        """The same of some of the elements."""
+        bounds = None if self.bounds is None else self.bounds[box]
+        return Expected(self.values[box], bounds, None if self.declared is None else self.declared[box], self.rule)
+
+    def allowed(self, dtype: DType, slack: float) -> Floats:
+        """How far each element may be off. Bounds of integers and of codes are exact; others count `slack`
+        times."""
+        if self.bounds is None:
+            return np.zeros(self.values.shape)
+        is_exact = not dtype.is_float or self.rule in (Rule.CODES, Rule.SETTLED)
+        with np.errstate(all="ignore"):
+            return self.bounds if is_exact else slack * self.bounds
+
+    def beside(self, dtype: DType) -> tuple[Floats, Floats]:
+        """The numbers of the type next to each element, below and above."""
+        wanted = self.values.astype(np.float64)
+        if not dtype.is_float:
+            return wanted - 1, wanted + 1
+        numbers = _numbers(dtype)
+        at = np.searchsorted(numbers, wanted)
+        return numbers[np.clip(at - 1, 0, numbers.size - 1)], numbers[np.clip(at + 1, 0, numbers.size - 1)]
 
 
 @dataclass(frozen=True)
@@ -70,15 +99,29 @@ class Loose:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """How the codes of an output were compared: `exact` to the bit, `near` a tie, where the next one is as right,
+    and how many were left out, as rounding may change them to more than the next. `must` says that hardly any may
+    be."""
+
+    argument: str
+    exact: int
+    near: int
+    left_out: int
+    must: bool
+
+
+@dataclass(frozen=True)
 class Comparison:
     """How one output compares: the `worst` element of those that were compared (None if there is none), how many
-    elements were `unchecked`, since rounding alone may change them to anything, and whether the bounds are `loose`:
-    more than half of the digits of the type."""
+    elements were `unchecked`, since rounding alone may change them to anything, and whether the bounds are
+    `loose`: more than half of the digits of the type."""
 
     worst: Worst | None
     unchecked: int
     elements: int
     loose: Loose | None = None
+    counted: Counted | None = None
 
     @property
     def ok(self) -> bool:
@@ -91,21 +134,26 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
     if not count:
         return Comparison(None, 0, 0)
     if not dtype.is_float and expected.bounds is None:
-        return _compare_exactly(name, actual, expected.values)
+        found = _compare_exactly(name, actual, expected.values)
+        return replace(found, counted=Counted(name, count, 0, 0, False)) if expected.rule is Rule.EXACT else found
     values = to_floats(actual, dtype) if dtype.is_float else actual.astype(np.float64)
     wanted = expected.values.astype(np.float64)
-    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
     asked = comparable(dtype, expected, slack)
     with np.errstate(all="ignore"):
-        allowed = slack * bounds
+        allowed = expected.allowed(dtype, slack)
         finite = np.isfinite(wanted)
         same = (values == wanted) | (np.isnan(values) & np.isnan(wanted))
+        if expected.rule is Rule.EXACT:
+            same &= (np.signbit(values) == np.signbit(wanted)) | np.isnan(wanted)
         share = np.abs(values - wanted) / allowed
+        if expected.rule is Rule.CODES:
+            low, high = expected.beside(dtype)
+            share = np.where((values >= low) & (values <= high), share, np.inf)
         share = np.where(same, 0.0, np.where(finite & np.isfinite(values), share, np.inf))
         share = np.where(asked, share, -1.0)
     at = int(np.argmax(share))
     if share.flat[at] < 0:
-        return Comparison(None, count, count)
+        return Comparison(None, count, count, counted=_counted(name, asked, allowed, expected))
     worst = Worst(
         name,
         tuple(int(i) for i in np.unravel_index(at, wanted.shape)),
@@ -119,7 +167,29 @@ def compare(name: str, dtype: DType, actual: np.ndarray, expected: Expected, sla
     most, largest = (float(np.max(part, initial=0, where=within)) for part in (allowed, np.abs(wanted)))
     known = dtype.is_float and largest > 0 and most > largest * expected_tolerance(dtype)
     loose = Loose(name, dtype.name, most, largest) if known else None
-    return Comparison(worst, int(count - np.count_nonzero(asked)), count, loose)
+    left_out = int(count - np.count_nonzero(asked))
+    return Comparison(worst, left_out, count, loose, _counted(name, asked, allowed, expected))
+
+
+def _counted(name: str, asked: npt.NDArray[np.bool_], allowed: Floats, expected: Expected) -> Counted | None:
+    if expected.rule not in (Rule.EXACT, Rule.CODES):
+        return None
+    exact = int(np.count_nonzero(asked & ~(allowed > 0)))
+    near = int(np.count_nonzero(asked)) - exact
+    return Counted(name, exact, near, asked.size - exact - near, expected.rule is Rule.CODES)
+
+
+@cache
+def _numbers(dtype: DType) -> Floats:
+    """All finite numbers of a type of at most 8 bits, in order."""
+    every = to_floats(np.arange(1 << dtype.bits, dtype=np.uint8), dtype)
+    return np.unique(every[np.isfinite(every)])
+
+
+def counted_of(name: str, dtype: DType, expected: Expected, slack: float) -> Counted | None:
+    """How the codes of an output are compared, of whatever comes."""
+    asked = comparable(dtype, expected, slack)
+    return _counted(name, asked, expected.allowed(dtype, slack), expected)
 
 
 def expected_tolerance(dtype: DType) -> float:
@@ -132,14 +202,18 @@ def comparable(dtype: DType, expected: Expected, slack: float) -> npt.NDArray[np
     if expected.bounds is None and not dtype.is_float:
         return np.ones(expected.values.shape, bool)
     wanted = expected.values.astype(np.float64)
-    bounds = np.zeros(wanted.shape) if expected.bounds is None else expected.bounds
+    allowed = expected.allowed(dtype, slack)
     largest = FORMATS[dtype.name].largest if dtype.is_float else math.inf
     with np.errstate(all="ignore"):
-        found = ~np.isposinf(bounds)
+        found = ~np.isposinf(allowed)
         if expected.declared is not None:
             found &= np.isfinite(wanted) == np.isfinite(expected.declared)
             found &= np.isfinite(wanted) | (np.isnan(wanted) == np.isnan(expected.declared))
-        found &= ~np.isfinite(wanted) | (np.abs(wanted) + slack * bounds <= largest)
+        if expected.rule is Rule.CODES:
+            low, high = expected.beside(dtype)
+            found &= ~np.isfinite(wanted) | (allowed <= np.maximum(wanted - low, high - wanted))
+        else:
+            found &= ~np.isfinite(wanted) | (np.abs(wanted) + allowed <= largest)
     return np.asarray(found)
 
 

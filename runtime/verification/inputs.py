@@ -37,8 +37,8 @@ ONES = 1.0
 """The `reach` of `integers` that are 1 and -1, mostly 1: for kernels in which larger ones grow too large."""
 
 LONG = 1 << 12
-"""Sums of more terms are of integers that are mostly positive and so small that no order rounds them: f32 holds all
-up to EXACT."""
+"""Sums of more terms are of integers that are mostly positive and so small that no order rounds them: f32 holds
+all up to EXACT."""
 
 EXACT = 1 << 24
 

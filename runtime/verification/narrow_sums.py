@@ -11,8 +11,8 @@ FEW = 24
 
 
 def narrow_sums(kernel: Kernel) -> tuple[str, ...]:
-    """For each `tmp` narrower than f32 into which more terms are added than it has steps up to one, or as many as a
-    size says: why that is not wanted, and what to do."""
+    """For each `tmp` narrower than f32 into which more terms are added than it has steps up to one, or as many as
+    a size says: why that is not wanted, and what to do."""
     found: dict[str, str] = {}
     for site in kernel.sites:
         statement = site.statement

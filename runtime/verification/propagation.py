@@ -21,12 +21,13 @@ def of_product(x: Expr, a: Bound, y: Expr, b: Bound) -> Bound:
 
 
 def of_quotient(y: Expr, a: Bound, b: Bound, result: Expr) -> Bound:
-    """`(a + |result| b) / (|y| - b)`, and anything where `y` may be zero."""
+    """`(a + |result| b) / (|y| - b)`, and anything where `y` may be zero; nothing where it is NaN for sure."""
     if b is None:
         return None if a is None else op("div", a, magnitude(y))
     off = error_sum(a, times(magnitude(result), b)) or ZERO
     left = op("sub", magnitude(y), b)
-    return op("select", op("gt", left, ZERO), op("div", off, left), INFINITE)
+    none = op("and", op("ne", y, y), op("ne", b, INFINITE))
+    return op("select", op("gt", left, ZERO), op("div", off, left), op("select", none, ZERO, INFINITE))
 
 
 def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
@@ -113,6 +114,21 @@ def worst(a: Bound, b: Bound) -> Bound:
     return a if b is None else b if a is None else op("max", a, b)
 
 
+def of_extreme(name: str, x: Expr, a: Bound, y: Expr, b: Bound) -> Bound:
+    """Of the larger (`max`) or smaller (`min`) of two values: the bound of the one that it is for sure, else the
+    larger bound."""
+    if a is None and b is None:
+        return None
+    first, second = a or ZERO, b or ZERO
+    if name == "max":
+        is_x = op("gt", op("sub", x, first), op("add", y, second))
+        is_y = op("gt", op("sub", y, second), op("add", x, first))
+    else:
+        is_x = op("lt", op("add", x, first), op("sub", y, second))
+        is_y = op("lt", op("add", y, second), op("sub", x, first))
+    return op("select", is_x, first, op("select", is_y, second, op("max", first, second)))
+
+
 def anything_if(bound: Expr) -> Expr:
     """Nothing where a bound is 0, and anything else where it is not."""
     return op("select", op("eq", bound, ZERO), ZERO, INFINITE)
@@ -129,8 +145,8 @@ def is_exact(value: Expr, dtype: DType) -> Expr:
 
 
 def roundoff(dtype: DType) -> tuple[float, float]:
-    """The largest error of rounding to a float type: relative to a normal result, and absolute below those. Half of
-    the smallest f64 is no f64: there it is all of it, which the reference, in f64 as well, may be off too."""
+    """The largest error of rounding to a float type: relative to a normal result, and absolute below those. Half
+    of the smallest f64 is no f64: there it is all of it, which the reference, in f64 as well, may be off too."""
     format_ = FORMATS[dtype.name]
     absolute = math.ldexp(1.0 if format_.is_scale else 0.5, format_.quantum)  # 0 is none there
     return 2.0**-format_.precision, absolute or math.ldexp(1.0, format_.quantum)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from dojoir.errors import RunError
-from dojoir.runtime.verification.compare import Loose, Worst
+from dojoir.runtime.verification.compare import Counted, Loose, Worst
 from dojoir.runtime.verification.inputs import NONFINITE
 from dojoir.support.frozen import dataclass
 
@@ -15,13 +15,17 @@ UNEVEN = ("wide", "special", "integers", NONFINITE)
 MOST_UNCHECKED = 0.1
 """The largest share of the elements of a distribution that may go uncompared in a result that is `ok`."""
 
+MOST_LEFT_OUT = 0.01
+"""The largest share of the codes of an output that may be left out of the comparison, in all cases together."""
+
 
 @dataclass(frozen=True)
 class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
     says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
     that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual; `loose` is the output
-    of which rounding explains most, if that is more than a user would expect."""
+    of which rounding explains most, if that is more than a user would expect. `counted` says how codes were
+    compared."""
 
     sizes: Mapping[str, int]
     seed: int
@@ -32,6 +36,7 @@ class Case:
     elements: int
     reach: float | None = None
     loose: Loose | None = None
+    counted: tuple[Counted, ...] = ()
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name}={value}" for name, value in self.sizes.items())
@@ -41,9 +46,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went wrong.
-    `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash or at
-    the time limit. `warnings` are of the text: what is right at these sizes and not at larger ones."""
+    """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went
+    wrong. `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash
+    or at the time limit. `warnings` are of the text: what is right at these sizes and not at larger ones."""
 
     kernel: str
     target: str
@@ -73,6 +78,13 @@ class Report:
             unchecked, elements = counts.get(case.distribution, (0, 0))
             counts[case.distribution] = unchecked + case.unchecked, elements + case.elements
         return {name: unchecked / max(elements, 1) for name, (unchecked, elements) in counts.items()}
+
+    @property
+    def compared(self) -> Counted:
+        """How all outputs were compared of which codes, or bits, were."""
+        found = [one for case in self.cases for one in case.counted]
+        exact, near, left_out = (sum(getattr(one, part) for one in found) for part in ("exact", "near", "left_out"))
+        return Counted("", exact, near, left_out, any(one.must for one in found))
 
     @property
     def undecided(self) -> tuple[str, ...]:
@@ -118,6 +130,11 @@ class Report:
                 "" if self.loose.loose is None or self.loose.loose.dtype == "f64" else ": a wider type is nearer"
             )
             lines.append(f"  {self.loose.loose}, at {self.loose}{advice}")
+        compared = self.compared
+        if (compared.exact or compared.near or compared.left_out) and self.reason is None:
+            left_out = f", {compared.left_out} left out" if compared.must else ""
+            near = f", {compared.near} within a step of a tie" if compared.must else ""
+            lines.append(f"  {compared.exact} elements compared to the bit{near}{left_out}")
         shares = ", ".join(f"{_percent(share)} of {name}" for name, share in self.unchecked.items() if share)
         if shares and self.reason is None:
             lines.append(f"  not compared, since rounding alone may change them to anything: {shares}")
@@ -136,6 +153,23 @@ class Report:
         if not self.ok:
             hung = self.reason is not None and self.reason.startswith("it hung")
             raise RunError(str(self), "time-limit" if hung else "verification-failed")
+
+
+def too_many_left_out(counted: Iterable[Counted], allowed: Container[str]) -> str | None:
+    """What is wrong where too few codes of an output could be compared, in all cases together, but for those
+    `allowed`; None if nothing is."""
+    counts: dict[str, tuple[int, int]] = {}
+    for one in counted:
+        if one.must and one.argument not in allowed:
+            left_out, elements = counts.get(one.argument, (0, 0))
+            counts[one.argument] = left_out + one.left_out, elements + one.exact + one.near + one.left_out
+    for name, (left_out, elements) in counts.items():
+        if left_out > MOST_LEFT_OUT * elements:
+            return (
+                f"{left_out} of {elements} codes of {name} could not be compared, since rounding may change them "
+                f"by more than a step: give other inputs (inputs=), or allow it (left_out=('{name}',))"
+            )
+    return None
 
 
 def _percent(share: float) -> str:

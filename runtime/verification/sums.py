@@ -1,10 +1,10 @@
 """How far a sum may be off whose order is free: by what sums in parts are.
 
-A sum of n terms that is carried by one accumulator may be off by `n u sum |term|`, in parts of `sqrt(n)` terms each
-by `2 sqrt(n) u sum |term|`, and carried in a wider type by less (N. J. Higham, "The accuracy of floating point
-summation", 1993, section 4). The language promises such sums, so no more is allowed. Lanes, which are long parts,
-are as near as that where roundings are as often up as down: about `sqrt(n) u` times the sum (N. J. Higham and
-T. Mary, "A new approach to probabilistic rounding error analysis", 2019).
+A sum of n terms that is carried by one accumulator may be off by `n u sum |term|`, in parts of `sqrt(n)` terms
+each by `2 sqrt(n) u sum |term|`, and carried in a wider type by less (N. J. Higham, "The accuracy of floating
+point summation", 1993, section 4). The language promises such sums, so no more is allowed. Lanes, which are long
+parts, are as near as that where roundings are as often up as down: about `sqrt(n) u` times the sum (N. J. Higham
+and T. Mary, "A new approach to probabilistic rounding error analysis", 2019).
 
 A term that is too small to be rounded away is no reason for an error: an addition is off by no more than the term.
 So one of `u sum |term|` or more counts as a term, a smaller one by its share of that.

@@ -36,6 +36,7 @@ from dojoir.ir.nodes import (
 from dojoir.ir.operations import ACCUMULATIONS
 from dojoir.runtime.verification.beside import Names, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
+from dojoir.runtime.verification.discrete import converted, doubt
 from dojoir.runtime.verification.propagation import (
     INFINITE,
     ONE,
@@ -47,6 +48,7 @@ from dojoir.runtime.verification.propagation import (
     is_exact,
     is_whole,
     magnitude,
+    of_extreme,
     of_function,
     of_power,
     of_product,
@@ -55,6 +57,8 @@ from dojoir.runtime.verification.propagation import (
     roundoff,
     worst,
 )
+from dojoir.runtime.verification.rules import ROUNDED_TWICE, rounds_to_codes
+from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import check
@@ -67,28 +71,9 @@ FUNCTION_ROUNDINGS = 4
 to 4 units of roundoff."""
 
 FLUSHED = 2.0**-126
-"""Under `fp fast`, smaller numbers of f32 and bf16 may be taken for zero, as some instructions do with operands and
-sums."""
+"""Under `fp fast`, smaller numbers of f32 and bf16 may be taken for zero, as some instructions do with operands
+and sums."""
 
-_MATH = frozenset(
-    {
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "rsqrt",
-        "tanh",
-        "erf",
-        "sigmoid",
-        "sin",
-        "cos",
-        "pow",
-        "tan",
-        "atan",
-        "expm1",
-        "log1p",
-    }
-)
 _ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, name in ACCUMULATIONS.items()}}
 
 
@@ -194,7 +179,9 @@ class _Lines:
     def _around(self, typed: TypedStatement) -> list[Statement]:
         name, indices = typed.target.buffer, typed.target.indices
         if name not in self.names.errors:
-            return [Statement(typed.target, _ASSIGNMENT[typed.op], plain(typed.value))]
+            self.lines = []
+            value, _ = self.compute(typed.value)
+            return [*self.lines, Statement(typed.target, _ASSIGNMENT[typed.op], value)]
         self.lines = []
         value, bound = self.compute(typed.value)
         error = Access(self.names.errors[name], indices)
@@ -206,7 +193,8 @@ class _Lines:
         match typed.op:
             case None:
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
-                    bound = error_sum(bound, _rounding(value, typed.dtype, bound))
+                    value, bound = self.stored(typed, value, bound)
+                    own = replace(own, value=value)
                 if total is not None:
                     self.lines.append(Statement(total, "=", magnitude(value)))
                 if count is not None:
@@ -242,11 +230,35 @@ class _Lines:
                 self.lines.append(own)
             case _:  # max or min of a wider type is rounded when it is stored
                 if typed.dtype.is_float and typed.dtype != typed.value.dtype:
-                    bound = error_sum(bound, _rounding(value, typed.dtype, bound))
-                if bound is not None:
-                    self.lines.append(Statement(error, "max=", bound))
-                self.lines.append(own)
+                    value, bound = self.stored(typed, value, bound)
+                    own = replace(own, value=value)
+                if not typed.dtype.is_float:
+                    self.lines += [Statement(error, "max=", bound or ZERO), own]
+                    return self.lines
+                value = self.keep(value, F64)
+                off = of_extreme(typed.op, typed.target, error, value, self._keep(bound))
+                self.lines += [Statement(error, "=", off or ZERO), replace(own, value=value)]
         return self.lines
+
+    def stored(self, typed: TypedStatement, value: Expr, bound: Bound) -> tuple[Expr, Bound]:
+        """A value of a wider type as it is held in one of floats, and its bound."""
+        if not rounds_to_codes(self.names.kernel, typed.dtype):
+            return value, error_sum(bound, _rounding(value, typed.dtype, bound))
+        return self.rounded(typed.dtype, "cast", typed.value, value, bound)
+
+    def rounded(self, dtype: DType, way: str, arg: Typed, value: Expr, bound: Bound) -> tuple[Expr, Bound]:
+        """A value converted to a narrow float, and its bound."""
+        result = self.keep(converted(dtype, way, value), F64)
+        number = self.keep(value if arg.dtype.is_float else Cast(F64, value), F64)
+        bound = self._keep(bound)
+        return result, self._keep(doubt(dtype, way, number, result, bound, slack_of(self.names.kernel)))
+
+    def wide(self, dtype: DType, arg: Typed, bound: Bound) -> Bound:
+        """The bound of a float that becomes an integer: all that is allowed of it, since a bound of integers is
+        exact."""
+        if bound is None or not dtype.is_integer or not arg.dtype.is_float:
+            return bound
+        return self.keep(op("mul", Const(slack_of(self.names.kernel)), bound), F64)
 
     def keep(self, value: Expr, dtype: DType) -> Expr:
         """The value under a name of its own, unless it is as simple as one."""
@@ -263,20 +275,25 @@ class _Lines:
     def compute(self, typed: Typed) -> tuple[Expr, Bound]:
         """A value (in f64, or in its own type if that is no float), and a bound of its error."""
         match typed:
-            case Number() | IndexValue():
-                return plain(typed), None
+            case Number(dtype, given):
+                return Const(float(given)) if dtype.is_float else Cast(dtype, Const(given)), None
+            case IndexValue(affine):
+                return Cast(typed.dtype, index_value(affine)), None
             case Load(_, access):
                 return access, self._load(access)
+            case Convert(dtype, arg, way) if way != "bitcast" and rounds_to_codes(self.names.kernel, dtype):
+                value, bound = self.compute(arg)
+                return self.rounded(dtype, way, arg, value, bound)
             case Convert(dtype, arg, way) if way != "cast":
                 value, bound = self.compute(arg)
                 result = self.keep(by_name(dtype, arg.dtype, way, value), F64 if dtype.is_float else dtype)
                 number = value if arg.dtype.is_float else Cast(F64, value)
-                return result, self._keep(_named_bound(dtype, arg.dtype, way, number, bound))
+                return result, self._keep(_named_bound(dtype, arg.dtype, way, number, self.wide(dtype, arg, bound)))
             case Convert(dtype, arg):
                 value, bound = self.compute(arg)
                 number = value if arg.dtype.is_float else Cast(F64, value)
                 result = self.keep(_converted(dtype, arg.dtype, value), F64 if dtype.is_float else dtype)
-                return result, self._keep(_conversion(dtype, arg.dtype, number, bound))
+                return result, self._keep(_conversion(dtype, arg.dtype, number, self.wide(dtype, arg, bound)))
             case Apply(dtype, name, args):
                 pairs = [self.compute(arg) for arg in args]
                 values = [value for value, _ in pairs]
@@ -311,23 +328,6 @@ class _Lines:
                 off = self._load(index)
                 bound = bound if off is None else error_sum(bound, anything_if(off))
         return self._keep(bound)
-
-
-def plain(typed: Typed) -> Expr:
-    """The value alone, in f64 (or in its own type, if that is no float)."""
-    match typed:
-        case Number(dtype, number):
-            return Const(float(number)) if dtype.is_float else Cast(dtype, Const(number))
-        case IndexValue(affine):
-            return Cast(typed.dtype, index_value(affine))
-        case Load(_, access):
-            return access
-        case Convert(dtype, arg, way) if way != "cast":
-            return by_name(dtype, arg.dtype, way, plain(arg))
-        case Convert(dtype, arg):
-            return _converted(dtype, arg.dtype, plain(arg))
-        case Apply(_, name, args):
-            return op(name, *(plain(arg) for arg in args))
 
 
 def _converted(dtype: DType, source: DType, value: Expr) -> Expr:
@@ -373,8 +373,8 @@ def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound
     """What of `lost` is one accumulation's share: nothing where any order is exact. That is so where all terms are
     integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and
     what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
-    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum of
-    magnitudes overflows, another order may."""
+    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum
+    of magnitudes overflows, another order may."""
     lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost
@@ -433,15 +433,16 @@ def _operation(
             return a and op("select", op("lt", a, INFINITE), ZERO, ONE)
         case "eq" | "ne" | "lt" | "le" | "gt" | "ge", [x, y], [a, b]:
             off = error_sum(a, b)
-            return off and op("select", op("gt", magnitude(op("sub", x, y)), off), ZERO, ONE)
+            sure = off and op("or", op("gt", magnitude(op("sub", x, y)), off), op("eq", off, ZERO))
+            return sure and op("select", sure, ZERO, ONE)
         case "select", [_, x, y], [c, a, b]:
             chosen = op("select", values[0], a or ZERO, b or ZERO) if a or b else None
             if c is None:
                 return chosen
             either = error_sum(magnitude(op("sub", x, y)), worst(a, b)) or ZERO
             return op("select", op("eq", c, ZERO), chosen or ZERO, either)
-        case "min" | "max", _, [a, b]:
-            return worst(a, b)
+        case "min" | "max", [x, y], [a, b]:
+            return of_extreme(name, x, a, y, b)
         case "floordiv" | "mod", _, _:
             off = error_sum(*bounds)
             return off and anything_if(off)
@@ -450,7 +451,7 @@ def _operation(
     carried = _carried(name, floats, bounds, result)
     if not dtype.is_float:
         return carried
-    if name not in _MATH:
+    if name not in ROUNDED_TWICE:
         return error_sum(carried, _rounding(result, dtype, error_sum(*bounds)))
     return error_sum(carried, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
 

@@ -24,8 +24,10 @@ from dojoir.runtime.verification.given import GIVEN, given_arrays
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS, WIDEST, distributions_of, make_inputs, milder
 from dojoir.runtime.verification.narrow_sums import narrow_sums
 from dojoir.runtime.verification.oracle import INTERPRETED_INSTANCES, Oracle
-from dojoir.runtime.verification.report import MOST_UNCHECKED, Case, Report
+from dojoir.runtime.verification.report import MOST_LEFT_OUT, MOST_UNCHECKED, Case, Report, too_many_left_out
+from dojoir.runtime.verification.rules import Rule
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
+from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.trial import POISONS, load_arrays, save_arrays
 from dojoir.support.frozen import dataclass
 from dojoir.support.public import public
@@ -36,14 +38,6 @@ SAMPLE_INSTANCES = 20_000
 
 REFERENCE_LIMIT = 600.0
 """Seconds that a compiled reference may take at least."""
-
-SLACK, FAST_SLACK = 2.0, 8.0
-"""The bounds are of first order, so twice what they say is allowed; more for kernels that allow algebra."""
-
-
-def slack_of(kernel: Kernel) -> float:
-    """How many times the bound on rounding errors an element may be off."""
-    return FAST_SLACK if kernel.fp == "fast" else SLACK
 
 
 @public
@@ -61,6 +55,7 @@ def verify(
     time_limit: float = 60.0,
     memory_limit: int | None = None,
     emulated: bool = False,
+    left_out: Sequence[str] = (),
 ) -> Report:
     """Runs the kernel on `target` and compares it with what `against` (by default the kernel itself) means.
 
@@ -68,18 +63,21 @@ def verify(
     address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
     where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
     `distributions` with the `seeds` in turn, by default from all (under `fp fast` none with infinities and NaN).
-    Integers and bools must be exact; a float may be off by what rounding explains, a bound computed from the
-    reference alone (see `dojoir.runtime.verification.tolerance`). The reference is interpreted in f64, or, above
-    300,000 statements, compiled in f64 for the other target. `sizes` are by default a few small ones that the facts
-    of the kernel allow, each of them once beyond two unrolled blocks of vectors.
+    Integers and bools must be exact, and under `fp strict` all whose arithmetic the text fixes; a float may be off
+    by what rounding explains, a bound computed from the reference alone (see
+    `dojoir.runtime.verification.tolerance`); one of 8 bits or fewer by a step, where the reference is so near to a
+    tie that rounding decides. Of such codes at most a hundredth may be left out, but in outputs that `left_out`
+    names. The reference is interpreted in f64, or, above 300,000 statements, compiled in f64 for the other target.
+    `sizes` are by default a few small ones that the facts of the kernel allow, each of them once beyond two
+    unrolled blocks of vectors.
 
     `inputs` holds arguments by name that are used as they are (a positive definite matrix): the sizes follow from
     their shapes, and what is not given is drawn. Where rounding may change results to anything, `wide` inputs are
     drawn nearer to one, and fewer of `nonfinite` ones are infinite or NaN; the report says which share of each
     distribution could still not be compared, and above a tenth of one it is undecided, not ok.
 
-    With `emulated` the code for a GPU (`cuda`, `hip`) runs on the CPU, where a race, a barrier that not all threads
-    reach, and an access out of bounds are failures too.
+    With `emulated` the code for a GPU (`cuda`, `hip`) runs on the CPU, where a race, a barrier that not all
+    threads reach, and an access out of bounds are failures too.
 
     Raises KernelError for a kernel that is wrong, ToolchainError where the target has no compiler, ArgumentError
     for sizes or inputs that do not fit, or an `against` with other arguments.
@@ -90,6 +88,7 @@ def verify(
     check_alike(kernel, reference)
     chosen = distributions_of(reference) if distributions is None else distributions
     _check_distributions(chosen)
+    check_outputs(reference, left_out)
     target = check_target(target, cpu, emulated)
     given = given_arrays(kernel, inputs or {})
     if all(buffer.role == "out" or buffer.name in given for buffer in kernel.arguments) and given:
@@ -103,6 +102,7 @@ def verify(
         time_limit,
         memory_limit,
         given,
+        left_out,
     )
 
 
@@ -115,6 +115,7 @@ def verify_subject(
     time_limit: float,
     memory_limit: int | None = None,
     given: Mapping[str, np.ndarray] | None = None,
+    left_out: Sequence[str] = (),
 ) -> Report:
     """`verify` for anything that a child can load as a kernel, with everything chosen."""
     kernel = subject.kernel
@@ -130,6 +131,8 @@ def verify_subject(
     reason = next((f"{case.problem} ({case})" for case in cases if case.problem is not None), None)
     if reason is None and len(cases) < len(plans):
         reason = f"the process {trial.outcome.ended or 'ended'} {'between cases' if cases else 'while it compiled'}"
+    if reason is None:
+        reason = too_many_left_out((one for case in cases for one in case.counted), left_out)
     reference_used = " and ".join(sorted(oracle.used))
     where = f"{subject.target}, emulated" if subject.emulated else subject.target
     not_run = len(plans) - len(cases)
@@ -161,8 +164,18 @@ class _Plan:
         worst = max((c.worst for c in found if c.worst is not None), key=lambda w: w.share, default=None)
         loose = max((c.loose for c in found if c.loose is not None), key=lambda one: one.share, default=None)
         unchecked, elements = sum(c.unchecked for c in found), sum(c.elements for c in found)
+        seen = tuple(c.counted for c in found if c.counted is not None)
         return Case(
-            self.sizes, self.seed, self.distribution, problem, worst, unchecked, elements, self.reach, loose
+            self.sizes,
+            self.seed,
+            self.distribution,
+            problem,
+            worst,
+            unchecked,
+            elements,
+            self.reach,
+            loose,
+            seen,
         )
 
 
@@ -209,21 +222,21 @@ def _mild(
         inputs = {**make_inputs(kernel, sizes, seed, distribution, reach), **given}
         expected = oracle.expected(sizes, inputs)
         following = milder(distribution, reach)
-        if following is None or _unchecked(oracle.kernel, expected) <= MOST_UNCHECKED:
+        if following is None or can_compare(oracle.kernel, expected):
             shown = reach if distribution == "wide" and reach < WIDEST else None
             return _Plan(sizes, seed, distribution, inputs, files, shown, expected)
         reach = following
 
 
-def _unchecked(kernel: Kernel, expected: Mapping[str, Expected]) -> float:
-    """The share of the elements of all outputs of which nothing can be asked."""
-    slack, elements, unchecked = slack_of(kernel), 0, 0
+def can_compare(kernel: Kernel, expected: Mapping[str, Expected]) -> bool:
+    """Whether enough elements can be compared: of all outputs, and of the codes of each."""
+    slack, elements, unchecked, enough = slack_of(kernel), 0, 0, True
     for name, output in expected.items():
-        elements += output.values.size
-        unchecked += output.values.size - int(
-            np.count_nonzero(comparable(kernel.buffer(name).dtype, output, slack))
-        )
-    return unchecked / max(elements, 1)
+        asked = comparable(kernel.buffer(name).dtype, output, slack)
+        open_ = output.values.size - int(np.count_nonzero(asked))
+        elements, unchecked = elements + output.values.size, unchecked + open_
+        enough &= output.rule is not Rule.CODES or open_ <= MOST_LEFT_OUT * output.values.size
+    return enough and unchecked <= MOST_UNCHECKED * elements
 
 
 def _job(subject: KernelSubject, plans: Sequence[_Plan]) -> dict[str, object]:
@@ -311,6 +324,18 @@ def _chosen_sizes(
     if not chosen:
         raise ArgumentError("sizes is empty: leave it out, or give at least one", "no-sizes")
     return chosen
+
+
+def check_outputs(kernel: Kernel, names: Sequence[str]) -> None:
+    """Raises ArgumentError where a name is that of no output."""
+    outputs = [buffer.name for buffer in kernel.arguments if buffer.role != "in"]
+    for name in names:
+        if name not in outputs:
+            raise ArgumentError(
+                f"left_out names '{name}', which is no output of {kernel.name}{did_you_mean(name, outputs)}; "
+                f"they are {', '.join(outputs)}",
+                "unknown-argument",
+            )
 
 
 def _check_distributions(distributions: Sequence[str]) -> None:
