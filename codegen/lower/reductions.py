@@ -12,6 +12,7 @@ from dojoir.codegen.lir.program import FLAG, Const, Type, Value, Var
 from dojoir.codegen.lower.access import Accesses
 from dojoir.codegen.lower.conversions import convert, number
 from dojoir.codegen.lower.expr import combination, operate
+from dojoir.codegen.lower.magnitudes import accumulate_magnitudes, largest_magnitude
 from dojoir.codegen.lower.plan import Accumulator
 from dojoir.codegen.lower.state import Block, Kept, State, Unit, Variable
 from dojoir.codegen.lower.touched import where_touched
@@ -78,7 +79,10 @@ def finish(
                 groups.append((some, Block()))
             accesses = Accesses(unit, _inside(state, values), groups[-1][1], accumulator.paths[0])
             op = combination(unit, accumulator.op, accumulator.dtype)
-            (into or _update)(accumulator, var if var.type.lanes == 1 else lir.Reduce(op, var), accesses)
+            total: Value = var if var.type.lanes == 1 else lir.Reduce(op, var)
+            if var.type.lanes > 1 and accumulate_magnitudes(unit.typed[path] for path in accumulator.paths):
+                total = largest_magnitude(var)
+            (into or _update)(accumulator, total, accesses)
     for some, code in groups:
         if some is None:
             block.statements.extend(code.statements)

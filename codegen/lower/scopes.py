@@ -26,6 +26,7 @@ from dojoir.codegen.lower.expr import combination, evaluate, operate
 from dojoir.codegen.lower.fetch import fetch_ahead
 from dojoir.codegen.lower.full_tiles import edge, inside
 from dojoir.codegen.lower.instruction import instruct, instruction_of
+from dojoir.codegen.lower.magnitudes import accumulate_magnitudes, largest_magnitude
 from dojoir.codegen.lower.placement import STACK_BYTES, Home, begins_with_assignment
 from dojoir.codegen.lower.reductions import finish, identity, keep
 from dojoir.codegen.lower.state import Block, Memory, Place, State, Unit, Variable
@@ -299,7 +300,9 @@ class Scopes:
         mask = accesses.state.mask
         if mask is not None:
             value = lir.Select(mask, value, spread(identity(statement.op, dtype), lanes))
-        total = lir.Reduce(combination(self.unit, statement.op, dtype), value)
+        total: Value = lir.Reduce(combination(self.unit, statement.op, dtype), value)
+        if accumulate_magnitudes([statement]):
+            total = largest_magnitude(value)
         accesses.store(statement.target, self._combined(statement, accesses, total))
 
     # -- guards ----------------------------------------------------------------------------------------------

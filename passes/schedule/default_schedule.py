@@ -18,6 +18,7 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.abreast import rows_abreast
+from dojoir.passes.schedule.blocks_apart import blocks_apart
 from dojoir.passes.schedule.borders import cut_borders
 from dojoir.passes.schedule.combinators import every, tried
 from dojoir.passes.schedule.contractions import (
@@ -70,33 +71,30 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
 
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
-       but none that would take a product its register tile;
-    2. let sweeps over rows which are made again and again, as of a stencil over time, go through the rows together,
-       each as many rows behind the one before as it must be, unless the arrays are known to fit in a core's caches,
-       or rows are independent and there are several cores; bring rows whose elements wait for the one before and
-       for the row before into flight together;
-    3. let sums that go down the columns of a matrix go along its rows; bring what a product sums over inside of its
-       rows and columns, give each product a nest of its own, and cut
-       triangles into blocks of rows; give products of matrices, convolutions and windows a register tile, with the
-       shared panel or the filters packed, and let sums of rows go through the rows as they lie in memory, and so
-       products that are known to have one column; the lanes of a convolution are channels, unless these are known
-       to be few; before that, a nest with a condition on a rest becomes one for each residue, and what is clamped
-       along a row is cut off where the row begins and ends;
-    4. bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
-       what else an element takes from the one before it, would wait for each addition, unless they are known to be
-       few, and a vector of rows in lanes where it would wait for a division;
-       compute before a scope what costs much and is the same in it; collapse what needs no storage, put small
-       temporaries into registers, give sums into one element parts, and make running sums, products, maxima, minima
-       and linear recurrences into one element those of blocks, where there are cores to share them;
-    5. exchange two scopes where that makes the innermost one step through memory by one element, and tile those
-       that read along one dimension and write along another, through a small square;
-    6. run innermost scopes in lanes if they step by one element, or the scope around them if that does and the
-       innermost one does not, or only adds up, or if they add up along rows that are known to be shorter than a
-       vector; none that is known to run once;
-    7. stream the outputs that are larger than the last cache, and not read again, by what is known or asked at the
-       call; and fetch the next row in a pass that takes long for each element of one that was read before;
-    8. share the outermost scope that allows it, and runs often enough, out over the cores, unless it is known that
-       there is little to do.
+    but none that would take a product its register tile; 2. let sweeps over rows which are made again and again,
+    as of a stencil over time, go through the rows together, each as many rows behind the one before as it must be,
+    unless the arrays are known to fit in a core's caches, or rows are independent and there are several cores;
+    bring rows whose elements wait for the one before and for the row before into flight together; 3. let sums that
+    go down the columns of a matrix go along its rows; bring what a product sums over inside of its rows and
+    columns, give each product a nest of its own, and cut triangles into blocks of rows; give products of matrices,
+    convolutions and windows a register tile, with the shared panel or the filters packed, and let sums of rows go
+    through the rows as they lie in memory, and so products that are known to have one column; the lanes of a
+    convolution are channels, unless these are known to be few; before that, a nest with a condition on a rest
+    becomes one for each residue, and what is clamped along a row is cut off where the row begins and ends; 4.
+    bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
+    what else an element takes from the one before it, would wait for each addition, unless they are known to be
+    few, and a vector of rows in lanes where it would wait for a division; compute before a scope what costs much
+    and is the same in it, and for all blocks of a row side by side what is computed once a block, between two
+    passes over it; collapse what needs no storage, put small temporaries into registers, give sums into one
+    element parts, and make running sums, products, maxima, minima and linear recurrences into one element those of
+    blocks, where there are cores to share them; 5. exchange two scopes where that makes the innermost one step
+    through memory by one element, and tile those that read along one dimension and write along another, through a
+    small square; 6. run innermost scopes in lanes if they step by one element, or the scope around them if that
+    does and the innermost one does not, or only adds up, or if they add up along rows that are known to be shorter
+    than a vector; what shares bytes goes in pairs; none that is known to run once; 7. stream the outputs that are
+    larger than the last cache, and not read again, by what is known or asked at the call; and fetch the next row
+    in a pass that takes long for each element of one that was read before; 8. share the outermost scope that
+    allows it, and runs often enough, out over the cores, unless it is known that there is little to do.
 
     For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
@@ -164,6 +162,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     sums_abreast(trace, machine, sizes)
     rows_abreast(trace, machine, sizes)
     hoist_invariants(trace)
+    blocks_apart(trace, machine, sizes)
     every(_collapsible)(trace)
     every(_scalars)(trace)
     sums_in_parts(trace)
@@ -254,8 +253,8 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
 
 
 def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
-    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do not,
-    or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
+    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do
+    not, or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
     leaves = list(_leaves(node, path))
     if not strided(kernel, path):
         return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
@@ -271,9 +270,24 @@ def _reduces(kernel: Kernel, path: Path, leaf: Path) -> bool:
 
 def _leaf_in_lanes(trace: Trace, path: Path) -> None:
     if len(path) > 1:
-        tried(trace, Vectorize(place_of(path)))
+        if not tried(trace, Vectorize(place_of(path))) and _is_packed(trace.kernel, path):
+            tried(trace, lambda t: _pairs_in_lanes(t, path))
     else:
         tried(trace, lambda t: _split_in_lanes(t, path, CHUNK))
+
+
+def _is_packed(kernel: Kernel, path: Path) -> bool:
+    """Whether a scope of constant extent writes neighbours that share bytes."""
+    node = kernel.at(path)
+    assert isinstance(node, Scope)
+    whole = all(bound.is_constant and bound.offset % 2 == 0 for bound in node.extent.bounds)
+    return whole and any(kernel.buffer(site.statement.target.buffer).packed for site in sites_in(kernel, path))
+
+
+def _pairs_in_lanes(trace: Trace, path: Path) -> None:
+    """Gives each lane both halves of a byte."""
+    act(trace, Split, spot(trace, path), 2)
+    act(trace, Vectorize, spot(trace, path))
 
 
 def _nest_in_lanes(trace: Trace, path: Path, machine: Machine) -> None:
