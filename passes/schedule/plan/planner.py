@@ -17,6 +17,7 @@ from dojoir.passes.schedule.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.gpu_schedule import schedule_grid
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.parting import is_contraction, part_products
+from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
@@ -115,6 +116,7 @@ def rules(trace: Trace, path: Path, machine: Machine) -> None:
 
 STRUCTURES: tuple[Structure, ...] = (
     rules,
+    blocks_in_threads,
     rows_in_warps,
     rows_in_blocks,
     sum_along,
