@@ -93,9 +93,15 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
         else:
             small = size.bits(source) < ldexp(1.0, narrow.lowest)
             scaled = body.let("scaled", select(small, size.bits(source) * ldexp(1.0, -narrow.quantum), 0.0))
-            counted = body.let("counted", scaled.convert(bits_of(source)))
+            # to the nearest whole number as above, where a conversion would go one lane after the other
+            whole = wide.precision - 1
+            nearest = (scaled + ldexp(1.0, whole)).bits(bits_of(source)) - _power_of_two(whole, wide)
+            counted = body.let("counted", nearest)
+            back = counted.convert(source)
             if way == "round_away":
-                counted = select((scaled - counted.convert(source)) < 0.5, counted, counted + 1)
+                counted = select((scaled - back) < 0.5, counted, counted + 1)
+            else:
+                counted = select(scaled < back, counted - 1, counted)
         code = body.let("any_code", select(size.bits(source) < ldexp(1.0, narrow.lowest), counted, code))
     limit = narrow.largest_bits if way == "sat" else narrow.overflow_bits
     code = select(code < limit, code, limit)
