@@ -3,7 +3,8 @@ recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -12,6 +13,29 @@ from dojoir.records import Database
 from dojoir.search import Static
 from dojoir.search.budget import Ledger
 from dojoir.tasks.task import Answer, Task, question
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a desk is made of in another process: the task, the URL of the database, the name of the run."""
+
+    task: Task
+    url: str
+    run: str
+    timer: str
+    seed: int
+    list_moves: bool
+
+
+@dataclass(frozen=True)
+class Used:
+    """What was used up at a desk: moves, states, builds, measurements, and states by their status."""
+
+    moves: int
+    states: int
+    builds: int
+    measurements: int
+    statuses: Mapping[str, int]
 
 
 class Desk:
@@ -58,15 +82,16 @@ class Desk:
 
     def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
         """What becomes of some traces of the given kernel, in order; fewer where the budget ends before them.
-        One that was asked before costs nothing. Raises ArgumentError for a trace of another kernel, or an
-        unsafe one."""
-        for trace in traces:
-            if trace.start != self.kernel or not trace.is_safe:
+        One that was asked before costs nothing. Raises ArgumentError for what is no trace, one of another kernel,
+        or an unsafe one."""
+        given = [*traces] if isinstance(traces, Iterable) else [traces]
+        for trace in given:
+            if not isinstance(trace, dojoir.Trace) or trace.start != self.kernel or not trace.is_safe:
                 raise dojoir.ArgumentError(
-                    f"{self.task.name}: only safe traces of its kernel count", "bad-arguments"
+                    f"{self.task.name}: evaluate takes safe traces of its kernel, in a list", "bad-arguments"
                 )
         found = []
-        for trace in traces:
+        for trace in given:
             if trace.kernel.hash not in self._known:
                 if self.spent() is not None:
                     break
@@ -77,6 +102,11 @@ class Desk:
     def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.Tuned:
         """A search from the given text with what is left of the budget, that begins with nothing that others know.
         Raises as `dojoir.tune` does."""
+
+        def count(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+            self._count(evaluation)
+            self._note()
+
         ledger, limits = self.ledger, self.ledger.budget
         left = dojoir.Budget(
             states=None if limits.states is None else max(1, limits.states - ledger.states),
@@ -86,11 +116,9 @@ class Desk:
             self.kernel, self.task.given.target, sizes=dict(self.task.given.sizes), strategy=strategy, budget=left,
             seed=self.seed, threads=self.task.given.threads, start=dojoir.Trace(self.kernel), db=self._database,
             run=self._run, timer=self.timer, options=options, hints=False, list_moves=self._list_moves,
-            progress=lambda *_: self._note(),
+            progress=count,
         )  # fmt: skip
         ledger.moves += int(tuned.spent.get("moves", 0))
-        for one in tuned.states:
-            self._count(one)
         self.best = tuned.trace
         return tuned
 
@@ -102,6 +130,29 @@ class Desk:
         return dojoir.profile(
             trace.kernel, given.target, sizes=dict(given.sizes), threads=given.threads, counted=False
         )  # fmt: skip
+
+    # -- in another process ------------------------------------------------------------------------------------
+    def job(self) -> Job:
+        """What the same desk is made of in another process."""
+        url = str(self._database.url.render_as_string(hide_password=False))
+        return Job(replace(self.task), url, self._run, self.timer, self.seed, self._list_moves)
+
+    def used(self) -> Used:
+        """What was used up here so far."""
+        one = self.ledger
+        return Used(one.moves, one.states, one.builds, one.measurements, dict(self.statuses))
+
+    def take(self, used: Used) -> None:
+        """Takes over what was used up at the desk of another process, and records what is new."""
+        one = self.ledger
+        one.moves, one.states, one.builds, one.measurements = (
+            used.moves,
+            used.states,
+            used.builds,
+            used.measurements,
+        )
+        self.statuses = dict(used.statuses)
+        self._note()
 
     # -- what it does ------------------------------------------------------------------------------------------
     def _asked(self, trace: dojoir.Trace) -> dojoir.Evaluation:

@@ -20,7 +20,7 @@ from dojoir.evidence.bundle import GATES, RUN, Judged
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.gates import Gates
 from dojoir.evidence.writing import RUNS, Writer, resumed, store_of, versions
-from dojoir.tasks.agents import Agent
+from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
 from dojoir.tasks.report import VERSION, Cost, Rollout, Row, table
@@ -105,7 +105,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     task, begin = desk.task, time.monotonic()
     answer, reason = Answer(), ""
     try:
-        answer = agent.play(desk)
+        answer = answer_of(agent.play(desk), task.kernel)
     except KeyboardInterrupt:
         raise
     except dojoir.DojoError as error:
