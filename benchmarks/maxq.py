@@ -2,12 +2,14 @@
 
     python benchmarks/maxq.py FOLDER [--steps 400] [--timer measure] [--operators max sum] [--encoder hash]
                                      [--train relu bias_relu …] [--play softmax …] [--states 50] [--seeds 1]
+                                     [--others beam …]
 
 An agent is trained for each operator, from the plain texts, and kept in FOLDER (as by `dojoir learn agent`);
 it goes on where it was stopped. It plays the kernels that it has not seen, as `tune` with `maxq:FILE`, beside
 `random`, both from the plain text, for `--states` states. A line of FOLDER/rows.jsonl is one such search, with the
 best after each state, or how fast `optimize` is beside the text. The table has how many times as fast as the text
-the best of each was, the ratio of both, and after how many states `random` had 95% of what `optimize` gives.
+the best of each was, and after how many states `random` had 95% of what `optimize` gives; below it are the ratios
+to `random` in the median over the kernels, after as many states.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--play", nargs="+", default=[*PLAY])
     parser.add_argument("--states", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--others", nargs="*", default=[], help="strategies that play as well")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ def main() -> None:
         with file.open("a") as lines:
             lines.write(json.dumps(row) + "\n")
 
-    strategies = ["random"]
+    strategies = ["random", *given.others]
     for operator in given.operators:
         path = given.folder / f"{operator}-{given.encoder.partition(':')[0]}-{given.timer}.safetensors"
         about = trained(path, operator, given)
@@ -137,18 +140,26 @@ def show(
     names = [Path(strategy).name for strategy in strategies]
     print(f"| kernel | seed | optimize | {' | '.join(names)} | random at 95% of optimize after |")
     print(f"|---|{'---:|' * (len(names) + 3)}")
-    ratios: dict[str, list[float]] = {}
+    counts = [count for count in (5, 10, 20) if count < given.states] + [given.states]
+    ratios: dict[str, list[list[float]]] = {name: [] for name in names[1:]}
     for kernel in given.play:
         for seed in range(given.seed, given.seed + given.seeds):
             curves = [found[kernel, strategy, seed, given.states] for strategy in strategies]
             for name, curve in zip(names[1:], curves[1:], strict=True):
-                ratios.setdefault(name, []).append(curve[-1] / curves[0][-1])
+                ratios[name].append([after(curve, count) / after(curves[0], count) for count in counts])
             enough = next((i for i, one in enumerate(curves[0]) if one >= 0.95 * best[kernel]), None)
-            after = "never" if enough is None else f"{enough} states"
+            when = "never" if enough is None else f"{enough} states"
             cells = " | ".join(f"{curve[-1]:.2f}" for curve in curves)
-            print(f"| {kernel} | {seed} | {best[kernel]:.2f} | {cells} | {after} |")
+            print(f"| {kernel} | {seed} | {best[kernel]:.2f} | {cells} | {when} |")
     for name, each in ratios.items():
-        print(f"{name}: {statistics.median(each):.2f} of random in the median")
+        medians = [f"{statistics.median(column):.2f} after {count}"
+                   for count, column in zip(counts, zip(*each, strict=True), strict=True)]  # fmt: skip
+        print(f"{name}: {', '.join(medians)} states, as a ratio to random in the median")
+
+
+def after(curve: list[float], count: int) -> float:
+    """The best after so many states, or after all, where a search had nothing more to try."""
+    return curve[min(count, len(curve) - 1)]
 
 
 if __name__ == "__main__":
