@@ -30,6 +30,7 @@ from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.reading import Bundle, every
+from dojoir.evidence.writing import UNFINISHED
 
 Say = Callable[[str], object]
 
@@ -105,7 +106,7 @@ def export(
     ArgumentError for places without runs, a folder with something else (`not-empty`) or that cannot be written,
     and where nothing is left (`empty-dataset`)."""
     filters, folder = filters or Filters(), Path(folder)
-    _check_folder(folder)
+    is_new = _check_folder(folder)
     bundles, left_out = bundles_in([Path(one) for one in places])
     splits = splits_of(_starts(bundles, left_out))
     taken: dict[str, str] = {}
@@ -142,6 +143,8 @@ def export(
             sources.append(_source(bundle))
         say(f"{number} of {len(bundles)} {bundle.run.name}: {len(taken) - before} steps")
     if not taken:
+        if is_new:
+            folder.rmdir()
         why = f": {left_out[0]}" if left_out else ""
         raise dojoir.ArgumentError(f"no step of these runs is left{why}", "empty-dataset")
     written = {
@@ -231,13 +234,19 @@ def _source(bundle: Bundle) -> Source:
     return Source(run.name, run.verb, run.kernel, run.start, hashlib.sha256(data).hexdigest())
 
 
-def _check_folder(folder: Path) -> None:
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file():
+def _check_folder(folder: Path) -> bool:
+    """Makes the folder, and says whether it was not there. One that has a data set, or what an export that was
+    killed has left, is written anew."""
+    own = (STEPS, EPISODES, ABOUT)
+    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    if ABOUT not in there and any(name not in own and not name.startswith(UNFINISHED) for name in there):
         raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot write to {folder}: {error.strerror or error}", "cannot-write") from None
+    return is_new
 
 
 def _written(path: Path, lines: Iterable[str]) -> File:

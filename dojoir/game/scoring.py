@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import dojoir
-from dojoir.game.given import database_of, shown, word, wrong
+from dojoir.game.arguments import shown, word, wrong
+from dojoir.game.given import database_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 

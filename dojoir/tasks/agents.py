@@ -5,6 +5,7 @@ becomes one: it searches where a kernel is asked for, and leaves out moves one b
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import runpy
 from collections.abc import Callable, Mapping
@@ -32,10 +33,10 @@ class Agent(Protocol):
 
 
 class Searching:
-    """An agent of a strategy of `dojoir.tune`, by name or as what makes one."""
+    """An agent of a strategy of `dojoir.tune`, by name or as what makes one; `digest` is that of its file."""
 
-    def __init__(self, strategy: str | Callable[..., object]) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: str | Callable[..., object], digest: str = "") -> None:
+        self.strategy, self.digest = strategy, digest
 
     def play(self, desk: Desk) -> Answer:
         """Searches, or leaves out moves one by one and names the best to be without; blindly for `random`."""
@@ -127,13 +128,22 @@ def agent_named(name: str, seed: int = 0) -> Agent:
         if name.partition(":")[0] != "maxq":
             known = ", ".join((*STRATEGIES, "maxq:PATH", "FILE.py"))
             raise dojoir.ArgumentError(f"there is no agent {name}: they are {known}", "bad-agent")
-        return Searching(strategy_named(name))
+        return Searching(strategy_named(name), digest_of_file(name.partition(":")[2]))
     file = Path(f"{path}.py")
     if not file.is_file():
         raise dojoir.ArgumentError(f"there is no file {file}: write the path of a Python file", "bad-agent")
     from dojoir.tasks.apart import Apart
 
     return Apart(str(file), member.removeprefix(":"), seed)
+
+
+def digest_of_file(path: str | Path) -> str:
+    """The digest of a file: by it a rollout knows whether an agent is the one that it was begun with. Raises
+    ArgumentError, `bad-agent`."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "bad-agent") from None
 
 
 def in_file(file: str, member: str, seed: int) -> Agent:

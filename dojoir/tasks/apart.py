@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe
 
 import dojoir
+from dojoir.tasks.agents import digest_of_file
 from dojoir.tasks.desk import Desk, Used
 from dojoir.tasks.task import Answer
 
@@ -36,7 +37,7 @@ class Apart:
     agent, or is not loaded within LOADING seconds."""
 
     def __init__(self, file: str, member: str = "", seed: int = 0, *, grace: float = GRACE) -> None:
-        self.given, self.grace = (file, member, seed), grace
+        self.given, self.grace, self.digest = (file, member, seed), grace, digest_of_file(file)
         self._process: _Process | None = self._started()
 
     def play(self, desk: Desk) -> Answer:

@@ -19,7 +19,7 @@ import dojoir
 from dojoir.evidence.bundle import GATES, RUN, Judged
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.gates import Gates
-from dojoir.evidence.writing import RUNS, Writer, resumed, store_of, versions
+from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
 from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
@@ -51,9 +51,12 @@ def rollout(
     """Lets an agent play tasks, and writes to `folder` the report `rollout.json`, the table `rollout.md`, a
     bundle of each task in `runs` and its database in `stores`. `name` is how the agent is called; `seconds` are
     those of a last timing. What fails is a row, and stops no other task. Raises ArgumentError:
-    `another-rollout` where the folder has the report of another agent, seed or timer; `not-empty`,
+    `another-rollout` where the folder has the report of another agent, seed or timer, or of what stood in the file
+    of the agent before it was changed; `not-empty`,
     `cannot-write`, `bad-record`."""
     settings = {"agent": name, "timer": timer, "seed": seed, "seconds": seconds, "list_moves": list_moves}
+    if getattr(agent, "digest", ""):
+        settings["digest"] = getattr(agent, "digest")  # noqa: B009
     folder = Path(folder)
     known = _known(folder, settings)
     with contextlib.suppress(OSError):
@@ -159,7 +162,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
     """The rows of the report that is there."""
     path = folder / REPORT
     if not path.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(not one.name.startswith(UNFINISHED) for one in folder.iterdir()):
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return ()
     try:

@@ -93,7 +93,7 @@ def _named(name: str) -> Iterator[Task]:
         yield from (task for task in own_tasks() if name in ("all", task.split, task.kind))
     elif any(task.name == name for task in own_tasks()):
         yield from (task for task in own_tasks() if task.name == name)
-    elif path.is_dir():
+    elif name and path.is_dir():
         each = sorted(path.glob("*.toml"))
         if not each:
             raise dojoir.ArgumentError(f"the folder {name} has no tasks: no file there is *.toml", "unknown-task")
@@ -102,4 +102,4 @@ def _named(name: str) -> Iterator[Task]:
         known: list[Any] = [task.name for task in own_tasks()]
         near = get_close_matches(name, [*known, *SPLITS, *KINDS], 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join((*SPLITS, *KINDS))}"
-        raise dojoir.ArgumentError(f"there is no task {name}{hint}", "unknown-task")
+        raise dojoir.ArgumentError(f"there is no task {name or repr(name)}{hint}", "unknown-task")

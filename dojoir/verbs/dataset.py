@@ -56,10 +56,14 @@ def pairs(options: argparse.Namespace) -> int:
 def _lines(options: argparse.Namespace, make: object, what: str) -> int:
     from dojoir.data import read_about, read_steps
     from dojoir.data.exporting import lines_written
+    from dojoir.data.forms import ABOUT, EPISODES, STEPS
 
     check_writable(options.output)
     folder = Path(options.folder)
     read_about(folder)
+    if Path(options.output).resolve() in [(folder / name).resolve() for name in (STEPS, EPISODES, ABOUT)]:
+        message = f"{options.output} is a file of the data set itself: write to another one"
+        raise dojoir.ArgumentError(message, "cannot-write")
     splits = options.splits or ["train"]
     assert callable(make)
     made = [*make(step for step in read_steps(folder) if step.split in splits)]
