@@ -31,10 +31,16 @@ SHOWN = ("flops", "instances", "vector instances", "iterations", "scopes", "leaf
 """The features of a card, where the state has them."""
 
 
-def by_state(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """The steps that were made at the same state in the same context, together."""
+def by_state(steps: object) -> Iterator[list[Step]]:
+    """The steps that were made at the same state in the same context, together. Raises ArgumentError for what is no
+    iterable of steps."""
     groups: dict[tuple[object, ...], list[Step]] = {}
+    if not isinstance(steps, Iterable):
+        raise dojoir.ArgumentError("chats and pairs are made of steps, as read_steps gives them", "bad-arguments")
     for step in steps:
+        if not isinstance(step, Step):
+            message = f"chats and pairs are made of steps, not of a {type(step).__name__}"
+            raise dojoir.ArgumentError(message, "bad-arguments")
         key = (step.start, step.before, step.machine, step.target, step.sizes, step.threads, step.protocol)
         groups.setdefault(key, []).append(step)
     yield from groups.values()

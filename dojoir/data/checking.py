@@ -41,6 +41,7 @@ class Found:
         return "\n".join([head, *self.wrong])
 
 
+@dojoir.public
 def check(
     folder: str | Path, sample: int = SAMPLE, seed: int = 0, progress: Callable[[int], object] = lambda _: None
 ) -> Found:

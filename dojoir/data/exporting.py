@@ -24,7 +24,7 @@ from dojoir.data.forms import (
     Split,
     Step,
 )
-from dojoir.data.splitting import splits_of
+from dojoir.data.splitting import STRICTEST, splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
@@ -42,7 +42,7 @@ WORDS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")
 class Filters:
     """What a data set takes of the runs: of each field all where nothing is given. `kernels` are names, `labels`
     those of steps; `protocol` is `static` or `measured`; `least` is the least speed over the start that an episode
-    has reached somewhere."""
+    has reached somewhere. Raises ArgumentError for other words, and for what is no tuple of them."""
 
     kernels: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
@@ -50,6 +50,18 @@ class Filters:
     labels: tuple[str, ...] = ()
     protocol: str = ""
     least: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("kernels", ()), ("targets", ()), ("splits", STRICTEST), ("labels", WORDS)):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list) or not all(isinstance(one, str) for one in given):
+                raise dojoir.ArgumentError(f"Filters: {name} are a tuple of texts", "bad-arguments")
+            if known and not {*given} <= {*known}:
+                raise dojoir.ArgumentError(f"Filters: {name} are of {', '.join(known)}", "bad-arguments")
+        if self.protocol not in ("", "static", "measured"):
+            raise dojoir.ArgumentError("Filters: protocol is static, measured, or empty", "bad-arguments")
+        if isinstance(self.least, bool) or not isinstance(self.least, int | float) or not self.least >= 0:
+            raise dojoir.ArgumentError("Filters: least is a number from 0", "bad-arguments")
 
     def takes(self, one: Step | Episode) -> bool:
         """Whether a step or an episode is taken."""
@@ -93,6 +105,7 @@ def bundles_in(places: Sequence[Path]) -> tuple[list[Bundle], list[str]]:
     return sorted(found.values(), key=lambda one: (one.run.name, str(one.folder))), wrong
 
 
+@dojoir.public
 def export(
     places: Sequence[str | Path],
     folder: str | Path,
@@ -161,6 +174,7 @@ def export(
     return about
 
 
+@dojoir.public
 def read_about(folder: str | Path) -> Dataset:
     """What a data set says of itself. Raises ArgumentError, `no-dataset` where there is none, `bad-record`, and
     `newer-record` for one of a newer version."""
@@ -181,16 +195,21 @@ def read_about(folder: str | Path) -> Dataset:
 
 def read_steps(folder: str | Path) -> Iterator[Step]:
     """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
-    path = Path(folder) / STEPS
+    path = _path(folder) / STEPS
     for number, line in enumerate(_read(path).splitlines(), 1):
         yield from_text(Step, line, f"{path}:{number}")
 
 
 def read_episodes(folder: str | Path) -> Iterator[Episode]:
     """The episodes of a data set. Raises as `read_steps` does."""
-    path = Path(folder) / EPISODES
+    path = _path(folder) / EPISODES
     for number, line in enumerate(_read(path).splitlines(), 1):
         yield from_text(Episode, line, f"{path}:{number}")
+
+
+@dojoir.public
+def _path(folder: str | Path) -> Path:
+    return Path(folder)
 
 
 def lines_written(path: Path, values: Iterable[object]) -> File:

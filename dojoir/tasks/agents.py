@@ -115,6 +115,7 @@ def _no_answer(message: str) -> dojoir.ArgumentError:
     return dojoir.ArgumentError(f"what the agent answered is no answer: {message}", "bad-agent")
 
 
+@dojoir.public
 def agent_named(name: str, seed: int = 0) -> Agent:
     """The agent of a name: a strategy (`random`, `beam`, …), `maxq:PATH`, or `FILE.py`, `FILE.py:NAME`. In a
     file it is `Agent`, `agent` or `play` where no name is given: a class of agents, made with no argument or

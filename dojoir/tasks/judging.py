@@ -67,6 +67,7 @@ class Case:
 Said = tuple[GateStatus, str]
 
 
+@dojoir.public
 def judge(case: Case) -> Judgement:
     """What each gate of a task says of an answer. Raises nothing for an answer that is wrong: the gate says so."""
     asked = [name for name in case.task.goal.gates if case.timer == "measure" or name not in TIMED]

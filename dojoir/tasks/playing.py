@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dojoir
 from dojoir.evidence.bundle import GATES, RUN, Judged
@@ -36,13 +36,14 @@ def digest_of(task: Task) -> str:
     return hashlib.sha256(json.dumps(to_data(task), sort_keys=True).encode()).hexdigest()[:16]
 
 
+@dojoir.public
 def rollout(
     agent: Agent,
     name: str,
     tasks: Sequence[Task],
     folder: str | Path,
     *,
-    timer: str = "measure",
+    timer: Literal["measure", "static"] = "measure",
     seed: int = 0,
     seconds: float = SECONDS,
     list_moves: bool = False,

@@ -18,6 +18,7 @@ LARGEST = 1 << 20
 """How many bytes a file of a task may have."""
 
 
+@dojoir.public
 def read_task(path: str | Path) -> Task:
     """The task in a file. Raises ArgumentError, `cannot-read`, `not-text`, or `bad-task` with the place and what
     should stand there."""
@@ -33,6 +34,7 @@ def read_task(path: str | Path) -> Task:
     return task_of(text, str(path))
 
 
+@dojoir.public
 def task_of(text: str, name: str = "<task>") -> Task:
     """The task in a text of TOML. Raises ArgumentError, `bad-task`."""
     try:
@@ -66,6 +68,7 @@ def own_tasks() -> tuple[Task, ...]:
     return tuple(sorted(found, key=lambda task: task.name))
 
 
+@dojoir.public
 def find_tasks(names: Sequence[str], kind: str | None = None) -> tuple[Task, ...]:
     """The tasks that some names stand for, each once: a split (`train`, `dev`, `held-out`), a kind, `all`, the name
     of a task, or the path of a file or a folder of them; of a kind only, where one is given. Raises ArgumentError,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import dojoir
 from dojoir.evidence.bundle import Gained
 from dojoir.evidence.figures import geometric
 from dojoir.evidence.gates import Gate
@@ -76,6 +77,7 @@ class Rollout:
         return sum(row.status == "solved" for row in self.rows)
 
 
+@dojoir.public
 def summary(found: Rollout) -> dict[str, Any]:
     """The figures over all tasks, and over each kind: solved, the geometric mean of the gains of those that ask
     for a kernel, seconds, states."""
@@ -100,6 +102,7 @@ def summary(found: Rollout) -> dict[str, Any]:
     return {"all": of([*found.rows]), **by_kind}
 
 
+@dojoir.public
 def table(found: Rollout) -> str:
     """The rows as a table of Markdown, with the sums below."""
     head = ["task", "status", "gain", "share of the ceiling", "seconds", "states", "why not"]

@@ -110,9 +110,13 @@ class Task:
         return trace
 
     def with_limits(self, states: int | None, seconds: float | None) -> Task:
-        """The task with another budget, where one is given."""
+        """The task with another budget, where one is given: states from 1, seconds above 0. Raises ArgumentError."""
         if states is None and seconds is None:
             return self
+        if states is not None and (type(states) is not int or states < 1):
+            raise dojoir.ArgumentError(f"states is a whole number from 1, not {states!r}", "bad-arguments")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < 1e9):
+            raise dojoir.ArgumentError(f"seconds is a number above 0, not {seconds!r}", "bad-arguments")
         return replace(self, budget=Limits(states, seconds))
 
 
@@ -205,6 +209,7 @@ def _of_text(task: Task) -> tuple[str, str] | None:
     return None
 
 
+@dojoir.public
 def question(task: Task) -> dict[str, Any]:
     """A task as plain data for an agent: all of it."""
     from dojoir.evidence.forms import to_data
