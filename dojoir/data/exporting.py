@@ -29,7 +29,7 @@ from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
 from dojoir.evidence.forms import from_text, to_data, to_text
-from dojoir.evidence.reading import Bundle, every
+from dojoir.evidence.reading import Bundle, every, read_text
 from dojoir.evidence.writing import UNFINISHED
 
 Say = Callable[[str], object]
@@ -181,7 +181,7 @@ def read_about(folder: str | Path) -> Dataset:
     path = Path(folder) / ABOUT
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no data set: it has no {ABOUT}", "no-dataset")
-    text = _read(path)
+    text = read_text(path)
     try:
         number = json.loads(text).get("version")
     except (ValueError, AttributeError, RecursionError):
@@ -196,14 +196,14 @@ def read_about(folder: str | Path) -> Dataset:
 def read_steps(folder: str | Path) -> Iterator[Step]:
     """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
     path = _path(folder) / STEPS
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         yield from_text(Step, line, f"{path}:{number}")
 
 
 def read_episodes(folder: str | Path) -> Iterator[Episode]:
     """The episodes of a data set. Raises as `read_steps` does."""
     path = _path(folder) / EPISODES
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         yield from_text(Episode, line, f"{path}:{number}")
 
 
@@ -273,15 +273,6 @@ def _written(path: Path, lines: Iterable[str]) -> File:
     data = "".join(f"{line}\n" for line in given).encode()
     dojoir.write_file(path, data)
     return File(len(given), len(data), hashlib.sha256(data).hexdigest())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
 
 
 def _line(value: object) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import dojoir
 from dojoir.game.arguments import shown, word, wrong
 from dojoir.game.given import database_of
+from dojoir.records import evaluation_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 
@@ -68,10 +69,7 @@ class Scorer:
                 protocol=self.protocol,
             )  # fmt: skip
             if found is not None:
-                self._known[key] = dojoir.Evaluation(
-                    found.hash, found.status, found.seconds, found.interval, found.samples, found.cases,
-                    found.digest, found.stages, found.reason,
-                )  # fmt: skip
+                self._known[key] = evaluation_of(found)
         return self._known.get(key)
 
     def score(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import dojoir
-from dojoir.records import Database
+from dojoir.records import Database, evaluation_of
 from dojoir.search import Static
 from dojoir.search.budget import Ledger
 from dojoir.tasks.task import Answer, Task, question
@@ -173,10 +173,7 @@ class Desk:
             found: dojoir.Evaluation = next(iter(self._evaluator.evaluate([trace.kernel])))
             self._database.record(trace, found, given.target, **about, run=self._run)
         else:
-            found = dojoir.Evaluation(
-                known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
-                known.stages, known.reason,
-            )  # fmt: skip
+            found = evaluation_of(known)
         self._count(found)
         self._note()
         if found.ok and found.seconds and (self._fastest is None or found.seconds < self._fastest):

@@ -19,6 +19,7 @@ import dojoir
 from dojoir.evidence.bundle import GATES, RUN, Judged
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.gates import Gates
+from dojoir.evidence.reading import read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
 from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import Desk
@@ -166,11 +167,7 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
         if folder.is_dir() and any(not one.name.startswith(UNFINISHED) for one in folder.iterdir()):
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return ()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error}", "cannot-read") from None
-    found = from_text(Rollout, text, str(path))
+    found = from_text(Rollout, read_text(path), str(path))
     if found.version != VERSION:
         raise dojoir.ArgumentError(
             f"{path} is of version {found.version}, and this reads {VERSION}", "newer-record"

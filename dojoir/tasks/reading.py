@@ -12,6 +12,7 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence.forms import from_data
+from dojoir.evidence.reading import read_text
 from dojoir.tasks.task import KINDS, SPLITS, Task, wrong
 
 LARGEST = 1 << 20
@@ -22,15 +23,7 @@ LARGEST = 1 << 20
 def read_task(path: str | Path) -> Task:
     """The task in a file. Raises ArgumentError, `cannot-read`, `not-text`, or `bad-task` with the place and what
     should stand there."""
-    path = Path(path)
-    try:
-        if path.stat().st_size > LARGEST:
-            raise dojoir.ArgumentError(f"{path} has more than {LARGEST} bytes: it is no task", "cannot-read")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
+    text = read_text(Path(path), LARGEST)
     return task_of(text, str(path))
 
 

@@ -110,7 +110,8 @@ class Task:
         return trace
 
     def with_limits(self, states: int | None, seconds: float | None) -> Task:
-        """The task with another budget, where one is given: states from 1, seconds above 0. Raises ArgumentError."""
+        """The task with another budget, where one is given: states from 1, seconds above 0. Raises
+        ArgumentError."""
         if states is None and seconds is None:
             return self
         if states is not None and (type(states) is not int or states < 1):
