@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable
+from dojoir.verbs.given import check_writable, told
 
 
 def export(options: argparse.Namespace) -> int:
@@ -19,15 +19,13 @@ def export(options: argparse.Namespace) -> int:
     from dojoir.data import export as exported
     from dojoir.evidence.forms import to_data
 
-    def told(line: str) -> None:
-        say(json.dumps({"progress": line}) if options.json else line)
-
     filters = Filters(
         tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
         options.protocol, options.least,
     )  # fmt: skip
     found = exported(
-        [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards, say=told
+        [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards,
+        say=told(options),
     )  # fmt: skip
     lines = [f"{options.output}: {found.counts['steps']} steps and {found.counts['episodes']} episodes of "
              f"{len(found.runs)} runs, {found.duplicates} duplicates left out"]  # fmt: skip
@@ -81,11 +79,11 @@ def check(options: argparse.Namespace) -> int:
     from dojoir.data import check as checked
     from dojoir.evidence.forms import to_data
 
-    def told(count: int) -> None:
+    def note(count: int) -> None:
         if count % 100 == 0:
             say(json.dumps({"progress": count}) if options.json else f"{count} steps proved again")
 
-    found = checked(Path(options.folder), options.sample, options.seed, told)
+    found = checked(Path(options.folder), options.sample, options.seed, note)
     data = {"check": {**to_data(found), "ok": found.ok}}
     write_result(json.dumps(data) + "\n" if options.json else f"{found}\n", None)
     return FINE if found.ok else DIFFERS
