@@ -5,6 +5,7 @@ gates it left out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,10 @@ from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, wit
 
 SECONDS = 2.0
 """Of the rounds of a last timing."""
+
+LARGEST = 1 << 30
+"""How many bytes more than those of the given text the arrays of an answered text may have, at the sizes of the task:
+the gates hold them in memory, more than once."""
 
 Measures = Callable[..., dojoir.Together]
 
@@ -113,6 +118,11 @@ def _made(case: Case) -> str:
         if answer.text:
             start = dojoir.parse(answer.text, "the answer")
             dojoir.prove(start)
+            needed, most = bytes_of(start, case.sizes), LARGEST + bytes_of(case.task.kernel, case.sizes)
+            if needed > most:
+                return (
+                    f"the arrays of the text that was answered have {needed:.3g} bytes, and {most:.3g} is the most"
+                )
         trace, refused = replayed(start, answer.moves)
     except dojoir.DojoError as error:
         return error.diagnostic.message
@@ -120,6 +130,12 @@ def _made(case: Case) -> str:
         return f"move {refused[0]} of the answer is illegal: {refused[1]}"
     case.trace = trace
     return ""
+
+
+def bytes_of(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> int:
+    """How many bytes the arrays of a kernel have. Raises ArgumentError for sizes that do not fit it."""
+    arrays = kernel.specialize(**sizes).buffers
+    return sum(math.prod(dim.extent.offset for dim in one.dims) * one.dtype.itemsize for one in arrays)
 
 
 def _of_evidence(case: Case, names: Sequence[str]) -> list[Gate]:

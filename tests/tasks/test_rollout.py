@@ -78,6 +78,23 @@ def test_one_that_does_not_solves_nothing(line: str, instead: str, gate: str) ->
     assert "gain" not in status(found) or status(found)["gain"] == "not-run"
 
 
+@pytest.mark.parametrize(
+    ("line", "instead", "told"),
+    [
+        ("tmp low: f32[N]", "tmp low: f32[N]\ntmp z: f32[N, M, 1000000]", "bytes"),
+        ("(N, M)", "(N, M, K)", "different sizes"),
+        ("(N, M)", "(N, M = 4)", "M"),
+        ("kernel row_range(N, M)", "kernel row_range(N, M)\nwhere M <= 1", "where M <= 1"),
+        ("kernel row_range", "\ud800", ""),
+        ("x: f32", "x: f16384", ""),
+    ],
+)
+def test_a_text_that_does_not_fit_is_told(line: str, instead: str, told: str) -> None:
+    found = judged(small("reformulate-row_range", N=32, M=48), Answer(text=ONE_PASS.replace(line, instead, 1)))
+    reason = next(gate.reason for gate in found.gates if gate.status != "pass")
+    assert not found.solved and told in reason
+
+
 def test_moves_are_judged_as_they_are() -> None:
     task = TASKS["optimise-softmax"]
     task = replace(task, goal=replace(task.goal, gates=("proved", "built", "honest", "faster", "gain")))
