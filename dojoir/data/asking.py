@@ -21,7 +21,7 @@ MOST = 60
 """How many moves a question has at most: of more, those that the numbers of all are spread over evenly."""
 
 GAIN = 1.05
-"""What is reached from a state is worth a chat where it is so many times as fast: the best of many times of one
+"""A state gets a chat where one so many times as fast was reached from it: the best of many times of one
 kernel is faster than the first by some percent."""
 
 MOST_PAIRS = 4
@@ -63,7 +63,7 @@ def chosen_moves(moves: Sequence[str], needed: Iterable[str]) -> list[str]:
 
 
 def question(group: Sequence[Step], moves: Sequence[str]) -> tuple[Message, Message]:
-    """What is asked at a state."""
+    """The question at a state, as two messages."""
     step = group[0]
     sizes = ", ".join(f"{one.name} = {one.value}" for one in step.sizes)
     seconds = step.timing_before.seconds

@@ -40,7 +40,7 @@ WORDS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")
 
 @dataclass(frozen=True)
 class Filters:
-    """What a data set takes of the runs: of each field all where nothing is given. `kernels` are names, `labels`
+    """The filters of a data set: of each field all where nothing is given. `kernels` are names, `labels`
     those of steps; `protocol` is `static` or `measured`; `least` is the least speed over the start that an episode
     has reached somewhere. Raises ArgumentError for other words, and for what is no tuple of them."""
 
@@ -76,7 +76,7 @@ class Filters:
         )
 
     def told(self) -> dict[str, str]:
-        """What was asked for, as texts."""
+        """The filters that are set, as texts."""
         given = ((one.name, getattr(self, one.name)) for one in fields(self))
         return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given if value}
 
@@ -176,8 +176,8 @@ def export(
 
 @dojoir.public
 def read_about(folder: str | Path) -> Dataset:
-    """What a data set says of itself. Raises ArgumentError, `no-dataset` where there is none, `bad-record`, and
-    `newer-record` for one of a newer version."""
+    """The record of a data set, `dataset.json`. Raises ArgumentError, `no-dataset` where there is none,
+    `bad-record`, and `newer-record` for one of a newer version."""
     path = Path(folder) / ABOUT
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no data set: it has no {ABOUT}", "no-dataset")

@@ -131,7 +131,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     @property
     def observation(self) -> str | tuple[str, ...]:
-        """What is seen. Another changes `observation_space`; what wraps the environment may know the old one."""
+        """The way of observations. Another changes `observation_space`; wrappers may still have the old one."""
         return self.observer.ways[0] if self.observer.one else self.observer.ways
 
     @observation.setter

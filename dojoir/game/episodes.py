@@ -50,7 +50,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Episode:
-    """What was played: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
+    """An episode: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
     after these, and the steps."""
 
     kernel: str
@@ -105,7 +105,7 @@ _HELD: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "steps": ("a list of steps", lambda value: isinstance(value, list | tuple)),
     "reward": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
 }
-"""What the fields of an episode and of its steps are; `seconds` apart."""
+"""The type of each field of an episode and of its steps, in words and as a test; `seconds` apart."""
 
 
 def _hold(data: Mapping[str, Any], kind: type, what: str) -> None:

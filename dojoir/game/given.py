@@ -1,4 +1,4 @@
-"""What an environment is given: kernels by text, path or name, sizes, traces, a database."""
+"""Arguments of an environment: kernels by text, path or name, sizes, traces, a database."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def sizes_of(kernel: dojoir.Kernel, given: object) -> dict[str, int]:
 
 
 def suite_of(kernel: object, sizes: object, suite: object) -> Suite:
-    """What is played: a kernel with its sizes, or a suite. Raises ArgumentError where both or neither are given."""
+    """The suite of a kernel with its sizes, or the one that is given. Raises ArgumentError where both or neither
+    are given."""
     if (kernel is None) == (suite is None):
         raise wrong("an environment plays a kernel or a suite: give one of them")
     if suite is None:

@@ -136,7 +136,7 @@ class MaxQ:
 
     # -- acting -------------------------------------------------------------------------------------------------
     def values(self, position: Position) -> Vector:
-        """What the network says that each action is worth, legal or not."""
+        """The estimated value of each action, legal or not."""
         return self._values(self.online, position)
 
     def _values(self, network: Network, position: Position) -> Vector:
@@ -206,7 +206,7 @@ class MaxQ:
         self.replay.weights[chosen] = np.abs(errors.detach().numpy()) + 1e-3
 
     def _goals(self, transitions: list[tuple[float, Position | None]]) -> list[float]:
-        """What transitions say that their actions are worth. The action after each is chosen by one network and
+        """The targets of the values of some transitions. The action after each is chosen by one network and
         valued by the one that holds it to be worth less (Fujimoto et al., 2018), by the max operator at most as
         much as the best reward of any game so far: the largest of many guesses is else too high, and nothing is
         added that would bring it down."""

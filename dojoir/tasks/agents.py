@@ -26,7 +26,7 @@ LONGEST = 1 << 20
 
 
 class Agent(Protocol):
-    """What plays a task."""
+    """A player of tasks."""
 
     def play(self, desk: Desk) -> Answer:
         """The answer to the task of a desk."""
@@ -77,12 +77,12 @@ class Own:
         self.plays = plays
 
     def play(self, desk: Desk) -> Answer:
-        """What it answers. Raises ArgumentError, `bad-agent`, for what is no answer."""
+        """The answer. Raises ArgumentError, `bad-agent`, for what is no answer."""
         return answer_of(self.plays(desk), desk.kernel)
 
 
 def answer_of(given: object, kernel: dojoir.Kernel) -> Answer:
-    """What an agent answered, as an answer: an Answer whose fields are what they should be, a trace of the given
+    """The answer that an agent gave: an Answer whose fields are what they should be, a trace of the given
     kernel, which stands for its moves, or None, which is an answer without any. Raises ArgumentError, `bad-agent`,
     for something else."""
     match given:

@@ -41,8 +41,8 @@ class Apart:
         self._process: _Process | None = self._started()
 
     def play(self, desk: Desk) -> Answer:
-        """What the agent answers. Raises ArgumentError, `bad-agent`, where it failed, ended its process, or did not
-        answer until its budget of seconds and the grace were over."""
+        """The answer of the agent. Raises ArgumentError, `bad-agent`, where it failed, ended its process, or did
+        not answer until its budget of seconds and the grace were over."""
         process = self._process = self._process or self._started()
         seconds = desk.task.budget.seconds
         limit = UNLIMITED if seconds is None else seconds * (1 + GRACE_SHARE)
@@ -111,7 +111,7 @@ class _Process:
             self.connection.send(value)
 
     def heard(self, end: float) -> object:
-        """What it says next, until `end` of the monotonic clock. Raises _Ended."""
+        """Its next message, until `end` of the monotonic clock. Raises _Ended."""
         begun = time.monotonic()
         with self._told():
             if self.connection.poll(max(0.0, end - begun)):

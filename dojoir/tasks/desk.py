@@ -1,4 +1,4 @@
-"""What an agent works with: the task, an evaluator within the budget, a search, a card; all that it does is
+"""The desk of an agent: the task, an evaluator within the budget, a search, a card; all that is done is
 recorded."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dojoir.tasks.task import Answer, Task, question
 
 @dataclass(frozen=True)
 class Job:
-    """What a desk is made of in another process: the task, the URL of the database, the name of the run."""
+    """The parts of which another process makes a desk: the task, the URL of the database, the name of the run."""
 
     task: Task
     url: str
@@ -29,7 +29,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Used:
-    """What was used up at a desk: moves, states, builds, measurements, and states by their status."""
+    """Use of a budget: moves, states, builds, measurements, and states by their status."""
 
     moves: int
     states: int
@@ -69,11 +69,12 @@ class Desk:
         return question(self.task)
 
     def spent(self) -> str | None:
-        """What of the budget is used up; None while there is something of everything left."""
+        """The part of the budget that is used up; None while there is something of everything left."""
         return self.ledger.spent()
 
     def check(self, move: str, trace: dojoir.Trace | None = None) -> dojoir.Verdict:
-        """What the checker says of a move, after the moves of a trace, by default on the given kernel; recorded."""
+        """The verdict of the checker on a move, after the moves of a trace, by default on the given kernel;
+        recorded."""
         at = dojoir.Trace(self.kernel) if trace is None else trace
         verdict = dojoir.check(at.kernel, move)
         if at.is_safe:
@@ -81,7 +82,7 @@ class Desk:
         return verdict
 
     def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
-        """What becomes of some traces of the given kernel, in order; fewer where the budget ends before them.
+        """The evaluations of some traces of the given kernel, in order; fewer where the budget ends before them.
         One that was asked before costs nothing. Raises ArgumentError for what is no trace, one of another kernel,
         or an unsafe one."""
         given = [*traces] if isinstance(traces, Iterable) else [traces]
@@ -123,7 +124,8 @@ class Desk:
         return tuned
 
     def profile(self, trace: dojoir.Trace) -> dojoir.Card | None:
-        """What bounds the kernel of a trace; None under the timer `static`. Raises as `dojoir.profile` does."""
+        """The card of the kernel of a trace, which says what bounds it; None under the timer `static`. Raises as
+        `dojoir.profile` does."""
         if self.timer == "static":
             return None
         given = self.task.given
@@ -133,12 +135,12 @@ class Desk:
 
     # -- in another process ------------------------------------------------------------------------------------
     def job(self) -> Job:
-        """What the same desk is made of in another process."""
+        """The parts of which another process makes the same desk."""
         url = str(self._database.url.render_as_string(hide_password=False))
         return Job(replace(self.task), url, self._run, self.timer, self.seed, self._list_moves)
 
     def used(self) -> Used:
-        """What was used up here so far."""
+        """The use of the budget so far."""
         one = self.ledger
         return Used(one.moves, one.states, one.builds, one.measurements, dict(self.statuses))
 

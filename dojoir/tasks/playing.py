@@ -138,7 +138,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
 
 
 def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str) -> None:
-    """What a task leaves in its bundle: the trace, where it is one of the given kernel, the gates, what was
+    """Writes the bundle of a task: the trace, where it is one of the given kernel, the gates, what was
     gained."""
     trace = case.trace
     if trace is not None and trace.start == case.task.kernel and trace.is_safe:

@@ -1,4 +1,4 @@
-"""What became of a rollout: a row for each task, and the table of them."""
+"""The report of a rollout: a row for each task, and the table of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a task took: seconds by the clock that the agent played and that the gates took, states that were
+    """The cost of a task: seconds by the clock that the agent played and that the gates took, states that were
     evaluated, moves that were drawn, builds and measurements; and how many states ended with each status."""
 
     seconds: float
@@ -32,7 +32,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a task: `failed` where the agent or the machine failed, with the reason. `digest` is that
+    """The result of a task: `failed` where the agent or the machine failed, with the reason. `digest` is that
     of the task, so that one that was changed is played again. `run` is the name of the bundle."""
 
     task: str

@@ -1,4 +1,4 @@
-"""What several verbs are given: a kernel, its sizes, a database."""
+"""Options of several verbs: a kernel, its sizes, a database."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sizes_of(options: argparse.Namespace, kernel: dojoir.Kernel) -> dict[str, in
 
 
 def told(options: argparse.Namespace) -> Callable[[str], None]:
-    """What tells of the progress of a verb: a line on stderr, of JSON where that was asked for."""
+    """A function that tells of the progress of a verb: a line on stderr, of JSON where that was asked for."""
     return lambda line: say(json.dumps({"progress": line}) if options.json else line)
 
 
