@@ -55,8 +55,11 @@ def check(kernel: Kernel) -> tuple[TypedStatement, ...]:
 
 
 def natural_type(expr: Expr, buffers: Mapping[str, Buffer]) -> DType | None:
-    """The type that an expression has whatever its context, or None for a weak one. It must be well typed."""
-    value = _elaborate(expr, buffers)
+    """The type that an expression has whatever its context; None for a weak one, and for one that is not typed."""
+    try:
+        value = _elaborate(expr, buffers)
+    except _Clash:
+        return None
     return None if isinstance(value, _Weak) else value.dtype
 
 

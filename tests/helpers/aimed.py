@@ -23,6 +23,7 @@ from runnable import runnable_kernel
 import dojoir
 from dojoir.codegen.emission import lower
 from dojoir.ir.dtypes import DTYPES, DType
+from dojoir.ir.expressions import Op, parts
 from dojoir.ir.nodes import Kernel
 from dojoir.ir.operations import CONVERSIONS, OF_KEYS
 from dojoir.meaning.bits import from_floats
@@ -81,6 +82,15 @@ def _types(operator: str) -> list[str]:
     return [name for name, dtype in DTYPES.items() if dtype.kind in kinds]
 
 
+LENGTHS = (
+    "{1} < i64(ids[{0} % 8])",
+    "{1} < i64(ids[3])",
+    "{1} < i64(ids[4] - ids[1])",
+    "{1} < i64(ids[{0} % 8]) and ids[3] != 1",
+)
+"""Conditions of scopes that end where data say."""
+
+
 def _text(chosen: Features, random: Random) -> str:
     """The text of a kernel that has some features, if it is one."""
     if chosen["running"] != "none":
@@ -132,6 +142,8 @@ def _text(chosen: Features, random: Random) -> str:
         value += " if " + random.choice(
             ("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2", "ids[{0} % 8] < 5 and ids[{1}] > 0")
         )
+    elif chosen["guard"] == "length":
+        value += " if " + random.choice(LENGTHS)
     lines.append(f"{pad}{target} {op} {value}")
     if mid == "target":
         lines += ["| 8", "| | y[{0}, {1} + 8] = t[{1}]"] if sized else ["| y[{0}, 9] = t"]
@@ -166,6 +178,8 @@ def _running(chosen: Features, random: Random) -> str:
         op, value = "=", f"fma({value}, x[{{0}}, 2], s)"
     if chosen["guard"] == "data":
         value += " if " + random.choice(("ids[{1} % 8] > 2", "ids[3] != 1 or {1} < 2"))
+    elif chosen["guard"] == "length":
+        value += " if " + random.choice(LENGTHS)
     step, pad = [], "| | "
     if chosen["guard"] in ("sizes", "iterators"):
         step.append("| | if " + ("N >= 2" if chosen["guard"] == "sizes" else "{1} >= 1"))
@@ -228,12 +242,13 @@ def _mark(mark: str) -> str:
 
 def calm_arguments(drawn: Drawn, sizes: Mapping[str, int], random: Random) -> dict[str, NDArray[Any]]:
     """Arguments for an aimed kernel whose results do not hang on when a narrow float is rounded: none is negative
-    in a sum, and a product has factors of 1 and -1 alone."""
+    in a sum, a product has factors of 1 and -1 alone, and a sum of products none between 0 and 1."""
     given = random_arguments(drawn.kernel, sizes, random)
     product = any(site.statement.op == "*=" for site in drawn.kernel.sites)
+    fused = any(isinstance(p, Op) and p.name == "fma" for s in drawn.kernel.sites for p in parts(s.statement.value))
     for buffer in drawn.kernel.arguments:
         if buffer.role != "out" and buffer.dtype.is_float and buffer.dtype.bits < 32:
-            choices = [-1.0, 1.0] if product else [0.0, 0.5, 1.0]
+            choices = [-1.0, 1.0] if product else [0.0, 1.0] if fused else [0.0, 0.5, 1.0]
             shape = given[buffer.name].shape
             values = np.array([random.choice(choices) for _ in range(int(np.prod(shape)))]).reshape(shape)
             given[buffer.name] = from_floats(values, buffer.dtype)

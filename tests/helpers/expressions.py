@@ -39,6 +39,9 @@ class Expressions(ABC):
     signs = True
     """Whether a negative number, which is NaN as an f8e8m0, may become one. What `fp fast` makes of NaN is free."""
 
+    converts = False
+    """Whether most operations are conversions, most of them by name."""
+
     def __init__(self, random: Random) -> None:
         self.random = random
 
@@ -114,13 +117,13 @@ class Expressions(ABC):
     def _integer(self, dtype: DType, fuel: int) -> Expr:
         names = ["add", "add", "sub", "mul", "mul", "neg", "abs", "min", "max", "floordiv", "mod", "select"]
         names += ["bitand", "bitor", "bitxor", "bitnot", "shl", "shr"]
-        name = self.random.choice([*names, "cast", "cast"])
+        name = self.random.choice([*names, *["cast"] * (16 if self.converts else 2)])
 
         def arg() -> Expr:
             return self.value(dtype, fuel - 1, True)
 
         match name:
-            case "cast" if self.chance(0.3):
+            case "cast" if self.chance(0.8 if self.converts else 0.3):
                 return self._integer_by_name(dtype, fuel)
             case "cast" if self.chance(0.1):
                 return self._of_key(dtype, fuel)
@@ -228,9 +231,9 @@ class Expressions(ABC):
             found = None if self.wild else self.tame(F32)
             return arg(True) if found is None else found
 
-        name = self.random.choice(names)
+        name = self.random.choice(names + ["cast"] * (20 if self.converts else 0))
         match name:
-            case "cast" if self.chance(0.3):
+            case "cast" if self.chance(0.8 if self.converts else 0.3):
                 return self._float_by_name(fuel, exact)
             case "cast":
                 other = self.random.choice((F32, self.random.choice(INTEGERS), BOOL))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from dojoir.ir.affine import Affine, Iter
-from dojoir.ir.dtypes import DTYPES
-from dojoir.ir.expressions import Cast, Expr, Op, parts
+from dojoir.ir.dtypes import DTYPES, I64
+from dojoir.ir.expressions import Cast, Expr, Index, Op, parts
 from dojoir.ir.kernel import STORAGES
 from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
@@ -26,7 +26,7 @@ AXES: dict[str, tuple[str, ...]] = {
     "word": ("none", "//", "%", "argmax_key", "argmin_key", *CONVERSIONS),
     "running": ("none", "after", "before", "linear"),
     "type": tuple(DTYPES),
-    "guard": ("none", "sizes", "iterators", "data"),
+    "guard": ("none", "sizes", "iterators", "data", "length"),
     "empty": ("never", "maybe"),
     "stride": ("0", "1", "constant", "reversed", "other", "gather", "computed", "scatter", "distinct"),
     "threads": ("1", "2", "more"),
@@ -41,7 +41,7 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
     marks = [mark for scope in site.scopes for mark in scope.marks] or ["none"]
     conditions = [c for node in site.ancestors if isinstance(node, Guard) for c in node.conditions]
     guards = {"iterators" if c.left.iterators | c.right.iterators else "sizes" for c in conditions}
-    guards |= {"data"} if statement.condition is not None else set()
+    guards |= {"length" if _ends_at_data(site) else "data"} if statement.condition is not None else set()
     found = {
         "mark": marks,
         "storage": {kernel.buffer(name).storage for name in statement.buffers},
@@ -56,6 +56,21 @@ def features(kernel: Kernel, site: Site, target: str, threads: int) -> frozenset
         "target": {target},
     }
     return frozenset((axis, value) for axis, values in found.items() for value in values)
+
+
+def _ends_at_data(site: Site) -> bool:
+    """Whether the condition of a statement bounds the innermost scope by a length from data."""
+    asked: list[Expr | None] = [site.statement.condition]
+    innermost = Index(Affine.iterator(len(site.scopes) - 1))
+    while asked:
+        match asked.pop():
+            case Op("and", both):
+                asked += both
+            case Op("lt", (left, Cast(dtype, _))) if left == innermost and dtype == I64:
+                return True
+            case _:
+                pass
+    return False
 
 
 def _may_be_empty(kernel: Kernel, site: Site) -> bool:

@@ -40,7 +40,7 @@ from unittest.mock import patch
 import emulated
 import everywhere
 import numpy as np
-from agreement import agree, random_arguments
+from agreement import agree
 from differential import bearable_sizes
 from everywhere import native, runs_here
 from footprints import (
@@ -57,6 +57,7 @@ from footprints import (
     with_canaries,
 )
 from lir_run import OutOfBounds, TooLong
+from practice_texts import arguments_of
 from runnable import runnable_kernel
 from tangled import tangled_kernel
 
@@ -103,7 +104,7 @@ def cases_of(
     calls = []
     for _ in range(3):
         sizes = bearable_sizes(kernel, random)
-        calls.append((sizes, random_arguments(kernel, sizes, random)))
+        calls.append((sizes, arguments_of(kernel, sizes, random)))
     for target in targets:
         found = {"marks": kernel} if marks and target not in GPUS else {}
         found["optimize"] = dojoir.optimize(kernel, target).kernel

@@ -23,6 +23,7 @@ from dojoir.codegen.emission import lower
 from dojoir.codegen.lir.program import Program
 from dojoir.ir.nodes import Access, Guard, Kernel, Node, Scope, holds
 from dojoir.ir.packing import packed_dim
+from dojoir.meaning.flat import flattened
 from dojoir.runtime.call.layout import dense_steps, place, storage_bytes
 from dojoir.runtime.call.scalars import scalar_argument, takes_value
 
@@ -112,7 +113,7 @@ class Text:
             try:
                 element = int(self.places[access.buffer][tuple(index)])
             except IndexError:
-                raise NotKnown from None  # behind a condition that does not hold
+                return  # behind a condition that does not hold: the interpreter would have refused the call
             where.setdefault((access.buffer, key), set()).add(element)
             if writes and not optional:
                 self.required.setdefault((access.buffer, key), set()).add(element)
@@ -122,7 +123,10 @@ class Text:
         if buffer.role != "in" or any(isinstance(at, Access) for at in access.indices):
             raise NotKnown
         index = tuple(at.evaluate(self.sizes, iterators) for at in access.indices if not isinstance(at, Access))
-        return int(np.asarray(self.inputs[access.buffer])[index])
+        try:
+            return int(np.asarray(self.inputs[access.buffer])[index])
+        except IndexError:
+            raise NotKnown from None  # behind a condition that does not hold
 
 
 def places_of(kernel: Kernel, name: str, sizes: Mapping[str, int]) -> NDArray[Any]:
@@ -278,4 +282,4 @@ def changed(kernel: Kernel, text: Text, before: Arrays, after: Arrays) -> Iterat
 def results_of(kernel: Kernel, sizes: Mapping[str, int], memory: Arrays) -> dict[str, NDArray[Any]]:
     """What a call returns, of the arguments as they lie in memory."""
     outputs = [buffer for buffer in kernel.arguments if buffer.role != "in"]
-    return {buffer.name: place(memory[buffer.name], buffer, sizes).copy() for buffer in outputs}
+    return {b.name: flattened(b, place(memory[b.name], b, sizes).copy()) for b in outputs}

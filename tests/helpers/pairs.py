@@ -59,7 +59,10 @@ IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
     ),
     ("operator += *= max= min= ^= &= |=", "type i4 u4"): ("type-operand", "what has four bits is only stored"),
     ("operator fused", "type i64 i32 i16 i8 i4 u64 u32 u16 u8 u4 bool"): ("type-operand", "fma is of floats"),
-    ("operator fused", "guard data"): ("", "under a condition, it is an assignment of what it adds up or leaves"),
+    ("operator fused", "guard data length"): (
+        "",
+        "under a condition, it is an assignment of what it adds up or leaves",
+    ),
     ("operator += *= max= min= ^= &= |=", "running linear"): ("", "a linear step is an assignment"),
     ("operator fused", "running after before"): ("", "what adds a product to an element is linear"),
     ("running linear", "type bool"): ("", "flags have no sum or product"),

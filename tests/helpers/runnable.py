@@ -14,7 +14,7 @@ from elements import assigned_only
 from expressions import INTEGERS
 from leaves import Body, Here, Span
 from paired import Paired
-from running import Running
+from ragged import Ragged
 
 from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.ir.affine import Affine
@@ -27,13 +27,18 @@ from dojoir.proof.core.independence import find_conflict
 F32, I32, F64 = DTYPES["f32"], DTYPES["i32"], DTYPES["f64"]
 
 
-def runnable_kernel(random: Random, exact: bool = False, marks: bool = True, small: bool = False) -> Kernel:
+def runnable_kernel(
+    random: Random, exact: bool = False, marks: bool = True, small: bool = False, converts: bool = False
+) -> Kernel:
     """A well-formed kernel; a `small` one has few buffers and nests.
 
     Where `exact`, every correct target gives the same bits (NaN for NaN), so it has no
-    function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`.
+    function whose last bit is free and no float sum whose order is. `marks` allows `p`, `v` and `u`. Most
+    operations of one that `converts` are conversions.
     """
-    return _Maker(random, exact, marks, small).kernel()
+    maker = _Maker(random, exact, marks, small)
+    maker.converts = converts
+    return maker.kernel()
 
 
 def independent(kernel: Kernel) -> Kernel:
@@ -50,7 +55,7 @@ def independent(kernel: Kernel) -> Kernel:
     return found
 
 
-class _Maker(Paired, Running):
+class _Maker(Paired, Ragged):
     """The header of a kernel, and its nests."""
 
     # -- the header --------------------------------------------------------------------------------------
@@ -75,6 +80,9 @@ class _Maker(Paired, Running):
             nests += self._nest(number)
         if not any(buffer.role in {"out", "inout"} for buffer in self.buffers.values()):
             nests += self._write("y", "out")
+        written = [b for b in self.buffers.values() if b.role in {"out", "inout"} and not assigned_only(b)]
+        if written and self.chance(0.5):
+            nests += self._scatter(self.random.choice(written))
         buffers = tuple(self.buffers.values())
         made = written_out(Kernel("made", tuple(self.sizes), buffers, tuple(nests), tuple(self.facts), self.fp))
         return independent(made) if has_packed(made) or any(b.distinct for b in made.buffers) else made
@@ -126,6 +134,8 @@ class _Maker(Paired, Running):
             return self._pairs(number)
         if kind < 0.6:
             return self._running(f"v{number}")
+        if kind < 0.67:
+            return self._ragged(number)
         role = self.random.choice(("out", "out", "tmp"))
         return self._write(f"{'y' if role == 'out' else 't'}{number}", role)
 
