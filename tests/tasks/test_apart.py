@@ -78,8 +78,8 @@ def ends(pid: int) -> bool:
 def test_what_hangs_crashes_or_exits_is_a_row_and_stops_nothing(
     file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    agent = Apart(str(file), grace=1.0)
-    found = played(agent, *NAMES, seconds=1.0, out=tmp_path / "out")
+    agent = Apart(str(file), grace=0.5)
+    found = played(agent, *NAMES, seconds=4.0, out=tmp_path / "out")
     rows = {row.task: row for row in found.rows}
     assert [rows[name].status for name in NAMES] == ["failed", "failed", "failed", "not-solved"]
     hung, crashed, exited, _ = (rows[name].reason for name in NAMES)
@@ -95,7 +95,7 @@ def test_what_hangs_crashes_or_exits_is_a_row_and_stops_nothing(
 
 def test_a_strategy_of_a_file_that_hangs_is_ended(file: Path, tmp_path: Path) -> None:
     agent = Apart(str(file), "Search", grace=0.5)
-    (row,) = played(agent, "optimise-dot", seconds=0.5, out=tmp_path / "out").rows
+    (row,) = played(agent, "optimise-dot", seconds=3.0, out=tmp_path / "out").rows
     assert row.status == "failed" and "its time was over" in row.reason and row.cost.states == 1
     agent.close()
 
