@@ -65,7 +65,9 @@ class _Printer:
 
     # -- functions -------------------------------------------------------------------------------------------
     def _function(self, function: Function) -> str:
-        """A function on values. Its roundings are part of it: algebra stays outside."""
+        """A function on values. Its roundings are part of it: algebra stays outside. LLVM would take a last
+        operation of the function for one of the algebra around it, whose flags are on its user alone: eight times
+        what is multiplied by 2**126 became a product with 2**129, which is infinite."""
         code = Code(self.module)
         values = self._values(code, False)
         parameters = []
@@ -76,6 +78,9 @@ class _Printer:
             values.names[let.var.name] = values.operand(let.value)
         result = values.operand(function.result)
         kind = text.spelled(function.result.type)
+        if self.program.fast and function.result.type.dtype.is_float:
+            mangled = text.mangled(function.result.type)
+            result = code.call(f"llvm.arithmetic.fence.{mangled}", kind, [(kind, result)])
         code.do(f"ret {kind} {result}")
         name = self.functions[function.name]
         head = f"define internal {kind} @{name}({', '.join(parameters)}) alwaysinline #0 {{"

@@ -109,7 +109,7 @@ class Analysis:
     def _allows_lanes(self, path: Path, scope: Scope, depth: int) -> bool:
         return (
             all(self._node_allows(node, depth) for node in scope.body)
-            and all(self._target_allows(statement, depth) for _, statement in self._statements(path))
+            and all(self._target_allows(statement, path, scope, depth) for _, statement in self._statements(path))
             and not (self.target.vector_bits == 0 and self._shares_memory(path, depth))
         )
 
@@ -130,16 +130,20 @@ class Analysis:
                     return False
         return all(self._node_allows(child, depth) for child in node.body)
 
-    def _target_allows(self, statement: TypedStatement, depth: int) -> bool:
+    def _target_allows(self, statement: TypedStatement, path: Path, scope: Scope, depth: int) -> bool:
         """Whether lanes may run the statement side by side: they own the element that they write, each writes
-        another one, or they accumulate into the same one."""
+        another one, or they accumulate into the same one. A compiler is told that its lanes share nothing but
+        the variables of reductions: what is accumulated in memory, or under a condition, is not for it."""
         target = statement.target
         home = self.homes.get(target.buffer)
         if home is not None and depth < len(home.around):
             return True
         if is_uniform(self.kernel, target, depth):
-            alone = statement.condition is not None and self.target.vector_bits == 0
-            return statement.op is not None and self._order_is_free(statement) and not alone
+            if statement.op is None or not self._order_is_free(statement):
+                return False
+            if self.target.vector_bits:
+                return True
+            return statement.condition is None and self._accumulator(path, scope, depth, target.buffer) is not None
         if home is not None and home.is_variable:
             return False
         return any(

@@ -104,7 +104,8 @@ class _Cutter:
         self.given = {function.name: function for function in program.functions}
         self.functions: dict[str, Function] = {}
         self.groups, self.steps = _groups(program, self._widest, self._cut)
-        self.taken = frozenset(all_names(replace(program, functions=())))
+        self.taken = set(all_names(replace(program, functions=())))
+        self.names: dict[tuple[str, int], str] = {}
         self.pieces: Pieces = ()
 
     # -- how wide --------------------------------------------------------------------------------------------
@@ -186,11 +187,14 @@ class _Cutter:
 
     # -- values ----------------------------------------------------------------------------------------------
     def _var(self, var: Var, piece: Piece) -> Var:
-        name = var.name
-        if len(self.pieces) > 1:
-            name += f"_{self.pieces.index(piece)}" if name[-1].isdigit() else f"{self.pieces.index(piece)}"
-            while name in self.taken:
-                name += "_"
+        name, number = var.name, self.pieces.index(piece)
+        if len(self.pieces) > 1 and (name, number) not in self.names:
+            fresh = f"{name}_{number}" if name[-1].isdigit() else f"{name}{number}"
+            while fresh in self.taken:
+                fresh += "_"
+            self.taken.add(fresh)
+            self.names[name, number] = fresh
+        name = self.names[name, number] if len(self.pieces) > 1 else name
         return Var(Type(var.type.dtype, piece.lanes), name)
 
     def _scalar(self, value: Value) -> Value:

@@ -178,13 +178,13 @@ def _allocates(body: tuple[Stmt, ...]) -> bool:
 
 def _renamed(body: tuple[Stmt, ...], iteration: int, before: Mapping[str, Value]) -> dict[str, Value]:
     """Other names for what an iteration of a loop defines, so that iterations can stand in one block. `before` has
-    those that iterations around it gave."""
+    those that iterations around it gave. No other name has a dot; in C each becomes one that nothing else has."""
     new: dict[str, Value] = {}
     for stmt in statements(body):
         if isinstance(stmt, Let | Declare):
             given = before.get(stmt.var.name, stmt.var)
             assert isinstance(given, Var)
-            new[stmt.var.name] = Var(given.type, f"{given.name}_{iteration}")
+            new[stmt.var.name] = Var(given.type, f"{given.name}.{iteration}")
     return new
 
 

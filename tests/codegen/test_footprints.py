@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from everywhere import runs_here
 from footprints import results_of, run_lowered, strays
+from lir_run import Shared
 
 import dojoir
 from dojoir.codegen.emission import lower
-from dojoir.codegen.lower import reductions
+from dojoir.codegen.lower import plan, reductions
 
 SCRIPT = Path(__file__).parent.parent / "helpers" / "footprint_runs.py"
 
@@ -110,3 +111,14 @@ tmp   t: u8[16, 1] stack
     dojoir.prove(kernel)
     inputs = {"x": np.array([3], np.uint8), "y": np.array([5], np.uint8)}
     assert list(strays(kernel, {"N": 1}, inputs, ("avx2", "avx512", "neon", "sve", "rvv", "llvm", "c"))) == []
+
+
+def test_lanes_of_a_compiler_that_share_an_element_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = dojoir.parse(
+        "kernel k(N)\nin at: i32[1]\nin x: f32[N]\ninout y: f32[4]\n\nN : v\n| y[at[0]] += x[{0}]\n"
+    )
+    inputs = {"at": np.array([1], np.int32), "x": np.ones(9, np.float32), "y": np.zeros(4, np.float32)}
+    run_lowered(lower(kernel, "c"), kernel, {"N": 9}, inputs)
+    monkeypatch.setattr(plan.Analysis, "_target_allows", lambda *_: True)
+    with pytest.raises(Shared, match=r"y\[1\] in iterations 0 and 1"):
+        run_lowered(lower(kernel, "c"), kernel, {"N": 9}, inputs)

@@ -325,3 +325,14 @@ def test_elements_apart_are_read_with_what_lies_between_and_nothing_beyond(apart
     assert "gather" not in dojoir.emit(kernel, "llvm")
     sizes = [{"N": size} for size in (1, 15, 16, 17, 1024)]
     assert dojoir.verify(kernel, target="llvm", sizes=sizes).ok
+
+
+def test_algebra_under_fast_stays_outside_of_a_conversion() -> None:
+    """LLVM made one product of 2**126, by which a conversion multiplies, and 8: it is infinite."""
+    kernel = dojoir.parse(
+        "kernel f(N)\nfp fast\nin  n: i16[N]\nout y: f32[N]\n\nN\n| y[{0}] = 1.0\n| 8 : v\n"
+        "| | y[{0}] += f4e2m1({0}) if {1} < i64(n[{0}])\n"
+    )
+    given = {"n": np.array([0, -1, 3, 8, 9, 100], np.int16)}
+    found = dojoir.compile(kernel, "llvm").run(given)["y"]
+    assert np.array_equal(found, dojoir.interpret(kernel, given)["y"])

@@ -103,3 +103,16 @@ def test_what_needs_none(text: str) -> None:
     """What is as wide, rounded at each step by its meaning, added to once, not rounded, or read in between."""
     kernel = dojoir.parse(text)
     assert "y_sum" not in dojoir.emit(kernel, "c")
+
+
+@pytest.mark.parametrize("value", ["x[0, {0}]", "x[0, {0}] if x[0, {0}] > 0"])
+def test_a_compiler_is_not_told_that_lanes_are_independent_where_they_share_an_element(value: str) -> None:
+    head = "kernel k(N)\nin at: i32[1]\nin x: f32[1, N]\ninout y: f32[4]\n\n"
+    shared = dojoir.parse(head + f"N : v\n| y[at[0]] += {value}\n")
+    assert "omp simd" not in str(dojoir.emit(shared, "c"))
+    kept = dojoir.parse(head + "N : v\n| y[2] += x[0, {0}]\n")
+    assert "omp simd reduction(+ : y_sum)" in str(dojoir.emit(kept, "c"))
+    x, y = np.arange(64, dtype=np.float32)[None], np.ones(4, np.float32)
+    for target in filter(can_run, HOST):
+        found = dojoir.compile(shared, target).run({"at": np.array([2], np.int32), "x": x, "y": y.copy()})["y"]
+        assert found.tolist() == [1, 1, 1 + x.sum(), 1]

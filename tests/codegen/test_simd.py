@@ -227,3 +227,17 @@ y = s
 """
     for target in ("avx512", "avx2", "neon", "sve", "rvv"):
         assert "s[0] +=" in dojoir.emit(dojoir.parse(text), target)
+
+
+def test_parts_of_a_vector_are_named_as_no_part_of_another() -> None:
+    """The parts of t_at, and of t_at_, were both called t_at_0."""
+    kernel = dojoir.parse(
+        "kernel k(N)\nin x: i64[N]\nout y: i64[N]\nout z: i64[N]\ntmp t1: i64[N~] reg\ntmp t1_: i64[N~] reg\n\n"
+        "N : v\n| if {0} < 1\n| | t1[{0}] = x[{0}]\n| | t1[{0}] max= i64(i8(x[{0}])) + 1\n| | y[{0}] = t1[{0}]\n"
+        "| if {0} >= 1\n| | t1_[{0}] = x[{0}]\n| | t1_[{0}] max= i64(i8(x[{0}])) - 1\n| | y[{0}] = t1_[{0}]\n"
+        "| z[{0}] = i64(i8(x[{0}]))\n"
+    )
+    text = str(dojoir.emit(kernel, "avx512"))
+    declared = re.findall(r"__m512i (t1\w*) =", text)
+    assert len(declared) > 2
+    assert len(set(declared)) == len(declared)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dojoir.codegen.lir import device
 from dojoir.codegen.lir import program as lir
+from dojoir.codegen.lir.walk import statements
 
 Values = NDArray[Any]
 Key = tuple[int, ...]
@@ -52,6 +53,10 @@ class OutOfBounds(AssertionError):
     """An element outside of its array was touched."""
 
 
+class Shared(OutOfBounds):
+    """An element that an iteration wrote was touched by another one, of a loop that a compiler may run in lanes."""
+
+
 class Run:
     """One run of a program: `arrays` are the arguments by name, flat, as stored; they are written to. It may
     compute as many values as `most` says."""
@@ -76,6 +81,8 @@ class Run:
         self.values: dict[str, Values] = {}
         self.footprint = Footprint()
         self.failed: set[int] = set()
+        self.iteration: int | None = None
+        self.touched: dict[tuple[int, int], tuple[int, bool, Memory]] = {}
 
     def run(self) -> Footprint:
         """Runs the program."""
@@ -86,8 +93,8 @@ class Run:
         return self.footprint
 
     # -- statements ------------------------------------------------------------------------------------------
-    def body(self, statements: Sequence[lir.Stmt]) -> None:
-        for statement in statements:
+    def body(self, block: Sequence[lir.Stmt]) -> None:
+        for statement in block:
             self.statement(statement)
 
     def statement(self, stmt: lir.Stmt) -> None:
@@ -148,6 +155,12 @@ class Run:
         self.values[var.name] = np.where(mask, value, old)
 
     def _for(self, loop: lir.For) -> None:
+        if loop.kind == "simd":
+            own = {stmt.var for stmt in statements(loop.body) if isinstance(stmt, lir.Declare)}
+            kept = {var for _, var in loop.reductions}
+            for stmt in statements(loop.body):
+                if isinstance(stmt, lir.Assign) and stmt.var not in own | kept:
+                    raise Shared(f"{stmt.var.name} is assigned in all iterations of a loop in lanes")
         at = np.broadcast_to(self.value(loop.start), (self.threads, 1)).copy()
         stop = self.value(loop.stop)
         around, lanes = self.on, self.lanes
@@ -156,11 +169,16 @@ class Run:
                 if not some:
                     break
                 self.values[loop.var.name] = at.copy()
+                if loop.kind == "simd":
+                    self.iteration = int(at[0, 0])
                 if loop.kind in ("strips", "open strips"):
                     self.lanes = min(loop.step, int(stop[0, 0] - at[0, 0]))
                 self.body(loop.body)
                 self.lanes = lanes
             at += loop.step
+        if loop.kind == "simd":
+            self.iteration = None
+            self.touched.clear()
         assert self.on is around
 
     def _parallel(self, loop: lir.Parallel) -> None:
@@ -206,6 +224,13 @@ class Run:
         if memory.recorded:
             where = self.footprint.writes if writes else self.footprint.reads
             where.setdefault((name, self.key), set()).update(offsets[mask].tolist())
+        if self.iteration is not None:
+            for offset in offsets[mask].tolist():
+                last, wrote, _ = self.touched.get((id(memory), offset), (self.iteration, False, memory))
+                if last != self.iteration and (wrote or writes):
+                    raise Shared(f"{name}[{offset}] in iterations {last} and {self.iteration}, write={writes}")
+                who = self.iteration if last == self.iteration else -1  # several read it
+                self.touched[id(memory), offset] = (who, wrote or writes, memory)
         return memory, np.where(mask, offsets, 0), mask
 
     def _offsets(self, offset: lir.Value, lanes: int, stride: lir.Value | None) -> Values:

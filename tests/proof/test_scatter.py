@@ -12,7 +12,7 @@ from emulated import Trial, build, machine, run
 
 import dojoir
 from dojoir.ir.nodes import Kernel
-from dojoir.proof.check import InstanceMap, compare, identity, prove_by_core
+from dojoir.proof.check import InstanceMap, compare, identity, is_legal, prove_by_core
 from dojoir.proof.core.data_writes import without_data_writes
 
 HISTOGRAM = """kernel histogram(N, B)
@@ -250,3 +250,12 @@ def test_verify_and_cost() -> None:
     assert dojoir.verify(kernel, target="llvm")
     counted = dojoir.cost(kernel).at(N=100, B=8)
     assert (counted.integer, counted.written, counted.read) == (100, 32, 800)
+
+
+def test_what_is_apart_is_no_element_that_iterations_share() -> None:
+    kernel = dojoir.parse(
+        "kernel k(N)\nin at: i32[N] distinct\nin x: f32[N]\ninout y: f32[N]\n\nN : p\n| y[at[{0}]] = x[{0}]\n"
+    )
+    done = dojoir.parse_move("reverse_scope(0)").rewrite(kernel)
+    assert compare(kernel, done.kernel, done.instances)
+    assert is_legal(kernel, done.kernel, done.instances)

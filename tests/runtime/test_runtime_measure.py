@@ -93,6 +93,14 @@ def test_a_baseline(cube: dojoir.Kernel) -> None:
     assert f"NumPy takes {found.ratio.median:.2f}x" in str(found)
 
 
+def test_a_library_that_compiles_in_its_first_call_is_not_slow(cube: dojoir.Kernel) -> None:
+    setup = "import time\n_pause = [3.0]\n"
+    code = PythonCode("time.sleep(_pause.pop() if _pause else 0.0); y[:] = x ** 3", setup, "compiles")
+    found = measure_together([cube, code], N=100, **QUICK).measurements[1]
+    assert found.repeats >= 7
+    assert found.seconds < 1.0
+
+
 def test_every_kind_of_contestant(cube: dojoir.Kernel) -> None:
     reversed_cube = dojoir.parse(CUBE.replace("{0}]", "N - 1 - {0}]"))
     contestants = [cube, reversed_cube, "y[:] = x * x * x", "test_runtime_measure:cubes", cubes]
