@@ -40,6 +40,7 @@ def _gate(made: argparse.ArgumentParser) -> None:
     _measured(made, ("default",))
     made.add_argument("--seed", type=seed, metavar="INT", help="what is drawn follows from it (one nobody knows)")
     made.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="of the rounds of a shape (10)")
+    made.add_argument("--sanitize", action="store_true", help="cuda: run under compute-sanitizer as well")
 
 
 def _measured(made: argparse.ArgumentParser, beside: tuple[str, ...]) -> None:
