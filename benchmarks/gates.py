@@ -39,6 +39,7 @@ def main() -> int:
     options.add_argument("--small", action="store_true")
     options.add_argument("--beside", default="torch,compile")
     options.add_argument("--seconds", default="3")
+    options.add_argument("--sanitize", action="store_true")
     options.add_argument("-o", "--output", type=Path, required=True)
     given = options.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
@@ -54,8 +55,9 @@ def main() -> int:
                 failed += 1
                 continue
             asked = ("--target", given.target, *sizes, "--beside", given.beside, "--seconds", given.seconds)
-            for verb in ("bench", "gate"):
-                status, _ = run("dojoir.verbs", verb, trace, *asked, "--runs", runs)
+            more = {"bench": (), "gate": ("--sanitize",) if given.sanitize else ()}
+            for verb, words in more.items():
+                status, _ = run("dojoir.verbs", verb, trace, *asked, *words, "--runs", runs)
                 failed += status != 0
                 for found in sorted(Path(runs).iterdir()):
                     zipped = given.output / f"{name}-{given.target}-{verb}.zip"

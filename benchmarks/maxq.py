@@ -2,11 +2,14 @@
 
     python benchmarks/maxq.py FOLDER [--steps 400] [--timer measure] [--operators max sum] [--encoder hash]
                                      [--train relu bias_relu …] [--play softmax …] [--states 50] [--seeds 1]
+                                     [--others beam …]
 
 An agent is trained for each operator, from the plain texts, and kept in FOLDER (as by `dojoir learn agent`);
 it goes on where it was stopped. It plays the kernels that it has not seen, as `tune` with `maxq:FILE`, beside
-`random`, both from the plain text, for `--states` states. A line of FOLDER/rows.jsonl is one such search. The table
-has how many times as fast as the text the best of each was, and the ratio of both.
+`random`, both from the plain text, for `--states` states. A line of FOLDER/rows.jsonl is one such search, with the
+best after each state, or how fast `optimize` is beside the text. The table has how many times as fast as the text
+the best of each was, and after how many states `random` had 95% of what `optimize` gives; below it are the ratios
+to `random` in the median over the kernels, after as many states.
 """
 
 from __future__ import annotations
@@ -51,15 +54,25 @@ def trained(path: Path, operator: str, given: argparse.Namespace) -> dict[str, A
     return {"trained": operator, "steps": agent.steps, "seconds": spent, "curve": curve}
 
 
-def played(name: str, strategy: str, seed: int, given: argparse.Namespace) -> float:
-    """How many times as fast as the text the best state of a search is."""
+def optimized(name: str, given: argparse.Namespace) -> float:
+    """How many times as fast as the text what `optimize` gives is, by the timer of the searches."""
+    kernel, sizes = next(iter(library([name], (given.statements,))))
+    trace = dojoir.optimize(kernel, sizes=sizes, threads=1)
+    if given.timer == "static":
+        return dojoir.estimate(kernel, sizes, threads=1) / dojoir.estimate(trace.kernel, sizes, threads=1)
+    together = dojoir.measure_together([kernel, trace.kernel], threads=1, with_ceilings=False, sizes=sizes)
+    return together.measurements[0].seconds / together.measurements[1].seconds
+
+
+def played(name: str, strategy: str, seed: int, given: argparse.Namespace) -> list[float]:
+    """How many times as fast as the text the best state of a search is, after each of its states."""
     kernel, sizes = next(iter(library([name], (given.statements,))))
     bests = [1.0]
     dojoir.tune(
         kernel, sizes=sizes, strategy=strategy, seed=seed, timer=given.timer, start=dojoir.Trace(kernel),
         budget=dojoir.Budget(states=given.states), progress=lambda evaluation, trace, best: bests.append(best),
     )  # fmt: skip
-    return bests[-1]
+    return bests
 
 
 def main() -> None:
@@ -74,6 +87,7 @@ def main() -> None:
     parser.add_argument("--play", nargs="+", default=[*PLAY])
     parser.add_argument("--states", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--others", nargs="*", default=[], help="strategies that play as well")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -85,22 +99,28 @@ def main() -> None:
         with file.open("a") as lines:
             lines.write(json.dumps(row) + "\n")
 
-    strategies = ["random"]
+    strategies = ["random", *given.others]
     for operator in given.operators:
         path = given.folder / f"{operator}-{given.encoder.partition(':')[0]}-{given.timer}.safetensors"
         about = trained(path, operator, given)
         if about["curve"]:
             add(about)
         strategies.append(f"maxq:{path}")
-    wanted = [(k, s, seed) for k in given.play for seed in range(given.seeds) for s in strategies]
+    seeds = range(given.seed, given.seed + given.seeds)
+    wanted = [(k, s, seed) for k in given.play for seed in seeds for s in strategies]
     keys = ("kernel", "strategy", "seed", "states")
-    found = {tuple(row[key] for key in keys): row["best"] for row in done if "best" in row}
+    found = {tuple(row[key] for key in keys): row["bests"] for row in done if "bests" in row}
+    best = {row["kernel"]: row["optimize"] for row in done if "optimize" in row}
+    for kernel in given.play:
+        if kernel not in best:
+            best[kernel] = optimized(kernel, given)
+            add({"kernel": kernel, "optimize": best[kernel]})
     for kernel, strategy, seed in wanted:
         if (kernel, strategy, seed, given.states) not in found:
-            best = played(kernel, strategy, seed, given)
-            found[kernel, strategy, seed, given.states] = best
-            add(dict(zip(keys, (kernel, strategy, seed, given.states), strict=True)) | {"best": best})
-    show(found, given, strategies)
+            bests = played(kernel, strategy, seed, given)
+            found[kernel, strategy, seed, given.states] = bests
+            add(dict(zip(keys, (kernel, strategy, seed, given.states), strict=True)) | {"bests": bests})
+    show(found, best, given, strategies)
     for row in done:
         if row.get("curve"):
             half = len(row["curve"]) // 2 or 1
@@ -109,22 +129,37 @@ def main() -> None:
                   f"logarithm {first:.2f} in the first half, {last:.2f} in the second")  # fmt: skip
 
 
-def show(found: dict[tuple[Any, ...], float], given: argparse.Namespace, strategies: list[str]) -> None:
-    """A line a kernel."""
-    print(f"times as fast as the text after {given.states} states, timer {given.timer}, {given.seeds} seeds")
-    ratios: dict[str, list[float]] = {}
+def show(
+    found: dict[tuple[Any, ...], list[float]],
+    best: dict[str, float],
+    given: argparse.Namespace,
+    strategies: list[str],
+) -> None:
+    """A line for each kernel and seed, and the ratios to `random` in the median."""
+    print(f"times as fast as the text after {given.states} states, timer {given.timer}")
+    names = [Path(strategy).name for strategy in strategies]
+    print(f"| kernel | seed | optimize | {' | '.join(names)} | random at 95% of optimize after |")
+    print(f"|---|{'---:|' * (len(names) + 3)}")
+    counts = [count for count in (5, 10, 20) if count < given.states] + [given.states]
+    ratios: dict[str, list[list[float]]] = {name: [] for name in names[1:]}
     for kernel in given.play:
-        bests = {
-            strategy: statistics.geometric_mean(
-                found[kernel, strategy, seed, given.states] for seed in range(given.seeds)
-            )
-            for strategy in strategies
-        }
-        for strategy in strategies[1:]:
-            ratios.setdefault(strategy, []).append(bests[strategy] / bests["random"])
-        print(f"{kernel:16}", *(f"{Path(strategy).name}: {best:.2f}" for strategy, best in bests.items()))
-    for strategy, each in ratios.items():
-        print(f"{Path(strategy).name}: {statistics.median(each):.2f} of random in the median")
+        for seed in range(given.seed, given.seed + given.seeds):
+            curves = [found[kernel, strategy, seed, given.states] for strategy in strategies]
+            for name, curve in zip(names[1:], curves[1:], strict=True):
+                ratios[name].append([after(curve, count) / after(curves[0], count) for count in counts])
+            enough = next((i for i, one in enumerate(curves[0]) if one >= 0.95 * best[kernel]), None)
+            when = "never" if enough is None else f"{enough} states"
+            cells = " | ".join(f"{curve[-1]:.2f}" for curve in curves)
+            print(f"| {kernel} | {seed} | {best[kernel]:.2f} | {cells} | {when} |")
+    for name, each in ratios.items():
+        medians = [f"{statistics.median(column):.2f} after {count}"
+                   for count, column in zip(counts, zip(*each, strict=True), strict=True)]  # fmt: skip
+        print(f"{name}: {', '.join(medians)} states, as a ratio to random in the median")
+
+
+def after(curve: list[float], count: int) -> float:
+    """The best after so many states, or after all, where a search had nothing more to try."""
+    return curve[min(count, len(curve) - 1)]
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ left.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.data.asking import chats, pairs
@@ -54,13 +55,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.data' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.data.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

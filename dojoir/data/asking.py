@@ -21,7 +21,7 @@ MOST = 60
 """How many moves a question has at most: of more, those that the numbers of all are spread over evenly."""
 
 GAIN = 1.05
-"""What is reached from a state is worth a chat where it is so many times as fast: the best of many times of one
+"""A state gets a chat where one so many times as fast was reached from it: the best of many times of one
 kernel is faster than the first by some percent."""
 
 MOST_PAIRS = 4
@@ -31,10 +31,16 @@ SHOWN = ("flops", "instances", "vector instances", "iterations", "scopes", "leaf
 """The features of a card, where the state has them."""
 
 
-def by_state(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    """The steps that were made at the same state in the same context, together."""
+def by_state(steps: object) -> Iterator[list[Step]]:
+    """The steps that were made at the same state in the same context, together. Raises ArgumentError for what is no
+    iterable of steps."""
     groups: dict[tuple[object, ...], list[Step]] = {}
+    if not isinstance(steps, Iterable):
+        raise dojoir.ArgumentError("chats and pairs are made of steps, as read_steps gives them", "bad-arguments")
     for step in steps:
+        if not isinstance(step, Step):
+            message = f"chats and pairs are made of steps, not of a {type(step).__name__}"
+            raise dojoir.ArgumentError(message, "bad-arguments")
         key = (step.start, step.before, step.machine, step.target, step.sizes, step.threads, step.protocol)
         groups.setdefault(key, []).append(step)
     yield from groups.values()
@@ -57,7 +63,7 @@ def chosen_moves(moves: Sequence[str], needed: Iterable[str]) -> list[str]:
 
 
 def question(group: Sequence[Step], moves: Sequence[str]) -> tuple[Message, Message]:
-    """What is asked at a state."""
+    """The question at a state, as two messages."""
     step = group[0]
     sizes = ", ".join(f"{one.name} = {one.value}" for one in step.sizes)
     seconds = step.timing_before.seconds

@@ -23,7 +23,7 @@ MOST_WRONG = 20
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found: how many steps were read, how many of them were proved again, and what is wrong."""
+    """The result of a check: how many steps were read, how many of them were proved again, and what is wrong."""
 
     steps: int
     episodes: int
@@ -41,6 +41,7 @@ class Found:
         return "\n".join([head, *self.wrong])
 
 
+@dojoir.public
 def check(
     folder: str | Path, sample: int = SAMPLE, seed: int = 0, progress: Callable[[int], object] = lambda _: None
 ) -> Found:
@@ -68,7 +69,7 @@ def check(
 
 
 def proof_of(step: Step, about: Dataset) -> str | None:
-    """What is wrong with a step, None where all of it is proved again."""
+    """The error of a step, None where all of it is proved again."""
     begun = about.starts.get(step.start)
     if begun is None:
         return "its start is not listed"

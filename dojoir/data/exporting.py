@@ -24,12 +24,13 @@ from dojoir.data.forms import (
     Split,
     Step,
 )
-from dojoir.data.splitting import splits_of
+from dojoir.data.splitting import STRICTEST, splits_of
 from dojoir.data.steps import Making, episodes_of, steps_of
 from dojoir.data.trees import Tree, tree_of
 from dojoir.evidence.bundle import STATES
 from dojoir.evidence.forms import from_text, to_data, to_text
-from dojoir.evidence.reading import Bundle, every
+from dojoir.evidence.reading import Bundle, every, read_text
+from dojoir.evidence.writing import UNFINISHED
 
 Say = Callable[[str], object]
 
@@ -39,9 +40,9 @@ WORDS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")
 
 @dataclass(frozen=True)
 class Filters:
-    """What a data set takes of the runs: of each field all where nothing is given. `kernels` are names, `labels`
+    """The filters of a data set: of each field all where nothing is given. `kernels` are names, `labels`
     those of steps; `protocol` is `static` or `measured`; `least` is the least speed over the start that an episode
-    has reached somewhere."""
+    has reached somewhere. Raises ArgumentError for other words, and for what is no tuple of them."""
 
     kernels: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
@@ -49,6 +50,18 @@ class Filters:
     labels: tuple[str, ...] = ()
     protocol: str = ""
     least: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("kernels", ()), ("targets", ()), ("splits", STRICTEST), ("labels", WORDS)):
+            given = getattr(self, name)
+            if not isinstance(given, tuple | list) or not all(isinstance(one, str) for one in given):
+                raise dojoir.ArgumentError(f"Filters: {name} are a tuple of texts", "bad-arguments")
+            if known and not {*given} <= {*known}:
+                raise dojoir.ArgumentError(f"Filters: {name} are of {', '.join(known)}", "bad-arguments")
+        if self.protocol not in ("", "static", "measured"):
+            raise dojoir.ArgumentError("Filters: protocol is static, measured, or empty", "bad-arguments")
+        if isinstance(self.least, bool) or not isinstance(self.least, int | float) or not self.least >= 0:
+            raise dojoir.ArgumentError("Filters: least is a number from 0", "bad-arguments")
 
     def takes(self, one: Step | Episode) -> bool:
         """Whether a step or an episode is taken."""
@@ -63,7 +76,7 @@ class Filters:
         )
 
     def told(self) -> dict[str, str]:
-        """What was asked for, as texts."""
+        """The filters that are set, as texts."""
         given = ((one.name, getattr(self, one.name)) for one in fields(self))
         return {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given if value}
 
@@ -92,6 +105,7 @@ def bundles_in(places: Sequence[Path]) -> tuple[list[Bundle], list[str]]:
     return sorted(found.values(), key=lambda one: (one.run.name, str(one.folder))), wrong
 
 
+@dojoir.public
 def export(
     places: Sequence[str | Path],
     folder: str | Path,
@@ -105,7 +119,7 @@ def export(
     ArgumentError for places without runs, a folder with something else (`not-empty`) or that cannot be written,
     and where nothing is left (`empty-dataset`)."""
     filters, folder = filters or Filters(), Path(folder)
-    _check_folder(folder)
+    is_new = _check_folder(folder)
     bundles, left_out = bundles_in([Path(one) for one in places])
     splits = splits_of(_starts(bundles, left_out))
     taken: dict[str, str] = {}
@@ -142,6 +156,8 @@ def export(
             sources.append(_source(bundle))
         say(f"{number} of {len(bundles)} {bundle.run.name}: {len(taken) - before} steps")
     if not taken:
+        if is_new:
+            folder.rmdir()
         why = f": {left_out[0]}" if left_out else ""
         raise dojoir.ArgumentError(f"no step of these runs is left{why}", "empty-dataset")
     written = {
@@ -158,13 +174,14 @@ def export(
     return about
 
 
+@dojoir.public
 def read_about(folder: str | Path) -> Dataset:
-    """What a data set says of itself. Raises ArgumentError, `no-dataset` where there is none, `bad-record`, and
-    `newer-record` for one of a newer version."""
+    """The record of a data set, `dataset.json`. Raises ArgumentError, `no-dataset` where there is none,
+    `bad-record`, and `newer-record` for one of a newer version."""
     path = Path(folder) / ABOUT
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no data set: it has no {ABOUT}", "no-dataset")
-    text = _read(path)
+    text = read_text(path)
     try:
         number = json.loads(text).get("version")
     except (ValueError, AttributeError, RecursionError):
@@ -178,16 +195,21 @@ def read_about(folder: str | Path) -> Dataset:
 
 def read_steps(folder: str | Path) -> Iterator[Step]:
     """The steps of a data set. Raises ArgumentError, `bad-record` with the line, `cannot-read`."""
-    path = Path(folder) / STEPS
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    path = _path(folder) / STEPS
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         yield from_text(Step, line, f"{path}:{number}")
 
 
 def read_episodes(folder: str | Path) -> Iterator[Episode]:
     """The episodes of a data set. Raises as `read_steps` does."""
-    path = Path(folder) / EPISODES
-    for number, line in enumerate(_read(path).splitlines(), 1):
+    path = _path(folder) / EPISODES
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         yield from_text(Episode, line, f"{path}:{number}")
+
+
+@dojoir.public
+def _path(folder: str | Path) -> Path:
+    return Path(folder)
 
 
 def lines_written(path: Path, values: Iterable[object]) -> File:
@@ -231,13 +253,19 @@ def _source(bundle: Bundle) -> Source:
     return Source(run.name, run.verb, run.kernel, run.start, hashlib.sha256(data).hexdigest())
 
 
-def _check_folder(folder: Path) -> None:
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file():
+def _check_folder(folder: Path) -> bool:
+    """Makes the folder, and says whether it was not there. One that has a data set, or what an export that was
+    killed has left, is written anew."""
+    own = (STEPS, EPISODES, ABOUT)
+    there = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    if ABOUT not in there and any(name not in own and not name.startswith(UNFINISHED) for name in there):
         raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot write to {folder}: {error.strerror or error}", "cannot-write") from None
+    return is_new
 
 
 def _written(path: Path, lines: Iterable[str]) -> File:
@@ -245,15 +273,6 @@ def _written(path: Path, lines: Iterable[str]) -> File:
     data = "".join(f"{line}\n" for line in given).encode()
     dojoir.write_file(path, data)
     return File(len(given), len(data), hashlib.sha256(data).hexdigest())
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
 
 
 def _line(value: object) -> str:

@@ -66,7 +66,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the text does at these sizes (operations on floats, bytes of its arrays once), and the rates that
+    """The work of a text at its sizes (operations on floats, bytes of its arrays once), and the rates that
     the time of the state makes of that (GFLOP/s, GB/s). `kind` and `why` say what bounds the state, where that
     was measured on request; they are empty else."""
 
@@ -175,7 +175,7 @@ class File:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What is said of a data set: counts (of steps in all, by split, label and kernel), the files with their
+    """The record of a data set: counts (of steps in all, by split, label and kernel), the files with their
     hashes, the starts by their hash, the runs, the filters, the versions of what made it, and what was left out
     and why."""
 
@@ -198,7 +198,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Message:
-    """What one side of a chat says."""
+    """A message of a chat."""
 
     role: Literal["system", "user", "assistant"]
     content: str

@@ -15,6 +15,8 @@ needed("gymnasium", "agents", "a recorded game")
 
 import gymnasium  # noqa: E402
 
+from dojoir.game.environment import KernelEnv  # noqa: E402
+
 LEGAL, REFUSED, CANDIDATE = "legal", "refused", "candidate"
 """The verdicts: proved, not shown to be legal, and could be written, but was not asked of the checker."""
 
@@ -26,16 +28,27 @@ Key = tuple[str, tuple[tuple[str, int], ...]]
 """The hash of a kernel, and the sizes that it is played at."""
 
 
+@dojoir.public
+def _given(runs: str | Path, name: str) -> tuple[Path, str]:
+    return Path(runs), name
+
+
 class Recorded(gymnasium.Wrapper[Any, SupportsInt, Any, SupportsInt]):
     """An environment around `dojoir.game.KernelEnv` that leaves bundles in a folder of runs, one for each
     kernel and sizes: every state with its evaluation, the legal moves that were offered, and actions that were
     refused with the verdict. `dojoir dataset export --runs` makes a data set of them. `close` ends the
-    bundles."""
+    bundles. Raises ArgumentError for another environment, a folder that is none, `cannot-write`, and
+    `bad-arguments` for a name that is none."""
 
     def __init__(self, env: Any, runs: str | Path, name: str = "game") -> None:
+        game = getattr(env, "unwrapped", None)
+        if not isinstance(game, KernelEnv):
+            kind = type(env if game is None else game).__name__
+            message = f"Recorded takes an environment around dojoir.game.KernelEnv, not a {kind}"
+            raise dojoir.ArgumentError(message, "bad-arguments")
         super().__init__(env)
-        self.game: Any = env.unwrapped
-        self._runs, self._name = Path(runs), name
+        self.game: Any = game
+        self._runs, self._name = _given(runs, name)
         self._database = store_of(self._runs)
         self._writers: dict[Key, Writer] = {}
         self._best: dict[Key, tuple[float, dojoir.Trace]] = {}
@@ -49,8 +62,10 @@ class Recorded(gymnasium.Wrapper[Any, SupportsInt, Any, SupportsInt]):
     def step(self, action: SupportsInt) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """As the environment; what was offered in the state before is recorded, and the state after."""
         game = self.game
+        if game.trace is None:
+            return self.env.step(action)  # which says that there is no episode
         before = game.trace.copy()
-        verdict = LEGAL if getattr(game, "way", "legal") in PROVED else CANDIDATE
+        verdict = LEGAL if game.way in PROVED else CANDIDATE
         offered = {str(move): verdict for move in game.actions.moves if isinstance(move, dojoir.Move)}
         made = game.meaning(action)
         seen = self.env.step(action)

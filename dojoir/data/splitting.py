@@ -38,6 +38,7 @@ def of_tasks() -> dict[str, Split]:
     return found
 
 
+@dojoir.public
 def split_of(kernel: dojoir.Kernel) -> Split:
     """The split of what begins at a kernel."""
     return splits_of([kernel])[kernel.hash]

@@ -19,7 +19,8 @@ NEAR = 0.02
 
 @dataclass(frozen=True)
 class Making:
-    """What steps are made with: the split of the start, and whether each state that was timed is profiled again."""
+    """Settings of the steps of a run: the split of the start, and whether each state that was timed is profiled
+    again."""
 
     split: Split
     cards: bool = False

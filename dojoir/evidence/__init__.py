@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.evidence.benching import bench
@@ -53,13 +54,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.evidence' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.evidence.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

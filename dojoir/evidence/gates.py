@@ -15,6 +15,7 @@ from dojoir.evidence.benching import Measure, bench
 from dojoir.evidence.figures import Bench
 from dojoir.evidence.honest import Honesty, honesty
 from dojoir.evidence.peers import TorchFunction
+from dojoir.evidence.sanitized import KINDS, TOOL, complaint
 
 GateStatus = Literal["pass", "fail", "not-run", "unavailable"]
 
@@ -84,6 +85,7 @@ class Asked:
     complaint: str = ""
     seconds: float = SECONDS
     time_limit: float = 120.0
+    sanitize: bool = False
     measure: Measure = dojoir.measure_together
     honesty: Honesty = honesty
     notes: list[str] = field(default_factory=list)
@@ -128,7 +130,7 @@ def built(asked: Asked) -> Judged:
 
 def correct(asked: Asked) -> Judged:
     """Against what the first kernel means: every distribution at small sizes, and at those that are measured, on
-    seeds that nobody could know."""
+    seeds that nobody could know; and under a sanitizer where that is asked."""
     kernel, start = asked.trace.kernel, asked.trace.start
     seeds = [asked.seed + n for n in range(3)]
     for sizes in (None, *asked.shapes):
@@ -141,6 +143,11 @@ def correct(asked: Asked) -> Judged:
             return _unavailable(f"too little could be compared: {', '.join(report.undecided)} inputs")
         if not report.ok:
             return _judged(False, report.reason or report.status)
+    for sizes in asked.shapes if asked.sanitize else ():
+        wrong = complaint(kernel, asked.target, sizes, asked.seed, asked.time_limit)
+        if wrong is not None:
+            return _judged(False, f"{wrong} ({_at(sizes)})")
+        asked.notes.append(f"{TOOL} found nothing: {', '.join(KINDS)} ({_at(sizes)})")
     return _judged(True, "")
 
 

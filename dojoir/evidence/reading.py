@@ -105,7 +105,7 @@ class Bundle:
     def text(self, name: str) -> str | None:
         """A file of it; None where it is not there. Raises ArgumentError, `cannot-read`, `not-text`."""
         path = self.folder / name
-        return _read(path) if path.is_file() else None
+        return read_text(path) if path.is_file() else None
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
         """The lines of a file of JSON; one that was not written to its end is left out, as the last may be."""
@@ -141,10 +141,11 @@ class Bundle:
         return found
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """The text of a file of at most so many bytes. Raises ArgumentError, `cannot-read` or `not-text`."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise dojoir.ArgumentError(f"{path} has more than {LARGEST} bytes", "cannot-read")
+        if path.stat().st_size > largest:
+            raise dojoir.ArgumentError(f"{path} has more than {largest} bytes", "cannot-read")
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
@@ -178,7 +179,7 @@ def read(folder: Path) -> Bundle:
     path = folder / bundle.RUN
     if not path.is_file():
         raise dojoir.ArgumentError(f"{folder} is no run: it has no {bundle.RUN}", "no-run")
-    run = read_run(_read(path), str(path))
+    run = read_run(read_text(path), str(path))
     if run.status == "running" and not _is_written(folder / bundle.EVENTS):
         run = replace(run, status="interrupted")
     return Bundle(folder, run)

@@ -36,6 +36,9 @@ RUNS = "runs"
 STORE = "runs.db"
 """The database in a folder of bundles, where no other is named."""
 
+UNFINISHED = ".new-"
+"""How the name of a file begins whose writing was killed (`dojoir.write_file`)."""
+
 _NAME = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 
 PACKAGES = ("dojoir", "numpy", "llvmlite", "islpy", "torch")
@@ -103,7 +106,8 @@ class Writer:
         parent: str | None = None,
         name: str | None = None,
     ) -> Writer:
-        """A bundle of a run that begins at the first kernel of a trace, with a run of its name in the database.
+        """A bundle of a run that begins at the first kernel of a trace, with a run of its name in the database. A
+        folder of that name that was made, and killed before it had a record, is taken.
         Raises ArgumentError, `cannot-write`, `bad-arguments` for a name that is none, and as the database does."""
         kernel = trace.start
         name = name or fresh_name(kernel.name)
@@ -119,7 +123,7 @@ class Writer:
         )  # fmt: skip
         folder = runs / name
         with _told(folder):
-            folder.mkdir(parents=True)
+            folder.mkdir(parents=True, exist_ok=_is_hardly_begun(folder))
         writer = cls(folder, run, database)
         writer.text(bundle.START, dojoir.to_text(kernel))
         writer._save()
@@ -129,6 +133,9 @@ class Writer:
         with _told(self.folder):
             self._events = open(self.folder / bundle.EVENTS, "ab", buffering=0)
         self._lock()
+        with _told(self.folder):
+            for left in self.folder.glob(f"{UNFINISHED}*"):
+                left.unlink()
         self.event("begun" if not self._events.tell() else "resumed")
         return self
 
@@ -218,6 +225,13 @@ class Writer:
 
     def _save(self) -> None:
         self.text(bundle.RUN, to_text(self.run))
+
+
+def _is_hardly_begun(folder: Path) -> bool:
+    """Whether a folder has nothing but what `begin` writes before the record."""
+    return folder.is_dir() and all(
+        one.name == bundle.START or one.name.startswith(UNFINISHED) for one in folder.iterdir()
+    )
 
 
 def _reason(error: BaseException | None) -> str:

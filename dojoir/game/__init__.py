@@ -7,9 +7,10 @@ install 'dojoir[agents]'`; what learns needs `pip install 'dojoir[learn]'` as we
 
 from __future__ import annotations
 
-import importlib
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.game.encoders import Encoder, HashEncoder, encoder
@@ -54,16 +55,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.game' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.game.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)
 
 
 if find_spec("gymnasium") is not None:

@@ -66,7 +66,7 @@ class Arena(Protocol):
 
 
 class Encodes(Protocol):
-    """What a position is made for."""
+    """The encoder and the target of the positions of an arena."""
 
     encoder: Encoder
     target: str

@@ -20,7 +20,7 @@ STRUCTURES = (
     "rules", "rows_in_warps", "rows_in_blocks", "sum_along", "sum_across", "partial_sums", "large_tiles",
     "small_tiles",
 )  # fmt: skip
-"""What the passes `arrange` and `structure` take."""
+"""The arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES)."""
 
 NESTS = 6
 """For so many nests of a kernel the structures of a GPU are choices."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import dojoir
+from dojoir.game.arguments import number
 from dojoir.search.needs import needed
 
 SIZE = 512
@@ -92,9 +93,7 @@ class HashEncoder:
     every machine and in every process."""
 
     def __init__(self, size: int = SIZE) -> None:
-        if size < 1:
-            raise dojoir.ArgumentError(f"a vector has at least 1 place, not {size}", "bad-arguments")
-        self._size = size
+        self._size = number("size", size, 1)
         self._kept: dict[str, Vector] = {}
 
     @property
@@ -158,7 +157,7 @@ def encoder(name: str = "hash") -> Encoder:
     read or is none, ToolchainError where a package is missing."""
     if name == "hash":
         return HashEncoder()
-    kind, colon, path = name.partition(":")
+    kind, colon, path = str(name).partition(":")
     if kind == "lm" and colon and path:
         return ModelEncoder(path)
     raise dojoir.ArgumentError(f"there is no encoder '{name}': it is hash, or lm:PATH", "bad-model")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, SupportsFloat, SupportsInt
 
 import dojoir
 from dojoir.game.actions import SOON, WAYS, Actions, actions_of, listing
+from dojoir.game.arguments import number, real, shown, word, wrong
 from dojoir.game.choices import Choice, made
 from dojoir.game.encoders import Encoder, encoder
 from dojoir.game.episodes import (
@@ -24,7 +26,7 @@ from dojoir.game.episodes import (
     validated,
     value_of,
 )
-from dojoir.game.given import kernel_of, number, shown, sizes_of, starts_of, suite_of, word, wrong
+from dojoir.game.given import kernel_of, moves_of, sizes_of, starts_of, suite_of
 from dojoir.game.scoring import Evaluates, Scorer
 from dojoir.game.suite import Suite
 from dojoir.search.budget import Ledger
@@ -116,6 +118,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         self.observation = observation
         self.action_space = gymnasium.spaces.Discrete(self.capacity)
         self.trace: dojoir.Trace | None = None
+        self.over = True
 
     @property
     def reward(self) -> str:
@@ -128,7 +131,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     @property
     def observation(self) -> str | tuple[str, ...]:
-        """What is seen. Another changes `observation_space`; what wraps the environment may know the old one."""
+        """The way of observations. Another changes `observation_space`; wrappers may still have the old one."""
         return self.observer.ways[0] if self.observer.one else self.observer.ways
 
     @observation.setter
@@ -145,8 +148,12 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode. `options` may name the `kernel`, its `sizes`, and `moves` to make first; the start
         that rewards are counted from is the state after them. Raises ArgumentError for other options, IllegalMove
-        for a move that is not legal."""
-        super().reset(seed=seed)
+        for a move that is not legal, RunError, `no-start`, where the start cannot be timed; then there is no
+        episode."""
+        self.over = True
+        super().reset(seed=None if seed is None else number("seed", seed, 0))
+        if not isinstance(options or {}, Mapping):
+            raise wrong(f"options are a dict of kernel, sizes and moves, not {shown(options)}")
         given = dict(options or {})
         unknown = set(given) - {"kernel", "sizes", "moves"}
         if unknown:
@@ -157,7 +164,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
             self.trace = starts[int(self.np_random.integers(len(starts)))].copy()
         else:
             self.trace = dojoir.Trace(kernel)
-        for move in given.get("moves", ()):
+        for move in moves_of(given.get("moves", ())):
             self.trace.apply(move)
         self.lengths = [len(self.trace.moves)]  # before each action that can be taken back, and now
         self.begun = self.trace.copy()
@@ -183,10 +190,11 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
 
     def step(self, action: SupportsInt) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Makes an action: the observation, the reward, whether it was to stop, whether a budget is spent, and what
-        else there is to say. Raises ArgumentError, `no-episode`, before the first reset and after the end."""
+        else there is to say. Raises ArgumentError, `no-episode`, before the first reset and after the end, and for
+        what is no whole number."""
         if self.trace is None or self.over:
-            raise dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
-        number = int(action)
+            raise _no_episode()
+        number = _action(action)
         self.ledger.moves += 1
         name, count = self.meaning(number), len(self.trace.moves)
         told: dict[str, Any] = {}
@@ -280,20 +288,27 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         }
 
     def action_masks(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which actions there are, as sb3-contrib asks for it."""
+        """Which actions there are, as sb3-contrib asks for it. Raises ArgumentError, `no-episode`, before the first
+        reset."""
+        if self.trace is None:
+            raise _no_episode()
         return self.actions.mask(self.capacity, self.refused).astype(np.bool_)
 
     def meaning(self, action: SupportsInt) -> str:
-        """An action in words: `stop`, `undo`, the text of its move, or `none`."""
-        move = self.actions.move(int(action))
+        """An action in words: `stop`, `undo`, the text of its move, or `none`. Raises ArgumentError, `no-episode`,
+        before the first reset, and for what is no whole number."""
+        if self.trace is None:
+            raise _no_episode()
+        move = self.actions.move(_action(action))
         if move is not None:
             return str(move)
         return {0: STOP, 1: UNDO if self.undo else "none"}.get(int(action), "none")
 
     def render(self) -> str:
-        """The kernel as text, and what is known of it."""
+        """The kernel as text, and what is known of it. Raises ArgumentError, `no-episode`, before the first
+        reset."""
         if self.trace is None:
-            raise dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
+            raise _no_episode()
         last = f", last {self.trace.moves[-1]}" if self.trace.moves else ""
         seconds = dojoir.format_seconds(self.evaluation.seconds) if self.evaluation.seconds else "-"
         speed = f"{math.exp(self.value):.3g} times as fast as the start"
@@ -305,7 +320,7 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     def episode(self) -> Episode:
         """The episode so far, as data. Raises ArgumentError, `no-episode`, before the first reset."""
         if self.trace is None:
-            raise dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
+            raise _no_episode()
         moves = tuple(str(move) for move in self.begun.moves)
         text = dojoir.to_text(self.begun.start)
         return Episode(
@@ -317,10 +332,11 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         hashes and rewards are compared. What this environment has timed is not timed again; rewards may differ
         by `tolerance`, by default nothing with the static timer, else MEASURED. The episode that is played
         stays as it is. Raises ArgumentError for one of another target or timer, and for what is none."""
-        one = episode if isinstance(episode, Episode) else Episode.from_json(episode)
+        one = Episode.from_json(episode.to_json() if isinstance(episode, Episode) else episode)
         if (one.target, one.timer) != (self.target, self.scorer.timer):
             raise wrong(f"the episode is of target {one.target} and timer {one.timer}, and this environment is not")
-        within = tolerance if tolerance is not None else 0.0 if one.timer == "static" else MEASURED
+        usual = 0.0 if one.timer == "static" else MEASURED
+        within = usual if tolerance is None else real("tolerance", tolerance, 0)
         return validated(one, self.scorer.score, within)
 
     def fork(self) -> KernelEnv:
@@ -346,6 +362,18 @@ class KernelEnv(gymnasium.Env[Any, SupportsInt]):
         """Ends the processes of the evaluator, unless it is shared."""
         if self.owns_scorer:
             self.scorer.close()
+
+
+def _no_episode() -> dojoir.ArgumentError:
+    return dojoir.ArgumentError("there is no episode: call reset first", "no-episode")
+
+
+def _action(given: Any) -> int:
+    """An action as a number: a whole number, also one of NumPy or an array of one."""
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise wrong(f"an action is a whole number, not {shown(given)}") from None
 
 
 def _target(given: object) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import dojoir
-from dojoir.game.given import shown, wrong
+from dojoir.game.arguments import shown, wrong
 
 WORST = -10.0
 """The logarithm that stands for a state that cannot be run: as slow as 22,000 times the start."""
@@ -50,7 +50,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Episode:
-    """What was played: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
+    """An episode: the text of the kernel, the sizes, the moves before the first step, the seconds of the state
     after these, and the steps."""
 
     kernel: str
@@ -67,12 +67,59 @@ class Episode:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Episode:
-        """Raises ArgumentError, `bad-arguments`, for what is no episode."""
-        try:
-            steps = tuple(Made(**{**one, "moves": tuple(one["moves"])}) for one in data["steps"])
-            return cls(**{**data, "start": tuple(data["start"]), "steps": steps})
-        except (TypeError, KeyError, ValueError):
-            raise wrong(f"this is no episode: {shown(data)}") from None
+        """Raises ArgumentError, `bad-arguments`, for what is no episode, with the field that is wrong."""
+        if not isinstance(data, Mapping):
+            raise wrong(f"this is no episode: {shown(data)}")
+        _hold(data, cls, "an episode")
+        steps = []
+        for number, one in enumerate(data["steps"], 1):
+            if not isinstance(one, Mapping):
+                raise wrong(f"this is no episode: step {number} is {shown(one)}")
+            _hold(one, Made, f"step {number} of an episode")
+            steps.append(Made(**{**one, "moves": tuple(one["moves"])}))
+        return cls(**{**data, "start": tuple(data["start"]), "steps": tuple(steps)})
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+
+
+def _seconds(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+_HELD: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "kernel": ("a text", lambda value: isinstance(value, str)),
+    "target": ("a text", lambda value: isinstance(value, str)),
+    "timer": ("a text", lambda value: isinstance(value, str)),
+    "action": ("a text", lambda value: isinstance(value, str)),
+    "hash": ("a text", lambda value: isinstance(value, str)),
+    "verdict": ("a text", lambda value: isinstance(value, str)),
+    "way": (f"one of {', '.join(REWARDS)}", lambda value: isinstance(value, str) and value in REWARDS),
+    "sizes": (
+        "whole numbers by name",
+        lambda value: isinstance(value, Mapping) and all(type(one) is int and one > 0 for one in value.values()),
+    ),
+    "start": ("a list of moves", _texts),
+    "moves": ("a list of moves", _texts),
+    "steps": ("a list of steps", lambda value: isinstance(value, list | tuple)),
+    "reward": ("a number", lambda value: isinstance(value, int | float) and not isinstance(value, bool)),
+}
+"""The type of each field of an episode and of its steps, in words and as a test; `seconds` apart."""
+
+
+def _hold(data: Mapping[str, Any], kind: type, what: str) -> None:
+    """Raises ArgumentError where a field is missing, unknown, or of another type."""
+    names = {one.name: one.default is MISSING for one in fields(kind)}
+    missing = [name for name, needed in names.items() if needed and name not in data]
+    unknown = [shown(name) for name in data if name not in names]
+    if missing or unknown:
+        told = f"it has no {', '.join(missing)}" if missing else f"{', '.join(unknown)} is no field of it"
+        raise wrong(f"this is no episode: {what}: {told}")
+    for name, value in data.items():
+        word, holds = _HELD.get(name, ("a number above 0", _seconds))
+        if not holds(value) and not (kind is Made and name == "seconds" and value is None):
+            raise wrong(f"this is no episode: {what}: {name} is {word}, not {shown(value)}")
 
 
 @dataclass(frozen=True)

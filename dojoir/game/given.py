@@ -1,4 +1,4 @@
-"""What an environment is given: kernels by text, path or name, sizes, traces; and the errors of what is wrong."""
+"""Arguments of an environment: kernels by text, path or name, sizes, traces, a database."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import dojoir
+from dojoir.game.arguments import shown, wrong
 from dojoir.game.suite import Suite, chosen_sizes
-
-
-def wrong(message: str) -> dojoir.ArgumentError:
-    """The error of an argument that does not fit."""
-    return dojoir.ArgumentError(message, "bad-arguments")
-
-
-def shown(value: object) -> str:
-    """A value as an error shows it: short ones as they are, others by their type."""
-    text = repr(value)
-    return text if len(text) <= 60 and "\n" not in text else type(value).__name__
 
 
 def kernel_of(given: object) -> dojoir.Kernel:
@@ -66,7 +56,8 @@ def sizes_of(kernel: dojoir.Kernel, given: object) -> dict[str, int]:
 
 
 def suite_of(kernel: object, sizes: object, suite: object) -> Suite:
-    """What is played: a kernel with its sizes, or a suite. Raises ArgumentError where both or neither are given."""
+    """The suite of a kernel with its sizes, or the one that is given. Raises ArgumentError where both or neither
+    are given."""
     if (kernel is None) == (suite is None):
         raise wrong("an environment plays a kernel or a suite: give one of them")
     if suite is None:
@@ -77,6 +68,13 @@ def suite_of(kernel: object, sizes: object, suite: object) -> Suite:
     if sizes is not None:
         raise wrong("sizes go with a kernel: a suite has those of each of its kernels")
     return Suite(tuple((one, sizes_of(one, its)) for one, its in suite))
+
+
+def moves_of(given: object) -> tuple[dojoir.Move | str, ...]:
+    """The moves to make first. Raises ArgumentError for what is no list of moves or texts."""
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise wrong(f"moves are a list such as ['join_scopes(0, 1)'], not {shown(given)}")
+    return tuple(given)
 
 
 def starts_of(given: object, suite: Suite) -> list[dojoir.Trace]:
@@ -94,20 +92,6 @@ def starts_of(given: object, suite: Suite) -> list[dojoir.Trace]:
         if trace.start not in [one for one, _ in suite]:
             raise wrong(f"start is a trace of {trace.start.name}, which is not played")
     return starts
-
-
-def number(name: str, given: object, least: int) -> int:
-    """A whole number. Raises ArgumentError for anything else, and for less."""
-    if isinstance(given, bool) or not hasattr(given, "__index__") or int(given) < least:
-        raise wrong(f"{name} is a whole number from {least}, not {shown(given)}")
-    return int(given)
-
-
-def word(name: str, given: object, known: Sequence[str]) -> str:
-    """One of some words. Raises ArgumentError for another."""
-    if not isinstance(given, str) or given not in known:
-        raise wrong(f"{name} is one of {', '.join(known)}, not {shown(given)}")
-    return given
 
 
 def database_of(given: Any) -> Any:

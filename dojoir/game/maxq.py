@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 
 import dojoir
 from dojoir.game.arena import Arena, Position
+from dojoir.game.arguments import number, real, word
 from dojoir.game.encoders import Vector
 from dojoir.search.needs import needed
 
@@ -83,7 +85,8 @@ class MaxQ:
     """An agent that learns what actions are worth. `operator` is `max`, or `sum` for ordinary Q-learning; `gamma`
     is what a step costs: near 1 all actions are worth the same to the max operator, since the best state can be
     reached after any of them; the network makes `updates` steps for each that is played; `epsilon` is how often a
-    legal action is taken at random, falling to `least_epsilon` over `fall` steps. All randomness is of `seed`."""
+    legal action is taken at random, falling to `least_epsilon` over `fall` steps. All randomness is of `seed`.
+    Raises ArgumentError for numbers that do not fit."""
 
     def __init__(
         self,
@@ -104,10 +107,17 @@ class MaxQ:
         seed: int = 0,
         encoder: str = "hash",
     ) -> None:
-        if operator not in ("max", "sum"):
-            raise dojoir.ArgumentError(f"operator is 'max' or 'sum', not {operator!r}", "bad-arguments")
-        if not 0 < gamma <= 1:
-            raise dojoir.ArgumentError(f"gamma is above 0 and at most 1, not {gamma!r}", "bad-arguments")
+        word("operator", operator, ("max", "sum"))
+        real("gamma", gamma, 0, 1, above=True)
+        real("rate", rate, 0, above=True)
+        for name, value in (("epsilon", epsilon), ("least_epsilon", least_epsilon)):
+            real(name, value, 0, 1)
+        whole = {"state_size": state_size, "action_size": action_size, "width": width, "batch": batch,
+                 "capacity": capacity, "refresh": refresh, "fall": fall}  # fmt: skip
+        for name, count in whole.items():
+            number(name, count, 1)
+        number("updates", updates, 0)
+        number("seed", seed, 0, 1 << 63)
         self.settings: dict[str, Any] = {
             "state_size": state_size, "action_size": action_size, "operator": operator, "gamma": gamma,
             "width": width, "rate": rate, "batch": batch, "updates": updates, "capacity": capacity,
@@ -126,7 +136,7 @@ class MaxQ:
 
     # -- acting -------------------------------------------------------------------------------------------------
     def values(self, position: Position) -> Vector:
-        """What the network says that each action is worth, legal or not."""
+        """The estimated value of each action, legal or not."""
         return self._values(self.online, position)
 
     def _values(self, network: Network, position: Position) -> Vector:
@@ -196,7 +206,7 @@ class MaxQ:
         self.replay.weights[chosen] = np.abs(errors.detach().numpy()) + 1e-3
 
     def _goals(self, transitions: list[tuple[float, Position | None]]) -> list[float]:
-        """What transitions say that their actions are worth. The action after each is chosen by one network and
+        """The targets of the values of some transitions. The action after each is chosen by one network and
         valued by the one that holds it to be worth less (Fujimoto et al., 2018), by the max operator at most as
         much as the best reward of any game so far: the largest of many guesses is else too high, and nothing is
         added that would bring it down."""
@@ -228,18 +238,20 @@ class MaxQ:
         save = needed("safetensors.torch", "learn", "a file of an agent").save
         tensors = {f"online.{name}": value for name, value in self.online.all.state_dict().items()}
         tensors |= {f"target.{name}": value for name, value in self.target.all.state_dict().items()}
-        for number, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        for place, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{place}.{name}": torch.as_tensor(value) for name, value in state.items()}
         about = {"format": FORMAT, "settings": json.dumps(self.settings), "steps": str(self.steps)}
         data: bytes = save({name: value.clone().contiguous() for name, value in tensors.items()}, about)
         dojoir.write_file(path, data)
 
     @staticmethod
-    def load(path: str) -> MaxQ:
+    def load(path: str | PathLike[str]) -> MaxQ:
         """The agent of a file, which goes on where it was. Raises ArgumentError, `bad-model`, for what is none."""
         safe_open = needed("safetensors", "learn", "a file of an agent").safe_open
-        if not Path(path).is_file():
-            raise dojoir.ArgumentError(f"there is no file {path}", "bad-model")
+        if not isinstance(path, str | PathLike) or not path or not Path(path).is_file():
+            raise dojoir.ArgumentError(
+                f"there is no file {path!r} with an agent: dojoir learn agent -o FILE writes one", "bad-model"
+            )
         try:
             with safe_open(path, framework="pt") as file:
                 about = file.metadata() or {}
@@ -247,15 +259,15 @@ class MaxQ:
             if about.get("format") != FORMAT:
                 raise ValueError("it says that it is something else")
             agent = MaxQ(**json.loads(about["settings"]))
-            for word, network in (("online", agent.online), ("target", agent.target)):
-                named = {n.removeprefix(f"{word}."): v for n, v in tensors.items() if n.startswith(f"{word}.")}
+            for part, network in (("online", agent.online), ("target", agent.target)):
+                named = {n.removeprefix(f"{part}."): v for n, v in tensors.items() if n.startswith(f"{part}.")}
                 network.all.load_state_dict(named)
             agent.steps = int(about["steps"])
             state: dict[int, dict[str, Any]] = {}
             for name, value in tensors.items():
                 if name.startswith("optimizer."):
-                    _, number, field = name.split(".", 2)
-                    state.setdefault(int(number), {})[field] = value
+                    _, place, field = name.split(".", 2)
+                    state.setdefault(int(place), {})[field] = value
             agent.optimizer.load_state_dict({**agent.optimizer.state_dict(), "state": state})
         except Exception as error:  # what a file of anything may lead to
             reason = " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""What an agent sees of a state: a box of numbers for each way to look at it, or several of them by name."""
+"""Observations of a state: a box of numbers for each way to look at it, or several of them by name."""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import dojoir
-from dojoir.game.given import database_of, shown, word, wrong
+from dojoir.game.arguments import shown, word, wrong
+from dojoir.game.given import database_of
+from dojoir.records import evaluation_of
 from dojoir.search import Static
 from dojoir.search.tuning import code_limit
 
@@ -17,7 +19,7 @@ RACE_SECONDS = 0.05
 
 
 class Evaluates(Protocol):
-    """What an evaluator has to have: `dojoir.Evaluator` is one, and a class of the user's own may be."""
+    """The method of an evaluator: `dojoir.Evaluator` has it, and a class of the user's own may."""
 
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
@@ -55,11 +57,11 @@ class Scorer:
 
     @property
     def protocol(self) -> str:
-        """What times are taken by, for the database."""
+        """The name of the way of timing, for the database."""
         return "static" if self.timer == "static" else dojoir.Evaluator.PROTOCOL
 
     def known(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation | None:
-        """What was found out of the last kernel of a trace before, if anything."""
+        """The evaluation of the last kernel of a trace, where there was one before."""
         key = (trace.start.hash, tuple(sorted(sizes.items())), trace.kernel.hash)
         if key not in self._known and self.db is not None:
             found = self.db.known(
@@ -67,15 +69,12 @@ class Scorer:
                 protocol=self.protocol,
             )  # fmt: skip
             if found is not None:
-                self._known[key] = dojoir.Evaluation(
-                    found.hash, found.status, found.seconds, found.interval, found.samples, found.cases,
-                    found.digest, found.stages, found.reason,
-                )  # fmt: skip
+                self._known[key] = evaluation_of(found)
         return self._known.get(key)
 
     def score(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
-        """What becomes of the last kernel of a trace. Raises ToolchainError or RunError where nothing can be built
-        or run here at all."""
+        """The evaluation of the last kernel of a trace. Raises ToolchainError or RunError where nothing can be
+        built or run here at all."""
         found = self.known(trace, sizes)
         if found is None:
             found = self.evaluated(trace, sizes)
@@ -91,7 +90,7 @@ class Scorer:
         return found
 
     def evaluated(self, trace: dojoir.Trace, sizes: Sizes) -> dojoir.Evaluation:
-        """What becomes of the last kernel of a trace, asked anew."""
+        """The evaluation of the last kernel of a trace, asked anew."""
         found = [*self._evaluator(trace.start, trace.kernel, sizes).evaluate([trace.kernel])]
         if len(found) != 1:
             message = f"the evaluator gave {len(found)} evaluations of one state"
@@ -99,7 +98,7 @@ class Scorer:
         return found[0]
 
     def _evaluator(self, kernel: dojoir.Kernel, state: dojoir.Kernel, sizes: Sizes) -> Evaluates:
-        """What evaluates states of a kernel, the first of which is `state`."""
+        """The evaluator of the states of a kernel, the first of which is `state`."""
         if self.given is not None:
             return self.given
         key = (kernel.hash, tuple(sorted(sizes.items())))
@@ -121,7 +120,7 @@ class Scorer:
         return evaluator
 
     def __getstate__(self) -> dict[str, Any]:
-        """What was found out, without the processes that found it: a copy starts its own. A database is opened
+        """The evaluations, without the processes that made them: a copy starts its own. A database is opened
         anew."""
         url = None if self.db is None else str(self.db.url.render_as_string(hide_password=False))
         return {**vars(self), "_open": {}, "db": url}

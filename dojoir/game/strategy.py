@@ -85,7 +85,7 @@ def gumbel(rng: Random) -> float:
 
 
 def from_file(path: str) -> Callable[..., MaxQStrategy]:
-    """What makes the strategy of an agent in a file: `maxq:PATH`. Raises ArgumentError, `bad-model`."""
+    """A function that makes the strategy of an agent in a file: `maxq:PATH`. Raises ArgumentError, `bad-model`."""
     agent = MaxQ.load(path)
 
     def maxq(play: Play, length: int = LENGTH) -> MaxQStrategy:

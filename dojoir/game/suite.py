@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 import dojoir
+from dojoir.game.arguments import number, real, shown, wrong
 
 STATEMENTS = 1 << 20
 """The most statements that sizes chosen here make a kernel run."""
@@ -16,13 +17,20 @@ Entry = tuple[dojoir.Kernel, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Suite:
-    """Kernels, each with the sizes that it is played at. An episode takes one at random, by its seed."""
+    """Kernels, each with the sizes that it is played at. An episode takes one at random, by its seed. Raises
+    ArgumentError for no kernel, or for what is no pair of a kernel and a dict of sizes."""
 
     entries: tuple[Entry, ...]
 
     def __post_init__(self) -> None:
-        if not self.entries:
-            raise dojoir.ArgumentError("a suite has at least one kernel", "bad-arguments")
+        if not isinstance(self.entries, Sequence) or not self.entries:
+            raise wrong(f"a suite has at least one kernel with its sizes, not {shown(self.entries)}")
+        for entry in self.entries:
+            match entry:
+                case (dojoir.Kernel(), Mapping()):
+                    pass
+                case _:
+                    raise wrong(f"a suite has pairs of a Kernel and a dict of its sizes, not {shown(entry)}")
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -33,6 +41,7 @@ class Suite:
     def split(self, share: float = 0.5, seed: int = 0) -> tuple[Suite, Suite]:
         """The suite in two, to train and to test: each kernel, by its name, is in one of them with all its sizes.
         `share` of the kernels are in the first. Raises ArgumentError where one would be empty."""
+        share = real("share", share, 0, 1)
         names = sorted({kernel.name for kernel, _ in self.entries})
         Random(seed).shuffle(names)
         first = set(names[: round(share * len(names))])
@@ -44,7 +53,12 @@ class Suite:
 
 def library(names: Sequence[str] | None = None, statements: Sequence[int] = (STATEMENTS,)) -> Suite:
     """Library kernels (all by default), each at the largest sizes at which it runs so many statements at most. A
-    kernel that has no sizes of a power of two is left out of the suite of all."""
+    kernel that has no sizes of a power of two is left out of the suite of all. Raises ArgumentError for names that
+    are none, and where a kernel that is named has no such sizes."""
+    if isinstance(names, str):
+        raise wrong(f"names are a list such as [{names!r}], not a text")
+    for most in statements:
+        number("statements", most, 1)
     entries: list[Entry] = []
     for name in dojoir.kernels.names() if names is None else names:
         kernel = dojoir.kernels.load(name)

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any
 
 import dojoir
+from dojoir.game.arguments import number, word, wrong
 from dojoir.game.environment import KernelEnv, gymnasium
-from dojoir.game.given import database_of, number, word, wrong
+from dojoir.game.given import database_of
 from dojoir.game.scoring import Scorer
 
 _KEPT = 1000
@@ -98,9 +99,7 @@ class Shared:
         `threads`, `db` and `evaluator`. Raises ArgumentError where these do not fit, at once."""
         if self._manager is None:
             raise wrong("this was closed: make another Shared")
-        fixed = sorted({"target", "timer", "threads", "db", "evaluator"} & {*options})
-        if fixed:
-            raise wrong(f"{', '.join(fixed)}: what is shared has that, and an environment takes no other")
+        _check_options(options)
         about = {"target": self.target, "timer": self.timer, "threads": self.threads}
         KernelEnv(kernel, **{**options, **about}).close()
         return _RemoteMaker(kernel, options, about, self._served, self._db)
@@ -120,6 +119,13 @@ class Shared:
             self._manager = None
 
 
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Raises ArgumentError for what the environments share."""
+    fixed = sorted({"target", "timer", "threads", "db", "evaluator"} & {*options})
+    if fixed:
+        raise wrong(f"{', '.join(fixed)}: what is shared has that, and an environment takes no other")
+
+
 def make_vec(
     count: int,
     kernel: dojoir.Kernel | str | None = None,
@@ -135,6 +141,7 @@ def make_vec(
     those of `KernelEnv`. They share one evaluator and what it found; with `processes` each is in a process of its
     own, the evaluator in one more. Raises as `KernelEnv` does."""
     number("count", count, 1)
+    _check_options(options)
     about: dict[str, Any] = {"target": target, "timer": timer, "threads": threads}
     if not processes:
         scorer = Scorer(target, timer=timer, threads=threads, db=db)

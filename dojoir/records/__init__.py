@@ -7,14 +7,15 @@ It stands on SQLAlchemy (`pip install 'dojoir[agents]'`), on a file of SQLite or
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.records.contexts import Context
     from dojoir.records.database import VARIABLE, Database
     from dojoir.records.exchange import RunLines, export_lines, import_lines, merge
-    from dojoir.records.result import Known, Ranked, Result
+    from dojoir.records.result import Known, Ranked, Result, evaluation_of
     from dojoir.records.upkeep import check, prune
 
 _HOME = {
@@ -26,6 +27,7 @@ _HOME = {
     "RunLines": "exchange",
     "VARIABLE": "database",
     "check": "upkeep",
+    "evaluation_of": "result",
     "export_lines": "exchange",
     "import_lines": "exchange",
     "merge": "exchange",
@@ -41,6 +43,7 @@ __all__ = [
     "Result",
     "RunLines",
     "check",
+    "evaluation_of",
     "export_lines",
     "import_lines",
     "merge",
@@ -48,13 +51,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.records' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.records.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

@@ -47,6 +47,14 @@ class Known:
     reason: str
 
 
+def evaluation_of(known: Known) -> dojoir.Evaluation:
+    """What a database has of a state, as an evaluator gives it."""
+    return dojoir.Evaluation(
+        known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
+        known.stages, known.reason,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Ranked:
     """One line of `top`: a state that was verified and timed, and where; `imported` says that it was read in from

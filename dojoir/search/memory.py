@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dojoir
-from dojoir.records import Context
+from dojoir.records import Context, evaluation_of
 
 MOST_HINTS = 3
 """How many traces of the database are among the starts."""
@@ -95,10 +95,7 @@ class Remembering:
         self.from_memory[hash] = found.status
         if found.status == "build-failed":  # it may have had fewer characters or steps to take
             return None
-        return dojoir.Evaluation(
-            found.hash, found.status, found.seconds, found.interval, found.samples, found.cases, found.digest,
-            found.stages, found.reason,
-        )  # fmt: skip
+        return evaluation_of(found)
 
     def note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, of_run: bool = True) -> None:
         """Writes what was found out of a state, unless the database has it; as one of the run, or beside it."""

@@ -5,8 +5,9 @@ to mend, a text to write anew. `docs/tasks.md` says what stands in one, and whic
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.tasks.agents import agent_named
@@ -66,13 +67,4 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dojoir.tasks' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dojoir.tasks.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+__getattr__, __dir__ = lazily(__name__, _HOME)

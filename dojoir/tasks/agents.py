@@ -5,6 +5,7 @@ becomes one: it searches where a kernel is asked for, and leaves out moves one b
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import runpy
 from collections.abc import Callable, Mapping
@@ -20,19 +21,22 @@ from dojoir.tasks.task import Answer, replayed, without
 BOUNDS = ("bytes", "FMA", "overhead", "imbalance", "occupancy", "spills", "gathers", "latency", "instructions")
 """The words of `dojoir.Bottleneck`."""
 
+LONGEST = 1 << 20
+"""The most characters of a text that is answered."""
+
 
 class Agent(Protocol):
-    """What plays a task."""
+    """A player of tasks."""
 
     def play(self, desk: Desk) -> Answer:
         """The answer to the task of a desk."""
 
 
 class Searching:
-    """An agent of a strategy of `dojoir.tune`, by name or as what makes one."""
+    """An agent of a strategy of `dojoir.tune`, by name or as what makes one; `digest` is that of its file."""
 
-    def __init__(self, strategy: str | Callable[..., object]) -> None:
-        self.strategy = strategy
+    def __init__(self, strategy: str | Callable[..., object], digest: str = "") -> None:
+        self.strategy, self.digest = strategy, digest
 
     def play(self, desk: Desk) -> Answer:
         """Searches, or leaves out moves one by one and names the best to be without; blindly for `random`."""
@@ -67,34 +71,57 @@ class Searching:
 
 
 class Own:
-    """An agent of a file of the user's: a function of a desk, or an object with `play(desk)`."""
+    """An agent of a function of a desk."""
 
-    def __init__(self, plays: Callable[[Desk], object], name: str) -> None:
-        self.plays, self.name = plays, name
+    def __init__(self, plays: Callable[[Desk], object]) -> None:
+        self.plays = plays
 
     def play(self, desk: Desk) -> Answer:
-        """What it answers: an Answer, a trace, which stands for its moves, or None, which is an answer without any.
-        Raises ArgumentError, `bad-agent`, for something else."""
-        given = self.plays(desk)
-        match given:
-            case Answer():
-                return given
-            case dojoir.Trace() if given.start == desk.kernel:
-                return Answer(tuple(str(move) for move in given.moves))
-            case None:
-                return Answer()
-            case _:
-                message = (
-                    f"{self.name} answered a {type(given).__name__}: an Answer, or a Trace of the given kernel"
-                )
-                raise dojoir.ArgumentError(message, "bad-agent")
+        """The answer. Raises ArgumentError, `bad-agent`, for what is no answer."""
+        return answer_of(self.plays(desk), desk.kernel)
 
 
+def answer_of(given: object, kernel: dojoir.Kernel) -> Answer:
+    """The answer that an agent gave: an Answer whose fields are what they should be, a trace of the given
+    kernel, which stands for its moves, or None, which is an answer without any. Raises ArgumentError, `bad-agent`,
+    for something else."""
+    match given:
+        case Answer():
+            pass
+        case dojoir.Trace() if given.start == kernel:
+            return Answer(tuple(str(move) for move in given.moves))
+        case None:
+            return Answer()
+        case _:
+            raise _no_answer(f"it answered a {type(given).__name__}: an Answer, or a Trace of the given kernel")
+    if not isinstance(given.moves, list | tuple):
+        raise _no_answer(f"moves is a list of texts, not a {type(given.moves).__name__}")
+    for move in given.moves:
+        if not isinstance(move, str | dojoir.Move):
+            raise _no_answer(f"moves is a list of texts, and one of them is a {type(move).__name__}")
+    if given.move is not None and (isinstance(given.move, bool) or not hasattr(given.move, "__index__")):
+        raise _no_answer(f"move is the number of a move or None, not a {type(given.move).__name__}")
+    for name in ("text", "bound", "note"):
+        value = getattr(given, name)
+        if not isinstance(value, str):
+            raise _no_answer(f"{name} is a text, not a {type(value).__name__}")
+        if len(value) > LONGEST:
+            raise _no_answer(f"{name} has more than {LONGEST} characters")
+    number = None if given.move is None else int(given.move)
+    return Answer(tuple(map(str, given.moves)), str(given.text), number, str(given.bound), str(given.note))
+
+
+def _no_answer(message: str) -> dojoir.ArgumentError:
+    return dojoir.ArgumentError(f"what the agent answered is no answer: {message}", "bad-agent")
+
+
+@dojoir.public
 def agent_named(name: str, seed: int = 0) -> Agent:
     """The agent of a name: a strategy (`random`, `beam`, …), `maxq:PATH`, or `FILE.py`, `FILE.py:NAME`. In a
     file it is `Agent`, `agent` or `play` where no name is given: a class of agents, made with no argument or
-    with `seed`; a function of a desk; or a class of strategies. Raises ArgumentError, `bad-agent`,
-    `unknown-strategy`, `bad-model`, and ToolchainError where a package is missing."""
+    with `seed`; a function of a desk; or a class of strategies. A file runs in a process of its own, which is
+    begun now and ends with the agent. Raises ArgumentError, `bad-agent`, `unknown-strategy`, `bad-model`, and
+    ToolchainError where a package is missing."""
     path, _, member = name.partition(".py")
     if not (name.endswith(".py") or member.startswith(":")):
         if name in STRATEGIES:
@@ -102,18 +129,35 @@ def agent_named(name: str, seed: int = 0) -> Agent:
         if name.partition(":")[0] != "maxq":
             known = ", ".join((*STRATEGIES, "maxq:PATH", "FILE.py"))
             raise dojoir.ArgumentError(f"there is no agent {name}: they are {known}", "bad-agent")
-        return Searching(strategy_named(name))
+        return Searching(strategy_named(name), digest_of_file(name.partition(":")[2]))
     file = Path(f"{path}.py")
     if not file.is_file():
         raise dojoir.ArgumentError(f"there is no file {file}: write the path of a Python file", "bad-agent")
+    from dojoir.tasks.apart import Apart
+
+    return Apart(str(file), member.removeprefix(":"), seed)
+
+
+def digest_of_file(path: str | Path) -> str:
+    """The digest of a file: by it a rollout knows whether an agent is the one that it was begun with. Raises
+    ArgumentError, `bad-agent`."""
     try:
-        names = runpy.run_path(str(file))
-    except Exception as error:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "bad-agent") from None
+
+
+def in_file(file: str, member: str, seed: int) -> Agent:
+    """The agent in a file: `member`, or `Agent`, `agent` or `play`. Runs the file in this process. Raises
+    ArgumentError, `bad-agent`, where it cannot be run or has none."""
+    try:
+        names = runpy.run_path(file)
+    except BaseException as error:  # a file of the user's, which may exit as well
         raise dojoir.ArgumentError(f"cannot load {file}: {type(error).__name__}: {error}", "bad-agent") from None
-    return _in_file(names, member.removeprefix(":"), str(file), seed)
+    return _made(names, member, file, seed)
 
 
-def _in_file(names: Mapping[str, Any], member: str, file: str, seed: int) -> Agent:
+def _made(names: Mapping[str, Any], member: str, file: str, seed: int) -> Agent:
     wanted = [member] if member else ["Agent", "agent", "play"]
     found = next((names[one] for one in wanted if one in names), None)
     if found is None:
@@ -125,11 +169,11 @@ def _in_file(names: Mapping[str, Any], member: str, file: str, seed: int) -> Age
             options: dict[str, Any] = {"seed": seed} if "seed" in inspect.signature(found).parameters else {}
             made: Any = found
             found = made(**options)
-        except Exception as error:
+        except BaseException as error:
             message = f"{file}: the agent cannot be made: {type(error).__name__}: {error}"
             raise dojoir.ArgumentError(message, "bad-agent") from None
     plays = getattr(found, "play", found)
     if not callable(plays):
         message = f"{file}: an agent is a function of a desk, or has play(desk): {type(found).__name__} has not"
         raise dojoir.ArgumentError(message, "bad-agent")
-    return Own(plays, file)
+    return Own(plays)

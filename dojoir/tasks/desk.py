@@ -1,17 +1,41 @@
-"""What an agent works with: the task, an evaluator within the budget, a search, a card; all that it does is
+"""The desk of an agent: the task, an evaluator within the budget, a search, a card; all that is done is
 recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import dojoir
-from dojoir.records import Database
+from dojoir.records import Database, evaluation_of
 from dojoir.search import Static
 from dojoir.search.budget import Ledger
 from dojoir.tasks.task import Answer, Task, question
+
+
+@dataclass(frozen=True)
+class Job:
+    """The parts of which another process makes a desk: the task, the URL of the database, the name of the run."""
+
+    task: Task
+    url: str
+    run: str
+    timer: str
+    seed: int
+    list_moves: bool
+
+
+@dataclass(frozen=True)
+class Used:
+    """Use of a budget: moves, states, builds, measurements, and states by their status."""
+
+    moves: int
+    states: int
+    builds: int
+    measurements: int
+    statuses: Mapping[str, int]
 
 
 class Desk:
@@ -45,11 +69,12 @@ class Desk:
         return question(self.task)
 
     def spent(self) -> str | None:
-        """What of the budget is used up; None while there is something of everything left."""
+        """The part of the budget that is used up; None while there is something of everything left."""
         return self.ledger.spent()
 
     def check(self, move: str, trace: dojoir.Trace | None = None) -> dojoir.Verdict:
-        """What the checker says of a move, after the moves of a trace, by default on the given kernel; recorded."""
+        """The verdict of the checker on a move, after the moves of a trace, by default on the given kernel;
+        recorded."""
         at = dojoir.Trace(self.kernel) if trace is None else trace
         verdict = dojoir.check(at.kernel, move)
         if at.is_safe:
@@ -57,16 +82,17 @@ class Desk:
         return verdict
 
     def evaluate(self, traces: Sequence[dojoir.Trace]) -> list[dojoir.Evaluation]:
-        """What becomes of some traces of the given kernel, in order; fewer where the budget ends before them.
-        One that was asked before costs nothing. Raises ArgumentError for a trace of another kernel, or an
-        unsafe one."""
-        for trace in traces:
-            if trace.start != self.kernel or not trace.is_safe:
+        """The evaluations of some traces of the given kernel, in order; fewer where the budget ends before them.
+        One that was asked before costs nothing. Raises ArgumentError for what is no trace, one of another kernel,
+        or an unsafe one."""
+        given = [*traces] if isinstance(traces, Iterable) else [traces]
+        for trace in given:
+            if not isinstance(trace, dojoir.Trace) or trace.start != self.kernel or not trace.is_safe:
                 raise dojoir.ArgumentError(
-                    f"{self.task.name}: only safe traces of its kernel count", "bad-arguments"
+                    f"{self.task.name}: evaluate takes safe traces of its kernel, in a list", "bad-arguments"
                 )
         found = []
-        for trace in traces:
+        for trace in given:
             if trace.kernel.hash not in self._known:
                 if self.spent() is not None:
                     break
@@ -77,6 +103,11 @@ class Desk:
     def tune(self, strategy: str | Callable[..., object], **options: object) -> dojoir.Tuned:
         """A search from the given text with what is left of the budget, that begins with nothing that others know.
         Raises as `dojoir.tune` does."""
+
+        def count(evaluation: dojoir.Evaluation, trace: dojoir.Trace, best: float) -> None:
+            self._count(evaluation)
+            self._note()
+
         ledger, limits = self.ledger, self.ledger.budget
         left = dojoir.Budget(
             states=None if limits.states is None else max(1, limits.states - ledger.states),
@@ -86,22 +117,44 @@ class Desk:
             self.kernel, self.task.given.target, sizes=dict(self.task.given.sizes), strategy=strategy, budget=left,
             seed=self.seed, threads=self.task.given.threads, start=dojoir.Trace(self.kernel), db=self._database,
             run=self._run, timer=self.timer, options=options, hints=False, list_moves=self._list_moves,
-            progress=lambda *_: self._note(),
+            progress=count,
         )  # fmt: skip
         ledger.moves += int(tuned.spent.get("moves", 0))
-        for one in tuned.states:
-            self._count(one)
         self.best = tuned.trace
         return tuned
 
     def profile(self, trace: dojoir.Trace) -> dojoir.Card | None:
-        """What bounds the kernel of a trace; None under the timer `static`. Raises as `dojoir.profile` does."""
+        """The card of the kernel of a trace, which says what bounds it; None under the timer `static`. Raises as
+        `dojoir.profile` does."""
         if self.timer == "static":
             return None
         given = self.task.given
         return dojoir.profile(
             trace.kernel, given.target, sizes=dict(given.sizes), threads=given.threads, counted=False
         )  # fmt: skip
+
+    # -- in another process ------------------------------------------------------------------------------------
+    def job(self) -> Job:
+        """The parts of which another process makes the same desk."""
+        url = str(self._database.url.render_as_string(hide_password=False))
+        return Job(replace(self.task), url, self._run, self.timer, self.seed, self._list_moves)
+
+    def used(self) -> Used:
+        """The use of the budget so far."""
+        one = self.ledger
+        return Used(one.moves, one.states, one.builds, one.measurements, dict(self.statuses))
+
+    def take(self, used: Used) -> None:
+        """Takes over what was used up at the desk of another process, and records what is new."""
+        one = self.ledger
+        one.moves, one.states, one.builds, one.measurements = (
+            used.moves,
+            used.states,
+            used.builds,
+            used.measurements,
+        )
+        self.statuses = dict(used.statuses)
+        self._note()
 
     # -- what it does ------------------------------------------------------------------------------------------
     def _asked(self, trace: dojoir.Trace) -> dojoir.Evaluation:
@@ -122,10 +175,7 @@ class Desk:
             found: dojoir.Evaluation = next(iter(self._evaluator.evaluate([trace.kernel])))
             self._database.record(trace, found, given.target, **about, run=self._run)
         else:
-            found = dojoir.Evaluation(
-                known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
-                known.stages, known.reason,
-            )  # fmt: skip
+            found = evaluation_of(known)
         self._count(found)
         self._note()
         if found.ok and found.seconds and (self._fastest is None or found.seconds < self._fastest):

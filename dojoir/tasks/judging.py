@@ -5,6 +5,7 @@ gates it left out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,12 +18,16 @@ from dojoir.tasks.task import EVIDENCE_GATES, TIMED, Answer, Task, replayed, wit
 SECONDS = 2.0
 """Of the rounds of a last timing."""
 
+LARGEST = 1 << 30
+"""How many bytes more than those of the given text the arrays of an answered text may have, at the sizes of the
+task: the gates hold them in memory, more than once."""
+
 Measures = Callable[..., dojoir.Together]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the gates of a task say of an answer. `gained` has how many times as fast the answer is as each of
+    """The verdict of the gates of a task on an answer. `gained` has how many times as fast the answer is as each of
     what the goal names; `share` is the share of the machine's ceiling `of` that it reaches. `left_out` are
     gates that the timer `static` cannot decide. `moves` are those of the kernel that was judged, `result` its
     hash."""
@@ -67,8 +72,10 @@ class Case:
 Said = tuple[GateStatus, str]
 
 
+@dojoir.public
 def judge(case: Case) -> Judgement:
-    """What each gate of a task says of an answer. Raises nothing for an answer that is wrong: the gate says so."""
+    """The verdict of each gate of a task on an answer. Raises nothing for an answer that is wrong: the gate says
+    so."""
     asked = [name for name in case.task.goal.gates if case.timer == "measure" or name not in TIMED]
     left_out = tuple(name for name in case.task.goal.gates if name not in asked)
     gates = tuple(_gates(case, asked))
@@ -112,6 +119,11 @@ def _made(case: Case) -> str:
         if answer.text:
             start = dojoir.parse(answer.text, "the answer")
             dojoir.prove(start)
+            needed, most = bytes_of(start, case.sizes), LARGEST + bytes_of(case.task.kernel, case.sizes)
+            if needed > most:
+                return (
+                    f"the arrays of the text that was answered have {needed:.3g} bytes, and {most:.3g} is the most"
+                )
         trace, refused = replayed(start, answer.moves)
     except dojoir.DojoError as error:
         return error.diagnostic.message
@@ -119,6 +131,12 @@ def _made(case: Case) -> str:
         return f"move {refused[0]} of the answer is illegal: {refused[1]}"
     case.trace = trace
     return ""
+
+
+def bytes_of(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> int:
+    """How many bytes the arrays of a kernel have. Raises ArgumentError for sizes that do not fit it."""
+    arrays = kernel.specialize(**sizes).buffers
+    return sum(math.prod(dim.extent.offset for dim in one.dims) * one.dtype.itemsize for one in arrays)
 
 
 def _of_evidence(case: Case, names: Sequence[str]) -> list[Gate]:
@@ -240,7 +258,7 @@ def speeds_without(task: Task, timer: str, seed: int = 0) -> dict[int, Gained]:
 
 
 def bound(case: Case) -> Said:
-    """What bounds the trace that is given is what a profile of it says here."""
+    """The word that was answered is that of a profile of the given trace, on this machine."""
     full, _ = replayed(case.task.kernel, case.task.given.moves)
     card = dojoir.profile(
         full.kernel, case.target, sizes=case.sizes, threads=case.task.given.threads, counted=False
@@ -266,7 +284,7 @@ def gain(case: Case) -> Said:
 
 
 def rivals(task: Task) -> Mapping[str, dojoir.Kernel]:
-    """What a goal names, as kernels: the given text, or what the rules make of it."""
+    """The kernels that a goal compares with: the given text, or what the rules make of it."""
     found = {}
     for name in task.goal.beside:
         if name == "text":
@@ -305,4 +323,4 @@ def _timed(case: Case) -> list[Gained]:
 _OWN: Mapping[str, Callable[[Case], Said]] = {
     "equal": equal, "repaired": repaired, "named": named, "bound": bound, "gain": gain,
 }  # fmt: skip
-"""What decides each gate of tasks."""
+"""The function of each gate that only tasks have."""

@@ -13,14 +13,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dojoir
 from dojoir.evidence.bundle import GATES, RUN, Judged
 from dojoir.evidence.forms import from_text, to_data, to_text
 from dojoir.evidence.gates import Gates
-from dojoir.evidence.writing import RUNS, Writer, resumed, store_of, versions
-from dojoir.tasks.agents import Agent
+from dojoir.evidence.reading import read_text
+from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
+from dojoir.tasks.agents import Agent, answer_of
 from dojoir.tasks.desk import Desk
 from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
 from dojoir.tasks.report import VERSION, Cost, Rollout, Row, table
@@ -36,13 +37,14 @@ def digest_of(task: Task) -> str:
     return hashlib.sha256(json.dumps(to_data(task), sort_keys=True).encode()).hexdigest()[:16]
 
 
+@dojoir.public
 def rollout(
     agent: Agent,
     name: str,
     tasks: Sequence[Task],
     folder: str | Path,
     *,
-    timer: str = "measure",
+    timer: Literal["measure", "static"] = "measure",
     seed: int = 0,
     seconds: float = SECONDS,
     list_moves: bool = False,
@@ -51,9 +53,12 @@ def rollout(
     """Lets an agent play tasks, and writes to `folder` the report `rollout.json`, the table `rollout.md`, a
     bundle of each task in `runs` and its database in `stores`. `name` is how the agent is called; `seconds` are
     those of a last timing. What fails is a row, and stops no other task. Raises ArgumentError:
-    `another-rollout` where the folder has the report of another agent, seed or timer; `not-empty`,
+    `another-rollout` where the folder has the report of another agent, seed or timer, or of what stood in the file
+    of the agent before it was changed; `not-empty`,
     `cannot-write`, `bad-record`."""
     settings = {"agent": name, "timer": timer, "seed": seed, "seconds": seconds, "list_moves": list_moves}
+    if getattr(agent, "digest", ""):
+        settings["digest"] = getattr(agent, "digest")  # noqa: B009
     folder = Path(folder)
     known = _known(folder, settings)
     with contextlib.suppress(OSError):
@@ -105,7 +110,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     task, begin = desk.task, time.monotonic()
     answer, reason = Answer(), ""
     try:
-        answer = agent.play(desk)
+        answer = answer_of(agent.play(desk), task.kernel)
     except KeyboardInterrupt:
         raise
     except dojoir.DojoError as error:
@@ -133,7 +138,7 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
 
 
 def _left(writer: Writer, case: Case, found: Judgement, status: str, reason: str) -> None:
-    """What a task leaves in its bundle: the trace, where it is one of the given kernel, the gates, what was
+    """Writes the bundle of a task: the trace, where it is one of the given kernel, the gates, what was
     gained."""
     trace = case.trace
     if trace is not None and trace.start == case.task.kernel and trace.is_safe:
@@ -159,14 +164,10 @@ def _known(folder: Path, settings: Mapping[str, Any]) -> tuple[Row, ...]:
     """The rows of the report that is there."""
     path = folder / REPORT
     if not path.exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(not one.name.startswith(UNFINISHED) for one in folder.iterdir()):
             raise dojoir.ArgumentError(f"{folder} holds something else: name another folder", "not-empty")
         return ()
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error}", "cannot-read") from None
-    found = from_text(Rollout, text, str(path))
+    found = from_text(Rollout, read_text(path), str(path))
     if found.version != VERSION:
         raise dojoir.ArgumentError(
             f"{path} is of version {found.version}, and this reads {VERSION}", "newer-record"

@@ -12,27 +12,22 @@ from typing import Any
 
 import dojoir
 from dojoir.evidence.forms import from_data
+from dojoir.evidence.reading import read_text
 from dojoir.tasks.task import KINDS, SPLITS, Task, wrong
 
 LARGEST = 1 << 20
 """How many bytes a file of a task may have."""
 
 
+@dojoir.public
 def read_task(path: str | Path) -> Task:
     """The task in a file. Raises ArgumentError, `cannot-read`, `not-text`, or `bad-task` with the place and what
     should stand there."""
-    path = Path(path)
-    try:
-        if path.stat().st_size > LARGEST:
-            raise dojoir.ArgumentError(f"{path} has more than {LARGEST} bytes: it is no task", "cannot-read")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise dojoir.ArgumentError(f"cannot read {path}: {error.strerror or error}", "cannot-read") from None
-    except UnicodeDecodeError:
-        raise dojoir.ArgumentError(f"{path} is not UTF-8 text", "not-text") from None
+    text = read_text(Path(path), LARGEST)
     return task_of(text, str(path))
 
 
+@dojoir.public
 def task_of(text: str, name: str = "<task>") -> Task:
     """The task in a text of TOML. Raises ArgumentError, `bad-task`."""
     try:
@@ -66,6 +61,7 @@ def own_tasks() -> tuple[Task, ...]:
     return tuple(sorted(found, key=lambda task: task.name))
 
 
+@dojoir.public
 def find_tasks(names: Sequence[str], kind: str | None = None) -> tuple[Task, ...]:
     """The tasks that some names stand for, each once: a split (`train`, `dev`, `held-out`), a kind, `all`, the name
     of a task, or the path of a file or a folder of them; of a kind only, where one is given. Raises ArgumentError,
@@ -93,7 +89,7 @@ def _named(name: str) -> Iterator[Task]:
         yield from (task for task in own_tasks() if name in ("all", task.split, task.kind))
     elif any(task.name == name for task in own_tasks()):
         yield from (task for task in own_tasks() if task.name == name)
-    elif path.is_dir():
+    elif name and path.is_dir():
         each = sorted(path.glob("*.toml"))
         if not each:
             raise dojoir.ArgumentError(f"the folder {name} has no tasks: no file there is *.toml", "unknown-task")
@@ -102,4 +98,4 @@ def _named(name: str) -> Iterator[Task]:
         known: list[Any] = [task.name for task in own_tasks()]
         near = get_close_matches(name, [*known, *SPLITS, *KINDS], 3)
         hint = f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join((*SPLITS, *KINDS))}"
-        raise dojoir.ArgumentError(f"there is no task {name}{hint}", "unknown-task")
+        raise dojoir.ArgumentError(f"there is no task {name or repr(name)}{hint}", "unknown-task")

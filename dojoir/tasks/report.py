@@ -1,4 +1,4 @@
-"""What became of a rollout: a row for each task, and the table of them."""
+"""The report of a rollout: a row for each task, and the table of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import dojoir
 from dojoir.evidence.bundle import Gained
 from dojoir.evidence.figures import geometric
 from dojoir.evidence.gates import Gate
@@ -17,7 +18,7 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 
 @dataclass(frozen=True)
 class Cost:
-    """What a task took: seconds by the clock that the agent played and that the gates took, states that were
+    """The cost of a task: seconds by the clock that the agent played and that the gates took, states that were
     evaluated, moves that were drawn, builds and measurements; and how many states ended with each status."""
 
     seconds: float
@@ -31,7 +32,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a task: `failed` where the agent or the machine failed, with the reason. `digest` is that
+    """The result of a task: `failed` where the agent or the machine failed, with the reason. `digest` is that
     of the task, so that one that was changed is played again. `run` is the name of the bundle."""
 
     task: str
@@ -76,6 +77,7 @@ class Rollout:
         return sum(row.status == "solved" for row in self.rows)
 
 
+@dojoir.public
 def summary(found: Rollout) -> dict[str, Any]:
     """The figures over all tasks, and over each kind: solved, the geometric mean of the gains of those that ask
     for a kernel, seconds, states."""
@@ -100,6 +102,7 @@ def summary(found: Rollout) -> dict[str, Any]:
     return {"all": of([*found.rows]), **by_kind}
 
 
+@dojoir.public
 def table(found: Rollout) -> str:
     """The rows as a table of Markdown, with the sums below."""
     head = ["task", "status", "gain", "share of the ceiling", "seconds", "states", "why not"]

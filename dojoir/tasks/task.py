@@ -40,12 +40,12 @@ ASKED: Mapping[str, str] = {
     "debug": "The number of the move that is illegal or gains nothing, and the moves without it.",
     "reformulate": "A text that computes the same and lets rules make it faster, or moves to such a one.",
 }
-"""What is asked, by kind."""
+"""The question of each kind."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a task begins with: a `kernel` of the library (`library:NAME`) or a `text`, its runtime sizes, and
+    """The given part of a task: a `kernel` of the library (`library:NAME`) or a `text`, its runtime sizes, and
     for `diagnose` and `debug` the moves of a trace or pipeline, each as a line. `fp` is another floating point
     mode than the text says. `target` and `threads` say what it is run on."""
 
@@ -71,7 +71,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Limits:
-    """What an agent may spend on a task: states that are evaluated, and seconds by the clock."""
+    """The budget of a task: states that are evaluated, and seconds by the clock."""
 
     states: int | None = None
     seconds: float | None = None
@@ -110,15 +110,20 @@ class Task:
         return trace
 
     def with_limits(self, states: int | None, seconds: float | None) -> Task:
-        """The task with another budget, where one is given."""
+        """The task with another budget, where one is given: states from 1, seconds above 0. Raises
+        ArgumentError."""
         if states is None and seconds is None:
             return self
+        if states is not None and (type(states) is not int or states < 1):
+            raise dojoir.ArgumentError(f"states is a whole number from 1, not {states!r}", "bad-arguments")
+        if seconds is not None and (type(seconds) not in (int, float) or not 0 < seconds < 1e9):
+            raise dojoir.ArgumentError(f"seconds is a number above 0, not {seconds!r}", "bad-arguments")
         return replace(self, budget=Limits(states, seconds))
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an agent answers. `moves` are those from the given kernel, or from `text`, where a reformulated text
+    """The answer of an agent. `moves` are those from the given kernel, or from `text`, where a reformulated text
     is answered; `move` is the number of a given move, from 0, and `bound` a word of `dojoir.Bottleneck`. `note`
     is kept in the report."""
 
@@ -150,7 +155,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}", re.ASCII)
 
 
 def wrong(task: Task) -> tuple[str, str] | None:
-    """What of a task does not fit together: the field and why; None for nothing. Raises DojoError for its text."""
+    """The first field of a task that does not fit the others, and why; None where all do. Raises DojoError for
+    its text."""
     given, goal = task.given, task.goal
     found: list[tuple[bool, str, str]] = [
         (not _NAME.fullmatch(task.name), "name", "it has small letters, digits, - and _, 60 at most"),
@@ -194,7 +200,7 @@ def wrong(task: Task) -> tuple[str, str] | None:
 
 
 def _of_text(task: Task) -> tuple[str, str] | None:
-    """What of a text, its sizes and its moves is wrong."""
+    """The field among text, sizes and moves that is wrong, and why."""
     kernel, given = task.kernel, task.given
     if set(given.sizes) != set(kernel.runtime_sizes):
         return "given.sizes", f"{kernel.name} has the runtime sizes {', '.join(kernel.runtime_sizes) or '(none)'}"
@@ -205,6 +211,7 @@ def _of_text(task: Task) -> tuple[str, str] | None:
     return None
 
 
+@dojoir.public
 def question(task: Task) -> dict[str, Any]:
     """A task as plain data for an agent: all of it."""
     from dojoir.evidence.forms import to_data

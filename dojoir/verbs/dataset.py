@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import DIFFERS, FINE
 from dojoir.cli.streams import say
-from dojoir.verbs.given import check_writable
+from dojoir.verbs.given import check_writable, told
 
 
 def export(options: argparse.Namespace) -> int:
@@ -19,15 +19,13 @@ def export(options: argparse.Namespace) -> int:
     from dojoir.data import export as exported
     from dojoir.evidence.forms import to_data
 
-    def told(line: str) -> None:
-        say(json.dumps({"progress": line}) if options.json else line)
-
     filters = Filters(
         tuple(options.kernels), tuple(options.targets), tuple(options.splits), tuple(options.labels),
         options.protocol, options.least,
     )  # fmt: skip
     found = exported(
-        [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards, say=told
+        [Path(one) for one in options.places], Path(options.output), filters=filters, cards=options.cards,
+        say=told(options),
     )  # fmt: skip
     lines = [f"{options.output}: {found.counts['steps']} steps and {found.counts['episodes']} episodes of "
              f"{len(found.runs)} runs, {found.duplicates} duplicates left out"]  # fmt: skip
@@ -56,10 +54,14 @@ def pairs(options: argparse.Namespace) -> int:
 def _lines(options: argparse.Namespace, make: object, what: str) -> int:
     from dojoir.data import read_about, read_steps
     from dojoir.data.exporting import lines_written
+    from dojoir.data.forms import ABOUT, EPISODES, STEPS
 
     check_writable(options.output)
     folder = Path(options.folder)
     read_about(folder)
+    if Path(options.output).resolve() in [(folder / name).resolve() for name in (STEPS, EPISODES, ABOUT)]:
+        message = f"{options.output} is a file of the data set itself: write to another one"
+        raise dojoir.ArgumentError(message, "cannot-write")
     splits = options.splits or ["train"]
     assert callable(make)
     made = [*make(step for step in read_steps(folder) if step.split in splits)]
@@ -77,11 +79,11 @@ def check(options: argparse.Namespace) -> int:
     from dojoir.data import check as checked
     from dojoir.evidence.forms import to_data
 
-    def told(count: int) -> None:
+    def note(count: int) -> None:
         if count % 100 == 0:
             say(json.dumps({"progress": count}) if options.json else f"{count} steps proved again")
 
-    found = checked(Path(options.folder), options.sample, options.seed, told)
+    found = checked(Path(options.folder), options.sample, options.seed, note)
     data = {"check": {**to_data(found), "ok": found.ok}}
     write_result(json.dumps(data) + "\n" if options.json else f"{found}\n", None)
     return FINE if found.ok else DIFFERS

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import positive
+from dojoir.verbs.values import factor, positive, seed
 
 SPLITS = ("train", "dev", "held-out")
 LABELS = ("faster", "slower", "same", "unsure", "failed", "not-evaluated")
@@ -32,7 +32,7 @@ def add(verbs: Any, verb: Verb) -> None:
     check = verb(actions, "check", "proves a sample of the steps again, from their starts", "dataset:check")
     check.add_argument("folder", metavar="DIR", help="a data set")
     check.add_argument("--sample", type=positive, default=500, metavar="INT", help="how many steps (500)")
-    check.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of the sample (0)")
+    check.add_argument("--seed", type=seed, default=0, metavar="INT", help="the seed of the sample (0)")
 
 
 def _export(made: argparse.ArgumentParser) -> None:
@@ -49,5 +49,5 @@ def _export(made: argparse.ArgumentParser) -> None:
             metavar=None if words else "NAME", help=f"only steps of this {name}; may be repeated",
         )  # fmt: skip
     add("--protocol", choices=("static", "measured"), default="", help="only what was estimated, or measured")
-    add("--least", type=float, default=0.0, metavar="X", help="only episodes that came to X times the start")
+    add("--least", type=factor, default=0.0, metavar="X", help="only episodes that came to X times the start")
     add("--cards", action="store_true", help="profile each state that was timed, here and now; takes long")

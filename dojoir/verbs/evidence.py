@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dojoir.verbs.subject import RUNS
-from dojoir.verbs.values import positive, seconds, shape, words
+from dojoir.verbs.values import positive, seconds, seed, shape, words
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
 """Adds a verb: its name, what it is for, and what does it as `module:function`."""
@@ -38,8 +38,9 @@ def _gate(made: argparse.ArgumentParser) -> None:
         help="a .dojo file, - for stdin, library:NAME, a file of a trace, or a run",
     )  # fmt: skip
     _measured(made, ("default",))
-    made.add_argument("--seed", type=int, metavar="INT", help="what is drawn follows from it (one nobody knows)")
+    made.add_argument("--seed", type=seed, metavar="INT", help="what is drawn follows from it (one nobody knows)")
     made.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="of the rounds of a shape (10)")
+    made.add_argument("--sanitize", action="store_true", help="cuda: run under compute-sanitizer as well")
 
 
 def _measured(made: argparse.ArgumentParser, beside: tuple[str, ...]) -> None:

@@ -32,9 +32,9 @@ def gate(options: argparse.Namespace) -> int:
         trace, options.target, shapes, options.threads, options.beside,
         secrets.randbelow(1 << 31) if options.seed is None else options.seed,
         torch=None if options.torch is None else TorchFunction.of(options.torch), cold=options.cold,
-        source=source, complaint=complaint, seconds=options.seconds,
+        source=source, complaint=complaint, seconds=options.seconds, sanitize=options.sanitize,
     )  # fmt: skip
-    names = ("beside", "cold", "torch", "seconds")
+    names = ("beside", "cold", "torch", "seconds", "sanitize")
     settings = {"seed": asked.seed, **{name: getattr(options, name) for name in names}}
     with recording(options, "gate", trace, shapes, settings, options.subject) as writer:
         found = gated(asked)

@@ -1,13 +1,16 @@
-"""What several verbs are given: a kernel, its sizes, a database."""
+"""Options of several verbs: a kernel, its sizes, a database."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
+from dojoir.cli.streams import say
 
 
 def kernel_of(options: argparse.Namespace) -> dojoir.Kernel:
@@ -32,6 +35,11 @@ def sizes_of(options: argparse.Namespace, kernel: dojoir.Kernel) -> dict[str, in
             f"{kernel.name} has no runtime size {unknown[0]}; its runtime sizes: {known}", "unknown-size"
         )
     return given
+
+
+def told(options: argparse.Namespace) -> Callable[[str], None]:
+    """A function that tells of the progress of a verb: a line on stderr, of JSON where that was asked for."""
+    return lambda line: say(json.dumps({"progress": line}) if options.json else line)
 
 
 def database_of(options: argparse.Namespace, needed: bool = True) -> Any:

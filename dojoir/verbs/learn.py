@@ -5,10 +5,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
+from collections.abc import Mapping
 
+import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
 from dojoir.verbs.given import check_writable, database_of
+
+EACH = 60.0
+"""After so many seconds an agent that learns is written, at the end of an episode."""
+
+
+def _check_fits(options: argparse.Namespace, settings: Mapping[str, object]) -> None:
+    """Raises ArgumentError where an agent that is there was made otherwise than the options say."""
+    for name in ("operator", "encoder"):
+        asked = getattr(options, name)
+        if asked is not None and asked != settings[name]:
+            message = (
+                f"the agent in {options.output} was made with --{name} {settings[name]}: leave the option out, "
+            )
+            raise dojoir.ArgumentError(f"{message}or name another file", "bad-arguments")
 
 
 def _note(options: argparse.Namespace, steps: int, what: str, value: float) -> None:
@@ -17,7 +34,8 @@ def _note(options: argparse.Namespace, steps: int, what: str, value: float) -> N
 
 
 def agent(options: argparse.Namespace) -> int:
-    """Trains a Max-Q agent, or goes on with that of the file; it is written at the end and on Control-C."""
+    """Trains a Max-Q agent, or goes on with that of the file; it is written every minute, at the end, and on
+    Control-C. Raises DojoError, before anything is learned for options that do not fit the agent of the file."""
     from dojoir.game import MaxQ, encoder, library
     from dojoir.game.arena import KernelArena
     from dojoir.game.scoring import Scorer
@@ -29,19 +47,25 @@ def agent(options: argparse.Namespace) -> int:
     scorer = Scorer(timer=options.timer, seed=options.seed, db=database)
     resumed = os.path.exists(options.output)
     learner = MaxQ.load(options.output) if resumed else None
-    encoding = str(learner.settings["encoder"]) if learner is not None else options.encoder
+    if learner is not None:
+        _check_fits(options, learner.settings)
+    encoding = str(learner.settings["encoder"]) if learner is not None else options.encoder or "hash"
     arena = KernelArena(
         library(options.kernels or None), scorer, length=options.length, encoding=encoder(encoding)
     )  # fmt: skip
     if learner is None:
         learner = MaxQ(
-            arena.state_size, arena.action_size, operator=options.operator, seed=options.seed, encoder=encoding,
-            fall=max(1, options.steps // 2),
+            arena.state_size, arena.action_size, operator=options.operator or "max", seed=options.seed,
+            encoder=encoding, fall=max(1, options.steps // 2),
         )  # fmt: skip
-    curve: list[float] = []
+    trained, curve, written = learner, list[float](), time.monotonic()
 
     def note(steps: int, best: float) -> None:
+        nonlocal written
         curve.append(best)
+        if time.monotonic() - written > EACH:
+            trained.save(options.output)
+            written = time.monotonic()
         if len(curve) % 20 == 0:
             _note(options, steps, "mean of the best of 20 episodes, as a logarithm", sum(curve[-20:]) / 20)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.cli.output import write_result
-from dojoir.cli.streams import say
 from dojoir.evidence.making import UNAVAILABLE, Gated, Wish, make
+from dojoir.verbs.given import told
 from dojoir.verbs.subject import shapes_of
 
 
@@ -28,7 +28,7 @@ def library(options: argparse.Namespace) -> int:
     shelf = make(
         wishes, Path(options.output), seconds=options.seconds, states=options.states, threads=options.threads,
         seed=options.seed, timer=options.timer, gate=_gate(options),
-        say=lambda line: say(json.dumps({"progress": line}) if options.json else line),
+        say=told(options),
     )  # fmt: skip
     write_result(json.dumps({"library": shelf.to_json()}) + "\n" if options.json else f"{shelf}\n", None)
     wrong = [one for one in shelf.made if not one.passed]

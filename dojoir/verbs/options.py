@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import dojoir
 from dojoir.verbs import dataset_options, evidence, run_options, task_options
-from dojoir.verbs.values import cost_model, device, positive, seconds, size
+from dojoir.verbs.values import cost_model, device, positive, seconds, seed, size
 
 EPILOG = """\
 exit status: 0 fine; 1 the input is wrong or a move is illegal; 2 usage; 3 results differ;
@@ -87,7 +87,7 @@ def _kernel(made: argparse.ArgumentParser) -> None:
     made.add_argument("--fp", choices=("strict", "reassoc", "fast"), help="what rewrites may do to floating point")
     made.add_argument("--target", default="llvm", metavar="TARGET", help="the target (llvm)")
     made.add_argument("--threads", type=positive, default=1, metavar="INT", help="cores (1)")
-    made.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+    made.add_argument("--seed", type=seed, default=0, metavar="INT", help="the seed of all that is random (0)")
     made.add_argument(
         "--timer", choices=("measure", "static"), default="measure",
         help="measure on this machine, or estimate from the text alone (measure)",
@@ -136,8 +136,8 @@ def _learn(verbs: Any) -> None:
     kinds = made.add_subparsers(title="what", metavar="WHAT", required=True)
     agent = _verb(kinds, "agent", "trains a Max-Q agent on kernels of the library", "learn:agent")
     add = agent.add_argument
-    add("--operator", choices=("max", "sum"), default="max", help="max, or sum for Q-learning (max)")
-    add("--encoder", default="hash", metavar="NAME", help="hash, or lm:PATH (hash)")
+    add("--operator", choices=("max", "sum"), help="max, or sum for Q-learning (max, or that of the agent there)")
+    add("--encoder", metavar="NAME", help="hash, or lm:PATH (hash, or that of the agent there)")
     add("--timer", choices=("measure", "static"), default="static", help="(static)")
     add("--length", type=positive, default=20, metavar="INT", help="moves of an episode (20)")
     add("--db", metavar="URL", help="the database of what is measured")
@@ -149,7 +149,7 @@ def _learn(verbs: Any) -> None:
             help="a library kernel to learn from; may be repeated (all)",
         )  # fmt: skip
         one.add_argument("--steps", type=positive, default=steps, metavar="INT", help=f"of training ({steps})")
-        one.add_argument("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+        one.add_argument("--seed", type=seed, default=0, metavar="INT", help="the seed of all that is random (0)")
         one.add_argument(
             "-o", "--output", required=True, metavar="PATH",
             help="where it is written; an agent that is there goes on learning",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dojoir.verbs.subject import RUNS
-from dojoir.verbs.values import positive, seconds, shape, words
+from dojoir.verbs.values import positive, seconds, seed, shape, words
 
 Verb = Callable[[Any, str, str, str], argparse.ArgumentParser]
 """Adds a verb: its name, what it is for, and what does it as `module:function`."""
@@ -83,7 +83,7 @@ def _library(made: argparse.ArgumentParser) -> None:
     add("--targets", type=words, default=("llvm",), metavar="NAMES", help="with commas (llvm)")
     add("--seconds", type=seconds, default=60.0, metavar="S", help="of each search (60)")
     add("--states", type=positive, metavar="INT", help="end each search after so many states")
-    add("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+    add("--seed", type=seed, default=0, metavar="INT", help="the seed of all that is random (0)")
     add("--timer", choices=("measure", "static"), default="measure", help="static times nothing (measure)")
     add("--no-gate", dest="gated", action="store_false", help="ask no gates")
     add("-o", "--output", required=True, metavar="DIR", help="the folder; one that was begun is gone on with")

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dojoir.verbs.evidence import Verb
-from dojoir.verbs.values import positive, seconds
+from dojoir.verbs.values import positive, seconds, seed
 
 KINDS = ("optimise", "diagnose", "debug", "reformulate")
 
@@ -40,7 +40,7 @@ def _rollout(made: argparse.ArgumentParser) -> None:
         "--timer", choices=("measure", "static"), default="measure",
         help="measure on this machine, or estimate from the text alone: no gate that times is asked (measure)",
     )  # fmt: skip
-    add("--seed", type=int, default=0, metavar="INT", help="the seed of all that is random (0)")
+    add("--seed", type=seed, default=0, metavar="INT", help="the seed of all that is random (0)")
     add("--states", type=positive, metavar="INT", help="of each task, in place of its own budget")
     add("--seconds", type=seconds, metavar="S", help="of each task, in place of its own budget")
     add("--last", type=seconds, default=2.0, metavar="S", help="of the last timing of an answer (2)")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
-from dojoir.cli.streams import say
+from dojoir.verbs.given import told
 
 
 def tasks(options: argparse.Namespace) -> int:
@@ -45,12 +45,9 @@ def rollout(options: argparse.Namespace) -> int:
     found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
     agent = agent_named(options.agent, options.seed)
 
-    def told(line: str) -> None:
-        say(json.dumps({"progress": line}) if options.json else line)
-
     report = played(
         agent, options.agent, found, Path(options.output), timer=options.timer, seed=options.seed,
-        seconds=options.last, list_moves=options.list_moves, say=told,
+        seconds=options.last, list_moves=options.list_moves, say=told(options),
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}
     write_result(json.dumps(data) + "\n" if options.json else table(report), None)

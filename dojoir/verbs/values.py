@@ -56,6 +56,22 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a seed: write an integer from 0, of 18 digits at most")
+    return int(text)
+
+
+def factor(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a factor: write a number from 0, such as 1.5")
+    return value
+
+
 def seconds(text: str) -> float:
     try:
         value = float(text)

@@ -18,7 +18,7 @@ from dojoir.runtime.call.layout import array_shape
 from dojoir.runtime.call.scalars import takes_value
 from dojoir.types.elaborate import check
 from dojoir.types.rounding import FORMATS
-from dojoir.types.typed import Apply, Convert, Load, Typed
+from dojoir.types.typed import Apply, Convert, IndexValue, Load, Typed
 
 NONFINITE = "nonfinite"
 
@@ -61,10 +61,12 @@ def make_inputs(
 ) -> dict[str, np.ndarray]:
     """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
     dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
-    the dimensions that they index, and those that it divides by are not 0; uniform and normal scalars are not
-    negative. `reach` bounds the magnitudes of `wide` numbers, 2**-reach to 2**reach, and the share of `nonfinite`
-    ones."""
+    the dimensions that they index, those that it divides by are not 0, and offsets (of rows that lie behind each
+    other) do not decrease; uniform and normal scalars are not negative. `reach` bounds the magnitudes of `wide`
+    numbers, 2**-reach to 2**reach, and the share of `nonfinite` ones.
+    """
     ranges, divide = index_ranges(kernel, sizes), divisors(kernel)
+    begin = offsets(kernel, ranges)
     if distribution == "integers" and reach > ONES:
         terms = longest_sum(kernel, sizes)
         reach = 0.0 if terms <= LONG else min(8.0, (EXACT / terms) ** 0.5)
@@ -74,9 +76,11 @@ def make_inputs(
             limit = ranges.get(buffer.name)
             shape = unpacked_shape(buffer, array_shape(buffer, sizes))
             array = packed(buffer, _array(buffer, shape, seed, distribution, limit, reach))
-            drawn[buffer.name] = (
-                np.where(array == 0, 1, array).astype(array.dtype) if buffer.name in divide else array
-            )
+            if buffer.name in divide:
+                array = np.where(array == 0, 1, array).astype(array.dtype)
+            if buffer.name in begin:
+                array = np.sort(array % np.asarray(begin[buffer.name] + 1, array.dtype), axis=None)
+            drawn[buffer.name] = array.reshape(shape) if buffer.name in begin else array
     return drawn
 
 
@@ -166,6 +170,23 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
             if target in ranges:
                 ranges[source] = min(ranges[target], ranges.get(source, ranges[target]))
     return ranges
+
+
+def offsets(kernel: Kernel, ranges: Mapping[str, int]) -> dict[str, int]:
+    """For each buffer to whose elements an iterator is added to make an index, the extent that it indexes: rows
+    that lie behind each other begin there, and the last one ends at most at the extent."""
+    found: dict[str, int] = {}
+    for typed in check(kernel):
+        match typed.value:
+            case Apply(_, "add", (first, second)) if typed.op is None and typed.target.buffer in ranges:
+                terms = [term.arg if isinstance(term, Convert) else term for term in (first, second)]
+                loads = [term.access.buffer for term in terms if isinstance(term, Load)]
+                if len(loads) == 1 and any(isinstance(term, IndexValue) for term in terms):
+                    extent = ranges[typed.target.buffer]
+                    found[loads[0]] = min(extent, found.get(loads[0], extent))
+            case _:
+                pass
+    return found
 
 
 def divisors(kernel: Kernel) -> frozenset[str]:

@@ -19,6 +19,7 @@ from dojoir.data.forms import Chat, Dataset, Episode, Pair, Timing
 from dojoir.data.splitting import splits_of
 from dojoir.data.steps import label
 from dojoir.evidence.forms import schema
+from dojoir.evidence.writing import UNFINISHED
 from dojoir.tasks import own_tasks
 from dojoir.verbs import main
 
@@ -236,6 +237,28 @@ def test_folders_and_files_that_do_not_fit_are_told(tmp_path: Path, made: Path) 
     (folder / "steps.jsonl").write_text('{"id": 3}\n')
     with pytest.raises(dojoir.ArgumentError, match=r"steps\.jsonl:1"):
         check(folder)
+
+
+def test_what_an_export_that_was_killed_has_left_is_written_anew(tmp_path: Path, made: Path) -> None:
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    (folder / "steps.jsonl").write_text('{"id"')
+    (folder / f"{UNFINISHED}0123").write_text("[")
+    assert export([GOLDEN / "runs"], folder).counts == read_about(made).counts and check(folder).ok
+    with pytest.raises(dojoir.ArgumentError, match="empty-dataset"):
+        export([GOLDEN / "runs"], tmp_path / "empty", filters=Filters(kernels=("none",)))
+    assert not (tmp_path / "empty").exists()
+
+
+def test_chats_are_not_written_over_their_data_set(
+    tmp_path: Path, made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(made, folder)
+    for name in ("steps.jsonl", "episodes.jsonl", "dataset.json"):
+        assert main(["dataset", "sft", str(folder), "-o", str(folder / name)]) == 1
+        assert "a file of the data set itself" in capsys.readouterr().err
+    assert check(folder).ok
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
 """Honest traces through the gates: schedules of the library and of the texts of practice, by rule or stored.
 
-    python tests/helpers/honest_traces.py [--every 3] [--seconds 1200] [NAME …]
+    python tests/helpers/honest_traces.py [--every 3] [--seconds 1200] [--processes 16] [NAME …]
 
 A line for each, and the count at the end; a gate that fails one is wrong. The gate `faster` is asked with a clock
 that is none: whether a schedule is faster is not what this is about.
@@ -11,6 +11,9 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from itertools import takewhile
+from multiprocessing import get_context
 from pathlib import Path
 
 from synthetic import Clock
@@ -56,18 +59,31 @@ def gated(trace: dojoir.Trace, sizes: dict[str, int]) -> Gates:
     return gate(Asked(trace, "llvm", [sizes], 1, beside, seed=time.time_ns() % (1 << 31), measure=clock))
 
 
-def through(names: list[str], every: int, seconds: float) -> Iterator[tuple[str, Gates | str]]:
+def judged(name: str) -> tuple[str, Gates | str]:
+    """What the gates say of a kernel by name."""
+    try:
+        kernel = kernels()[name]
+        sizes = shape_of(kernel)
+        return name, gated(scheduled(kernel, sizes), sizes)
+    except (AssertionError, dojoir.DojoError) as error:
+        return name, str(error).splitlines()[0]
+
+
+def through(names: list[str], every: int, seconds: float, processes: int) -> Iterator[tuple[str, Gates | str]]:
     """What the gates say of each, until the time is over."""
-    begun = time.monotonic()
-    chosen = [(n, k) for i, (n, k) in enumerate(kernels().items()) if (n in names if names else i % every == 0)]
-    for name, kernel in chosen:
-        if time.monotonic() - begun > seconds:
-            return
-        try:
-            sizes = shape_of(kernel)
-            yield name, gated(scheduled(kernel, sizes), sizes)
-        except (AssertionError, dojoir.DojoError) as error:
-            yield name, str(error).splitlines()[0]
+    until = time.monotonic() + seconds
+    left = [name for i, name in enumerate(kernels()) if (name in names if names else i % every == 0)]
+    if processes == 1:
+        yield from map(judged, takewhile(lambda _: time.monotonic() < until, left))
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        under_way = {pool.submit(judged, left.pop(0)) for _ in range(min(processes, len(left)))}
+        while under_way:
+            done, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for one in done:
+                yield one.result()
+                if left and time.monotonic() < until:
+                    under_way.add(pool.submit(judged, left.pop(0)))
 
 
 def main() -> None:
@@ -75,9 +91,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--every", type=int, default=1, help="every n-th only")
     parser.add_argument("--seconds", type=float, default=1e9, help="until when a further one is begun")
+    parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
     passed = failed = other = 0
-    for name, found in through(given.names, given.every, given.seconds):
+    for name, found in through(given.names, given.every, given.seconds, given.processes):
         if isinstance(found, str):
             other += 1
             print(f"{name}: not asked: {found}", flush=True)

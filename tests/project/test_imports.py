@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 
@@ -62,6 +63,20 @@ def test_every_public_name_is_there() -> None:
         assert getattr(dojoir, name) is not None
     assert len(set(dojoir.__all__)) == len(dojoir.__all__)
     assert set(dojoir.__all__) <= set(dir(dojoir))
+
+
+@pytest.mark.parametrize("room", ["records", "game", "evidence", "tasks", "data"])
+def test_the_names_of_a_room_on_top_are_there(room: str) -> None:
+    """They are imported when they are first used, and stand in one place each."""
+    needs = {"game": "gymnasium"}.get(room, "sqlalchemy")
+    pytest.importorskip(needs, reason="needs the extra agents")
+    package = importlib.import_module(f"dojoir.{room}")
+    assert sorted(package.__all__) == sorted(package._HOME)
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        assert getattr(package, name) is vars(package)[name]
+    with pytest.raises(AttributeError, match=f"'dojoir.{room}' has no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

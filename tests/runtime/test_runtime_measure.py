@@ -97,8 +97,7 @@ def test_a_library_that_compiles_in_its_first_call_is_not_slow(cube: dojoir.Kern
     setup = "import time\n_pause = [3.0]\n"
     code = PythonCode("time.sleep(_pause.pop() if _pause else 0.0); y[:] = x ** 3", setup, "compiles")
     found = measure_together([cube, code], N=100, **QUICK).measurements[1]
-    assert found.repeats >= 7
-    assert found.seconds < 1.0
+    assert found.repeats >= 7  # and not 1, as of what is too slow
 
 
 def test_every_kind_of_contestant(cube: dojoir.Kernel) -> None:

@@ -396,3 +396,15 @@ def test_nan_is_wrong_where_a_number_is_expected_and_the_other_way_round() -> No
 def test_where_the_declared_type_overflows_nothing_is_asked() -> None:
     huge = Expected(np.array([1e60]), np.array([1e52]), np.array([np.inf]))
     assert compare("y", DTYPES["f32"], np.array([np.inf], np.float32), huge, 2.0).unchecked == 1
+
+
+def test_offsets_of_rows_are_drawn_within_what_they_index() -> None:
+    kernel = dojoir.parse(
+        "kernel rows(N, M, Z)\nin  rows: i32[N + 1]\nin  v: f32[Z]\nout y: f32[N]\n\nN\n| y[{0}] = 0\n"
+        "| min(rows[{0} + 1] - rows[{0}], M)\n| | y[{0}] += v[rows[{0}] + {1}]\n"
+    )
+    assert dojoir.verify(kernel, sizes={"N": 9, "M": 4, "Z": 17}).ok
+    rows = dojoir.random_inputs(kernel, N=9, M=4, Z=17)["rows"]
+    assert (np.diff(rows) >= 0).all()
+    assert 0 <= rows[0] <= rows[-1] <= 17
+    assert rows[-1] > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from dojoir.tasks.judging import Case, Judgement, judge
 pytest.importorskip("sqlalchemy", reason="needs the extra agents")
 
 from dojoir.evidence.reading import read
+from dojoir.evidence.writing import UNFINISHED
+from dojoir.support import files
+from dojoir.tasks.playing import digest_of
 from dojoir.verbs import main
 
 TASKS = {task.name: task for task in own_tasks()}
@@ -72,6 +76,23 @@ def test_one_that_does_not_solves_nothing(line: str, instead: str, gate: str) ->
     found = judged(task, Answer(text=text))
     assert not found.solved and status(found)[gate] == "fail"
     assert "gain" not in status(found) or status(found)["gain"] == "not-run"
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "told"),
+    [
+        ("tmp low: f32[N]", "tmp low: f32[N]\ntmp z: f32[N, M, 1000000]", "bytes"),
+        ("(N, M)", "(N, M, K)", "different sizes"),
+        ("(N, M)", "(N, M = 4)", "M"),
+        ("kernel row_range(N, M)", "kernel row_range(N, M)\nwhere M <= 1", "where M <= 1"),
+        ("kernel row_range", "\ud800", ""),
+        ("x: f32", "x: f16384", ""),
+    ],
+)
+def test_a_text_that_does_not_fit_is_told(line: str, instead: str, told: str) -> None:
+    found = judged(small("reformulate-row_range", N=32, M=48), Answer(text=ONE_PASS.replace(line, instead, 1)))
+    reason = next(gate.reason for gate in found.gates if gate.status != "pass")
+    assert not found.solved and told in reason
 
 
 def test_moves_are_judged_as_they_are() -> None:
@@ -189,6 +210,37 @@ def test_a_rollout_goes_on_and_plays_nothing_twice(tmp_path: Path) -> None:
         rollout(agent_named("beam"), "beam", limited, tmp_path, timer="static")
 
 
+def test_a_bundle_that_was_hardly_begun_is_gone_on_with(tmp_path: Path) -> None:
+    """Killed before the record of a bundle was written, and within the writing of a file."""
+    assert UNFINISHED == files.UNFINISHED
+    tasks = [task.with_limits(4, None) for task in find_tasks(["debug-gemv"])]
+    runs = tmp_path / "out" / "runs" / f"debug-gemv-{digest_of(tasks[0])}"
+    runs.mkdir(parents=True)
+    (runs / "start.dojo").write_text("kernel")
+    (runs / f"{UNFINISHED}12").write_text("ker")
+    rows = rollout(agent_named("beam"), "beam", tasks, tmp_path / "one", timer="static").rows
+    shutil.move(tmp_path / "one" / "rollout.json", tmp_path / "out" / "rollout.json")
+    report = json.loads((tmp_path / "out" / "rollout.json").read_text())
+    (tmp_path / "out" / "rollout.json").write_text(json.dumps({**report, "rows": []}))
+    again = rollout(agent_named("beam"), "beam", tasks, tmp_path / "out", timer="static").rows
+    assert [row.status for row in again] == [row.status for row in rows] == ["solved"]
+    assert read(runs).wrong_files() == [] and not [*runs.glob(f"{UNFINISHED}*")]
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / f"{UNFINISHED}12").write_text("{")
+    assert rollout(agent_named("beam"), "beam", tasks, tmp_path / "new", timer="static").solved == 1
+
+
+def test_an_agent_whose_file_was_changed_is_another(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    tasks = find_tasks(["debug-gemv"])
+    file.write_text("def play(desk):\n    return None\n")
+    for _ in range(2):
+        rollout(agent_named(str(file)), "mine", tasks, tmp_path / "out", timer="static")
+    file.write_text("def play(desk):\n    return desk.answer(move=0)\n")
+    with pytest.raises(dojoir.ArgumentError, match="another-rollout"):
+        rollout(agent_named(str(file)), "mine", tasks, tmp_path / "out", timer="static")
+
+
 def test_agents_that_are_none_are_told(tmp_path: Path) -> None:
     (tmp_path / "none.py").write_text("x = 3\n")
     (tmp_path / "broken.py").write_text("x = (\n")
@@ -211,6 +263,7 @@ def test_the_command_plays_and_tells(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["tasks", "--kind", "debug"]) == 0 and "debug-softmax" in capsys.readouterr().out
     assert main(["tasks", "debug-softmax"]) == 0 and "reuse_dims(m, 0)" in capsys.readouterr().out
     assert main(["tasks", "heldout"]) == 1 and "unknown-task" in capsys.readouterr().err
+    assert main(["tasks", ""]) == 1 and "there is no task ''" in capsys.readouterr().err
     assert main(["rollout", "quantum", "dev", "-o", str(out)]) == 1
     with pytest.raises(SystemExit, match="2"):
         main(["rollout", "beam"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from folders import ROOT
@@ -155,3 +156,14 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 def test_a_question_is_plain_data_with_the_text() -> None:
     asked = question(TASKS["optimise-softmax"])
     assert asked["given"]["text"].startswith("kernel softmax(N, M)") and asked["asked"]
+
+
+LIMITS = ((0, None), (1.5, None), (True, None), (None, 0), (None, float("nan")), ("3", 2))
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_a_budget_that_is_none_is_told(limits: tuple[Any, Any]) -> None:
+    (task,) = find_tasks(["debug-gemv"])
+    with pytest.raises(dojoir.ArgumentError, match="bad-arguments"):
+        task.with_limits(*limits)
+    assert task.with_limits(None, None) is task and task.with_limits(2, 0.5).budget.states == 2

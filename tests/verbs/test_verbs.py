@@ -132,6 +132,31 @@ def test_an_agent_learns_and_plays(capsys: pytest.CaptureFixture[str], tmp_path:
     status, out, _ = run(capsys, *given)
     assert status == 0 and "12 steps" in out
     assert run(capsys, "tune", *RELU, "--strategy", f"maxq:{path}", "--states", "5")[0] == 0
+    for option, value in (("--operator", "sum"), ("--encoder", "lm:x")):
+        status, _, err = run(capsys, *given, option, value)
+        assert status == 1 and "error[bad-arguments]" in err and option in err
+
+
+def test_an_agent_is_written_as_it_learns(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("gymnasium", "torch", "safetensors"):
+        pytest.importorskip(package, reason="needs the extras agents and learn")
+    from dojoir.game import MaxQ
+    from dojoir.verbs import learn
+
+    written: list[int] = []
+    save = MaxQ.save
+
+    def noted(agent: MaxQ, path: str) -> None:
+        written.append(agent.steps)
+        save(agent, path)
+
+    monkeypatch.setattr(learn, "EACH", 0.0)
+    monkeypatch.setattr(MaxQ, "save", noted)
+    path = str(tmp_path / "agent.safetensors")
+    assert run(capsys, "learn", "agent", "--kernel", "relu", "--length", "2", "--steps", "7", "-o", path)[0] == 0
+    assert len(written) > 2 and written[-1] == 7 and written[0] <= 2
 
 
 @pytest.mark.parametrize(
@@ -141,6 +166,10 @@ def test_an_agent_learns_and_plays(capsys: pytest.CaptureFixture[str], tmp_path:
         (("sing",), 2, "usage"),
         (("tune",), 2, "usage"),
         (("tune", "library:relu", "--seconds", "0"), 2, "usage"),
+        (("tune", *RELU, "--seed", "-1"), 2, "usage"),
+        (("learn", "agent", "-o", "x", "--seed", "9" * 20), 2, "usage"),
+        (("dataset", "export", "--runs", "x", "-o", "y", "--least", "nan"), 2, "usage"),
+        (("dataset", "export", "--runs", "x", "-o", "y", "--least", "-1"), 2, "usage"),
         (("tune", "library:relu"), 1, "size-missing"),
         (("tune", "library:relu", "-s", "N=8", "-s", "M=8"), 1, "unknown-size"),
         (("tune", "library:rel"), 1, "unknown-kernel"),
