@@ -171,6 +171,9 @@ class _Lines:
         asked, before = self._named(holds, BOOL), self.lines
         bare = self._around(replace(typed, condition=None))
         inner = [replace(line, value=Op("when", (asked, line.value))) for line in bare]
+        kept = {buffer.name: buffer.dtype for buffer in self.temporaries}
+        begun = [line.target for line in bare if line.target.buffer in kept]  # what may stay as it was has a value
+        before += [Statement(target, "=", Cast(kept[target.buffer], Const(0))) for target in begun]
         if doubt is not None:
             error = Access(self.names.errors[typed.target.buffer], typed.target.indices)
             inner.append(Statement(error, "max=", anything_if(doubt)))

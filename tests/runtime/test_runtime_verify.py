@@ -408,3 +408,11 @@ def test_offsets_of_rows_are_drawn_within_what_they_index() -> None:
     assert (np.diff(rows) >= 0).all()
     assert 0 <= rows[0] <= rows[-1] <= 17
     assert rows[-1] > 0
+
+
+def test_what_is_computed_under_a_condition_is_bounded() -> None:
+    kernel = dojoir.parse(
+        "kernel chosen(N, M)\nin  m: u8[N, M]\nin  x: f32[N, M]\nout y: f32[N]\n\nN\n| y[{0}] = 0\n"
+        "| M\n| | y[{0}] += exp(x[{0}, {1}]) * x[{0}, {1}] if m[{0}, {1}] != 0\n"
+    )
+    assert dojoir.verify(kernel, sizes={"N": 640, "M": 640}, distributions=["uniform"]).ok
