@@ -18,6 +18,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -48,13 +49,19 @@ class Row:
 
 
 # -- PyTorch -----------------------------------------------------------------------------------------------
+@cache
+def bounds_on(device: torch.device) -> torch.Tensor:
+    """BOUNDS on a device: a graph that is captured may not copy them there."""
+    return torch.tensor(BOUNDS, device=device)
+
+
 def quantised(y: torch.Tensor, g: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Codes, two a byte, and scales of blocks of 16: the definition `hw`."""
     blocks = y.float().unflatten(-1, (-1, 16))
     scale = (g * (blocks.abs().amax(-1) / 6)).clamp(max=448).to(torch.float8_e4m3fn)
     wide = scale.float()
     scaled = blocks * torch.where(wide == 0, 0, g / wide)[..., None]
-    bounds = torch.tensor(BOUNDS, device=y.device)
+    bounds = bounds_on(y.device)
     up, down = (torch.bucketize(scaled.abs(), bounds, right=right) for right in (True, False))
     codes = torch.where(up % 2 == 0, up, down).to(torch.uint8) | scaled.signbit().to(torch.uint8) << 3
     codes = codes.flatten(-2)
