@@ -17,8 +17,8 @@ EACH = 12
 
 FORMS = ("joined", "products", "apart")
 STRUCTURES = (
-    "rules", "rows_in_warps", "rows_in_blocks", "sum_along", "sum_across", "partial_sums", "large_tiles",
-    "small_tiles",
+    "rules", "blocks_in_threads", "rows_in_warps", "rows_in_blocks", "sum_along", "sum_across", "partial_sums",
+    "large_tiles", "small_tiles",
 )  # fmt: skip
 """The arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES)."""
 

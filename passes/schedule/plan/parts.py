@@ -39,8 +39,8 @@ def arrange(trace: Trace, form: str) -> None:
 
 def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda") -> None:
     """Schedules the outermost scope at `nest` for a GPU by one structure of the planner: `rules`,
-    `rows_in_warps`, `rows_in_blocks`, `sum_along`, `sum_across`, `partial_sums`, `large_tiles` or
-    `small_tiles`. What becomes a nest of its own thereby is left to `rules`. Raises ArgumentError or
+    `blocks_in_threads`, `rows_in_warps`, `rows_in_blocks`, `sum_along`, `sum_across`, `partial_sums`, `large_tiles`
+    or `small_tiles`. What becomes a nest of its own thereby is left to `rules`. Raises ArgumentError or
     IllegalMove where the nest is not of its form.
 
     >>> import dojoir
