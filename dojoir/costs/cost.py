@@ -28,7 +28,7 @@ from dojoir.costs.formulas import formula_text
 from dojoir.costs.systems import system, systems_of
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Buffer, Condition, Kernel, Scope, Site, given_kernel
-from dojoir.ir.operations import ACCUMULATIONS, OPERATIONS, Class
+from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY, OPERATIONS, Class
 from dojoir.ir.packing import in_halves
 from dojoir.meaning.sizes import solve
 from dojoir.proof.core.data_writes import without_data_writes
@@ -40,26 +40,6 @@ from dojoir.types.typed import Apply, Convert, Typed
 
 FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
 """How many flops an operation on floats is; a math function is one."""
-
-FUNCTIONS = (
-    "exp",
-    "exp2",
-    "log",
-    "log2",
-    "pow",
-    "rsqrt",
-    "tanh",
-    "erf",
-    "sigmoid",
-    "sin",
-    "cos",
-    "tan",
-    "atan",
-    "expm1",
-    "log1p",
-)
-"""The math functions."""
-
 
 LONGEST_FORMULA = 600
 """Longer formulas are not shown in a report."""
@@ -110,7 +90,7 @@ class Cost:
     @cached_property
     def functions(self) -> Amount:
         """Calls of math functions; they are among the flops."""
-        return total((1, amount) for name, amount in self.floats.items() if name in FUNCTIONS)
+        return total((1, amount) for name, amount in self.floats.items() if name in ELEMENTARY)
 
     @cached_property
     def bytes(self) -> Amount:
@@ -233,7 +213,7 @@ def _operations(value: Typed) -> Iterator[tuple[str, str]]:
         case Convert(_, arg):
             yield from _operations(arg)
         case Apply(dtype, name, args):
-            counted = name in FLOPS or name in FUNCTIONS or OPERATIONS[name].kind in _OF_INTEGERS
+            counted = name in FLOPS or name in ELEMENTARY or OPERATIONS[name].kind in _OF_INTEGERS
             yield ("other" if not counted else "float" if dtype.is_float else "integer"), name
             for arg in args:
                 yield from _operations(arg)

@@ -277,8 +277,9 @@ class Counter:
         if hull.intersect(context).is_subset(domain):
             domain = hull
         found = []
-        for basic in domain.gist(context).compute_divs().coalesce().get_basic_sets():
-            affines = [(affine_of(c), c.is_equality()) for c in basic.remove_redundancies().get_constraints()]
+        simple = domain.gist(context).compute_divs().coalesce().remove_redundancies()
+        for basic in simple.compute_divs().get_basic_sets():  # isl may forget what a division is of
+            affines = [(affine_of(c), c.is_equality()) for c in basic.get_constraints()]
             inequalities = tuple(a for a, equal in affines if not equal and not is_nonnegative(a, ()))
             found.append((inequalities, tuple(a for a, equal in affines if equal)))
         return found

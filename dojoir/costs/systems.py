@@ -64,10 +64,11 @@ def system(variables: int, conditions: Iterable[Condition]) -> list[System]:
 def systems_of(points: isl.Set) -> list[System]:
     """The points of a set as disjoint systems: dimension d is iterator d, parameter `n_N` the size N."""
     found: list[System] = []
-    for basic in points.compute_divs().coalesce().make_disjoint().get_basic_sets():
+    simple = points.compute_divs().coalesce().make_disjoint().remove_redundancies()
+    for basic in simple.compute_divs().get_basic_sets():  # isl may forget what a division is of
         inequalities: list[Affine] = []
         equalities: list[Affine] = []
-        for constraint in basic.remove_redundancies().get_constraints():
+        for constraint in basic.get_constraints():
             (equalities if constraint.is_equality() else inequalities).append(affine_of(constraint))
         found.append(System(frozenset(range(points.dim(isl.dim_type.set))), tuple(inequalities), tuple(equalities)))
     return found

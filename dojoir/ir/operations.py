@@ -38,6 +38,13 @@ class Operation:
     precedence: int = ATOM
 
 
+ELEMENTARY = (
+    "exp", "exp2", "log", "log2", "pow", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "atan", "expm1",
+    "log1p",
+)  # fmt: skip
+"""The elementary functions, and rsqrt: their results may be off by more than one rounding. Every other
+operation on floats is rounded once."""
+
 OPERATIONS: dict[str, Operation] = {
     op.name: op
     for op in (

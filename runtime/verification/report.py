@@ -122,7 +122,7 @@ class Report:
         lines = [f"{head}, {len(self.cases)} cases, {elements} elements{against}"]
         if self.reason is not None:
             lines.append(f"  {self.reason}")
-        if self.worst is not None and self.reason is None:
+        if self.worst is not None and self.reason is None and self.worst.allowed > 0:
             share = f"{self.worst.share:.0%} of what rounding explains"
             lines.append(f"  worst: {self.worst}, {share}")
         if self.loose is not None and self.reason is None:

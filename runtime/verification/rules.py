@@ -13,29 +13,9 @@ from enum import Enum
 
 from dojoir.ir.dtypes import DType
 from dojoir.ir.nodes import Access, Kernel
+from dojoir.ir.operations import ELEMENTARY
 from dojoir.types.elaborate import check
 from dojoir.types.typed import Apply, Convert, Load, Typed, TypedStatement
-
-ROUNDED_TWICE = frozenset(
-    {
-        "exp",
-        "exp2",
-        "log",
-        "log2",
-        "rsqrt",
-        "tanh",
-        "erf",
-        "sigmoid",
-        "sin",
-        "cos",
-        "pow",
-        "tan",
-        "atan",
-        "expm1",
-        "log1p",
-    }
-)
-"""The functions whose results may be off by more than one rounding."""
 
 CODE_BITS = 8
 """Floats of so many bits or fewer are codes: of numbers that far apart, no result may be off by more than a
@@ -133,6 +113,6 @@ def _is_open(part: Typed | Access, buffers: set[str]) -> bool:
         case Convert(_, arg):
             return _is_open(arg, buffers)
         case Apply(_, name, args):
-            return name in ROUNDED_TWICE or any(_is_open(arg, buffers) for arg in args)
+            return name in ELEMENTARY or any(_is_open(arg, buffers) for arg in args)
         case _:
             return False

@@ -33,7 +33,7 @@ from dojoir.ir.nodes import (
     Statement,
     index_value,
 )
-from dojoir.ir.operations import ACCUMULATIONS
+from dojoir.ir.operations import ACCUMULATIONS, ELEMENTARY
 from dojoir.runtime.verification.beside import Names, beside, free_name
 from dojoir.runtime.verification.by_name import by_name
 from dojoir.runtime.verification.discrete import converted, doubt
@@ -57,7 +57,7 @@ from dojoir.runtime.verification.propagation import (
     roundoff,
     worst,
 )
-from dojoir.runtime.verification.rules import ROUNDED_TWICE, rounds_to_codes
+from dojoir.runtime.verification.rules import rounds_to_codes
 from dojoir.runtime.verification.slack import slack_of
 from dojoir.runtime.verification.sums import in_parts_off, is_in_parts, weight
 from dojoir.support.frozen import dataclass
@@ -454,7 +454,7 @@ def _operation(
     carried = _carried(name, floats, bounds, result)
     if not dtype.is_float:
         return carried
-    if name not in ROUNDED_TWICE:
+    if name not in ELEMENTARY:
         return error_sum(carried, _rounding(result, dtype, error_sum(*bounds)))
     return error_sum(carried, _within_range(_lost(result, dtype, FUNCTION_ROUNDINGS), result, dtype))
 
