@@ -6,9 +6,14 @@ from collections.abc import Collection
 
 from dojoir.errors import KernelError
 from dojoir.ir.expressions import Cast, Expr, Op, parts
-from dojoir.ir.nodes import Kernel, Statement, expr_accesses
+from dojoir.ir.nodes import Buffer, Kernel, Statement, expr_accesses
 from dojoir.ir.operations import OF_KEYS
 from dojoir.ir.where import diagnostic_at
+
+
+def has_gradient(buffer: Buffer) -> bool:
+    """Whether elements of its type have gradients of that type: floats of 16 bits and more."""
+    return buffer.dtype.is_float and buffer.dtype.bits >= 16 and not buffer.packed
 
 
 def varied(kernel: Kernel, of: Collection[str]) -> frozenset[str]:
@@ -20,7 +25,7 @@ def varied(kernel: Kernel, of: Collection[str]) -> frozenset[str]:
 
 def useful(kernel: Kernel) -> frozenset[str]:
     """The floating-point buffers that a floating-point result may change with."""
-    found = {b.name for b in kernel.buffers if b.role in ("out", "inout") and b.dtype.is_float}
+    found = {b.name for b in kernel.buffers if b.role in ("out", "inout") and has_gradient(b)}
     _grow(kernel, found, lambda statement, target: reads(statement) if target & found else frozenset())
     return frozenset(found)
 
@@ -33,7 +38,7 @@ def reads(statement: Statement) -> frozenset[str]:
 
 def _grow(kernel: Kernel, found: set[str], more: object) -> None:
     assert callable(more)
-    floats = {b.name for b in kernel.buffers if b.dtype.is_float}
+    floats = {b.name for b in kernel.buffers if has_gradient(b)}
     while True:
         before = len(found)
         for site in kernel.sites:

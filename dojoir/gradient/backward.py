@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dojoir.gradient.bounds import largest_extent
+from dojoir.gradient.bounds import dim_for
 from dojoir.gradient.derivative import products
 from dojoir.gradient.extremes import EXTREMES, Search
 from dojoir.gradient.names import Names
 from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import Access, Const, Expr, Op, map_leaves
-from dojoir.ir.nodes import Buffer, Dim, Guard, Kernel, Node, Path, Scope, Site, Statement, substitute
+from dojoir.ir.nodes import Buffer, Guard, Kernel, Node, Path, Scope, Site, Statement, substitute
 from dojoir.ir.substitution import substitute_iterators
 
 
@@ -108,7 +108,7 @@ class Backward:
         found = self.kept.get((number, access))
         if found is None:
             site, of = self._kernel.sites[number], self._kernel.buffer(access.buffer)
-            dims = tuple(Dim(largest_extent(s.extent, site.scopes[:d])) for d, s in enumerate(site.scopes))
+            dims = tuple(dim_for(self._kernel, site.scopes, d) for d in range(len(site.scopes)))
             found = Buffer("tmp", self._names.free(f"{of.name}_was"), of.dtype, dims)
             self.kept[number, access] = found
         return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dojoir.ir.affine import Affine, Extremum, FloorDiv, Iter, Mod, SizeVar
-from dojoir.ir.nodes import Extent, Scope
+from dojoir.ir.nodes import Condition, Dim, Extent, Kernel, Scope
+from dojoir.sets.kernel_sets import sets_of
 
 
 def largest_extent(extent: Extent, around: Sequence[Scope]) -> Affine:
@@ -31,4 +32,29 @@ def _bound(affine: Affine, around: Sequence[Scope], upper: bool) -> Affine:
             case Extremum():
                 value = atom.among(_bound(part, around, up) for part in atom.parts)
         total = total + value * coefficient
+    return total
+
+
+def dim_for(kernel: Kernel, scopes: Sequence[Scope], depth: int) -> Dim:
+    """A dimension with an element for each iteration of a scope, and at least one whatever the sizes are."""
+    extent = largest_extent(scopes[depth].extent, scopes[:depth])
+    if sets_of(kernel).always(Condition(extent, ">=", Affine.constant(1))):
+        return Dim(extent)
+    return Dim(_without_negatives(extent) + 1)
+
+
+def _without_negatives(affine: Affine) -> Affine:
+    """Something in the sizes that is no less, and not below 0."""
+    total = Affine.constant(max(affine.offset, 0))
+    for atom, coefficient in affine.terms:
+        if coefficient < 0:
+            continue
+        match atom:
+            case FloorDiv(numerator, divisor):
+                total += _without_negatives(numerator) // divisor * coefficient
+            case Extremum():
+                for part in atom.parts:
+                    total += _without_negatives(part) * coefficient
+            case _:
+                total += Affine.atom(atom) * coefficient
     return total

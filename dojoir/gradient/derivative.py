@@ -15,12 +15,13 @@ from typing import Any
 import sympy
 
 from dojoir.errors import KernelError
-from dojoir.ir.dtypes import DType
+from dojoir.ir.dtypes import F64, DType
 from dojoir.ir.expressions import Access, Cast, Const, Expr, Index, Op, expr_accesses, make_op
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.paths import Path
 from dojoir.ir.text import format_expr
 from dojoir.ir.where import diagnostic_at
+from dojoir.types.elaborate import natural_type
 
 Partials = Callable[..., tuple[Any, ...]]
 
@@ -84,6 +85,7 @@ class _Reader:
 
     def __init__(self, kernel: Kernel, path: Path, symbols: Symbols, active: Collection[str]) -> None:
         self._kernel, self._path, self._symbols, self._active = kernel, path, symbols, active
+        self._buffers = {buffer.name: buffer for buffer in kernel.buffers}
 
     def read(self, expr: Expr) -> Any:
         match expr:
@@ -96,6 +98,8 @@ class _Reader:
         if not any(access.buffer in self._active for access in expr_accesses(expr)):
             return self._symbols.of(expr)
         match expr:
+            case Cast(_, arg) if not (natural_type(arg, self._buffers) or F64).is_float:
+                return self._symbols.of(expr)
             case Cast(dtype, arg, _, "cast") if dtype.is_float:
                 return _cast(dtype)(self.read(arg))
             case Cast(dtype, arg, _, way):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from dojoir.errors import ArgumentError
 from dojoir.gradient.activity import check_keys, useful, varied
 from dojoir.gradient.backward import Backward
 from dojoir.gradient.extremes import EXTREMES, assigned, search
@@ -58,8 +57,6 @@ def gradient(
     <BLANKLINE>
     """
     wanted = check_names(kernel, of, keep)
-    if any(b.packed for b in kernel.buffers):
-        raise ArgumentError("a kernel with packed elements has no gradient", "no-derivative")
     given = expanded(plain(kernel))
     active = varied(given, wanted) & useful(given)
     check_keys(given, varied(given, wanted))

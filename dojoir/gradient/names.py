@@ -6,6 +6,7 @@ from collections.abc import Collection
 from itertools import count
 
 from dojoir.errors import ArgumentError, did_you_mean
+from dojoir.gradient.activity import has_gradient
 from dojoir.ir.nodes import Kernel
 
 
@@ -42,7 +43,7 @@ class Names:
 def check_names(kernel: Kernel, of: Collection[str] | None, keep: Collection[str]) -> tuple[str, ...]:
     """The arguments that gradients are asked of: those named, or all that have one. Raises ArgumentError for
     others."""
-    inputs = [b.name for b in kernel.buffers if b.role in ("in", "inout") and b.dtype.is_float]
+    inputs = [b.name for b in kernel.buffers if b.role in ("in", "inout") and has_gradient(b)]
     wanted = tuple(inputs if of is None else dict.fromkeys(of))
     for name in wanted:
         if name not in inputs:
@@ -64,7 +65,7 @@ def check_names(kernel: Kernel, of: Collection[str] | None, keep: Collection[str
                 f"it has: {', '.join(made)}",
                 "unknown-buffer",
             )
-    if not any(b.role in ("out", "inout") and b.dtype.is_float for b in kernel.buffers):
+    if not any(b.role in ("out", "inout") and has_gradient(b) for b in kernel.buffers):
         raise ArgumentError(
             f"kernel {kernel.name} has no floating-point result: it has no gradient", "no-such-input"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dojoir.gradient.bounds import largest_extent
+from dojoir.gradient.bounds import dim_for
 from dojoir.gradient.order import Order
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Dim, Guard, Kernel, Node, Op, Scope, Site, Statement
@@ -63,7 +63,7 @@ def _expanded(kernel: Kernel, name: str) -> Kernel:
     if not missing:
         return kernel
     buffer = kernel.buffer(name)
-    dims = tuple(Dim(largest_extent(around[depth].extent, around[:depth])) for depth in missing)
+    dims = tuple(dim_for(kernel, around, depth) for depth in missing)
     own = tuple(Affine.iterator(depth) for depth in missing)
 
     def more(access: Access) -> Access:
