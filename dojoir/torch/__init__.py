@@ -6,7 +6,7 @@ PyTorch is imported when `op` is first called: `pip install 'dojoir[torch]'`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dojoir
@@ -20,10 +20,12 @@ __all__ = ["op"]
 def op(
     kernel: dojoir.Kernel | dojoir.Trace | dojoir.Versions,
     name: str,
-    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | None = None,
+    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | str | None = None,
     *,
     threads: int | None = None,
     cuda: dojoir.Kernel | dojoir.Trace | None = None,
+    dtypes: Sequence[object] = (),
+    autocast: object = None,
 ) -> Operator:
     """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name` of
     PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
@@ -52,4 +54,4 @@ def op(
         )
     from dojoir.torch.operator import define
 
-    return define(kernel, name, backward, threads, cuda)
+    return define(kernel, name, backward, threads, cuda, dtypes, autocast)
