@@ -23,7 +23,12 @@ from dojoir.support.public import public
 
 @public
 def gradient(
-    kernel: Kernel, of: Collection[str] | None = None, *, keep: Collection[str] = (), name: str | None = None
+    kernel: Kernel,
+    of: Collection[str] | None = None,
+    *,
+    keep: Collection[str] = (),
+    name: str | None = None,
+    prefix: str = "d_",
 ) -> Kernel:
     """The kernel that computes the gradient of a scalar by some inputs of a kernel, from that by its results.
 
@@ -38,7 +43,8 @@ def gradient(
     value and a number it is the number, so that the slope of `max(x, 0)` at 0 is 0. `abs` has the slope 0 there,
     `floor`, `ceil` and `round` everywhere. Casts between floats count as the identity; integers have no gradient.
 
-    The result is called `name`, else `NAME_gradient`. Raises ArgumentError for names that the kernel does not
+    The result is called `name`, else `NAME_gradient`, and `prefix` stands for `d_`, as in the gradient of a gradient.
+    Raises ArgumentError for names that the kernel does not
     have (`no-such-input`, `unknown-buffer`) or that are taken (`name-clash`), and KernelError (`no-derivative`),
     with the line, for an operation that has no derivative.
 
@@ -60,7 +66,7 @@ def gradient(
     given = expanded(plain(kernel))
     active = varied(given, wanted) & useful(given)
     check_keys(given, varied(given, wanted))
-    names = Names(given)
+    names = Names(given, prefix)
     gradients = {b.name: names.gradient(b.name) for b in given.buffers if b.name in active or b.name in wanted}
     given = assigned(given, active)
     searches = {

@@ -13,19 +13,19 @@ from dojoir.ir.nodes import Kernel
 class Names:
     """Names that no size and no buffer of a kernel has."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: Kernel, prefix: str) -> None:
+        self._kernel, self._prefix = kernel, prefix
         self._used = set(kernel.declared)
 
     def gradient(self, buffer: str) -> str:
         """The name of the gradient of a buffer: that of an argument is always the same."""
-        name = f"d_{buffer}"
+        name = f"{self._prefix}{buffer}"
         if self._kernel.buffer(buffer).role == "tmp":
             return self.free(name)
         if name in self._used:
             raise ArgumentError(
                 f"the gradient of {buffer} would be called {name}, as another name of {self._kernel.name} is: "
-                f"rename that one",
+                f"rename that one, or give another prefix=",
                 "name-clash",
             )
         self._used.add(name)

@@ -23,7 +23,9 @@ def retyped(kernel: Kernel, dtype: str) -> Kernel:
     if old is None or new == old:
         return kernel
     buffers = tuple(_buffer(buffer, old, new) for buffer in kernel.buffers)
-    body = tuple(_node(node, old.compute, new.compute) for node in kernel.body) if F64 in (old, new) else kernel.body
+    body = (
+        tuple(_node(node, old.compute, new.compute) for node in kernel.body) if F64 in (old, new) else kernel.body
+    )
     return kernel.evolve(buffers=buffers, body=body)
 
 

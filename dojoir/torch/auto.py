@@ -21,8 +21,9 @@ Register = Callable[[Form, Rules], Any]
 class Auto:
     """The gradients of one operator. `register` makes an operator of a form and its rules."""
 
-    def __init__(self, form: Form, threads: int | None, register: Register) -> None:
-        self._form, self._threads, self._register = form, threads, register
+    def __init__(self, form: Form, threads: int | None, register: Register, level: int = 1) -> None:
+        self._form, self._threads, self._register, self._level = form, threads, register, level
+        self._prefix = "d" * level + "_"
         self._given = {b.name: i for i, b in enumerate(form.inputs)}
         self._of = tuple(
             b.name for i, b in enumerate(form.inputs) if i in form.tensors and b.dims and b.dtype.name in WIDE
@@ -34,28 +35,28 @@ class Auto:
         has none."""
         given = self._form.variants.given()
         start = last(given) if isinstance(given, dojoir.Kernel) else given.start
-        return with_arrays(dojoir.gradient(start, of=self._of))
+        return with_arrays(self._prefix, dojoir.gradient(start, of=self._of, prefix=self._prefix))
 
     @cached_property
     def gradients(self) -> tuple[Form, Any]:
         """The operator of the gradients: it has derivatives of its own, found when they are asked for."""
         form = self._made(f"{self._form.name}_backward", self.kernel)
-        deeper = Auto(form, self._threads, self._register)
+        deeper = Auto(form, self._threads, self._register, self._level + 1)
         return form, self._register(form, deeper.rules())
 
     @cached_property
     def tangents(self) -> tuple[Form, Any]:
         """The operator of the tangents: the gradient of the gradients, which are linear in what they are given."""
         seeds = tuple(b.name for b in self.kernel.arguments if b.name in self._seeds and b.role != "out")
-        kernel = with_arrays(dojoir.gradient(self.kernel, of=seeds))
+        kernel = with_arrays("t_", dojoir.gradient(self.kernel, of=seeds, prefix="t_"))
         form = self._made(f"{self._form.name}_jvp", kernel)
-        deeper = Auto(form, self._threads, self._register)
+        deeper = Auto(form, self._threads, self._register, self._level + 1)
         return form, self._register(form, deeper.rules())
 
     @property
     def _seeds(self) -> dict[str, int]:
         """The gradients of results by name, and which result each is of."""
-        return {f"d_{b.name}": r for r, b in enumerate(self._form.results)}
+        return {f"{self._prefix}{b.name}": r for r, b in enumerate(self._form.results)}
 
     def _made(self, name: str, kernel: dojoir.Kernel) -> Form:
         variants = Variants(lambda: dojoir.optimize(kernel), None, self._threads)
@@ -103,15 +104,15 @@ class Auto:
         found = operator(*(values[b.name] for b in own.inputs), **ctx.sizes)
         several = found if isinstance(found, tuple | list) else (found,)
         named = {b.name: one for b, one in zip(own.results, several, strict=True)}
-        return tuple(named.get(f"d_{b.name}") for b in self._form.inputs)
+        return tuple(named.get(f"{self._prefix}{b.name}") for b in self._form.inputs)
 
     # -- forward -----------------------------------------------------------------------------------------
     def _forward(self, given: tuple[Any, ...], sizes: dict[str, Any], along: tuple[Any, ...]) -> Any:
         own, operator = self.tangents
         values: dict[str, Any] = {}
         for b in own.inputs:
-            inner = b.name.removeprefix("d_d_")
-            if b.name.startswith("d_d_") and inner in self._of:
+            inner = b.name.removeprefix(f"t_{self._prefix}")
+            if inner != b.name and inner in self._of:
                 i = self._given[inner]
                 tangent = torch.zeros_like(given[i]) if along[i] is None else along[i]
                 values[b.name] = _shaped(tangent, b)
@@ -122,7 +123,7 @@ class Auto:
         named = {b.name: one for b, one in zip(own.results, several, strict=True)}
         made = []
         for result in self._form.results:
-            tangent = named.get(f"d_d_{result.name}")
+            tangent = named.get(f"t_{self._prefix}{result.name}")
             made.append(tangent if tangent is None or result.dims else tangent.reshape(()))
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -132,9 +133,9 @@ def _shaped(grad: Any, buffer: Any) -> Any:
     return grad.contiguous() if grad.dim() == len(buffer.dims) else grad.reshape(1)
 
 
-def with_arrays(kernel: dojoir.Kernel) -> dojoir.Kernel:
+def with_arrays(prefix: str, kernel: dojoir.Kernel) -> dojoir.Kernel:
     """The kernel with an array of one element for each scalar gradient: a tensor, which is not read on the way."""
-    scalars = [b.name for b in kernel.arguments if not b.dims and b.name.startswith("d_")]
+    scalars = [b.name for b in kernel.arguments if not b.dims and b.name.startswith(prefix)]
     if not scalars:
         return kernel
     header, _, body = dojoir.to_text(kernel).partition("\n\n")

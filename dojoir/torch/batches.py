@@ -19,9 +19,7 @@ def over_batch(form: Form) -> Callable[..., Any]:
         rows = {i for i, _ in form.of_rows}
         batched = {i for i, d in enumerate(dims) if d is not None}
         if rows and batched <= rows:
-            whole = [
-                t.expand(info.batch_size, *t.shape) if i in rows - batched else t for i, t in enumerate(front)
-            ]
+            whole = [t.expand(info.batch_size, *t.shape) if i in rows - batched else t for i, t in enumerate(front)]
             found = operator(*whole, **sizes)
             return found, (0,) * len(found) if isinstance(found, tuple) else 0
         each = [

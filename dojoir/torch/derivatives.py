@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 
 import dojoir
@@ -48,7 +49,11 @@ def register(library: Any, below: str, form: Form, rules: Rules) -> None:
     single: Any = torch.autograd.function._SingleLevelFunction
 
     def forward(ctx: Any, sizes: dict[str, Any], *given: Any) -> Any:
-        made = plainly(given, sizes)
+        if torch._C._are_functorch_transforms_active():
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):  # for the transforms around this one
+                made = plainly(given, sizes)
+        else:
+            made = plainly(given, sizes)
         ctx.set_materialize_grads(True)
         rules.remember(ctx, given, made, sizes)
         ctx.given = (given, sizes) if forward_ad._current_level >= 0 else None
@@ -70,13 +75,19 @@ def register(library: Any, below: str, form: Form, rules: Rules) -> None:
     recorded = type(f"BackwardOf_{namespace}_{below}", (single,), members)
     positions = form.tensors
 
+    def record(sizes: dict[str, Any], given: Sequence[Any]) -> Any:
+        if torch._C._are_functorch_transforms_active():
+            with enable_single_level_autograd_function():
+                return recorded.apply(sizes, *given)
+        return recorded.apply(sizes, *given)
+
     def autograd(*given: Any, **sizes: Any) -> Any:
         if not is_recorded(given, positions):
             return plainly(given, sizes)
         if form.is_as_declared(given):
-            return recorded.apply(sizes, *given)
+            return record(sizes, given)
         found = form.arranged(given)
-        made = recorded.apply(sizes, *found.tensors)
+        made = record(sizes, found.tensors)
         if isinstance(made, tuple):
             return tuple(form.restored(one, found.lead) for one in made)
         return form.restored(made, found.lead)

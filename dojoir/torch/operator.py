@@ -114,5 +114,3 @@ def register(form: Form, rules: Rules, cast: str | None = None) -> Operator:
         for device in ("cpu", "cuda"):
             torch.library.register_autocast(name, device, TYPES[cast], lib=library)
     return getattr(getattr(torch.ops, namespace), below).default
-
-

@@ -17,7 +17,9 @@ def row_size(kernel: dojoir.Kernel) -> str | None:
     if size not in kernel.runtime_sizes:
         return None
     lead = {b.name for b in kernel.buffers if b.dims and str(b.dims[0].extent) == size}
-    if not all(b.name in lead for b in results) or not any(b.name in lead for b in kernel.arguments if b.role == "in"):
+    if not all(b.name in lead for b in results) or not any(
+        b.name in lead for b in kernel.arguments if b.role == "in"
+    ):
         return None
     for buffer in kernel.buffers:
         if any(size in dim.extent.sizes for dim in buffer.dims[buffer.name in lead :]):

@@ -136,5 +136,3 @@ def hint_about_temporaries(given: Given) -> None:
             f"f32: give op a text in f32, and dtypes=('{name}',), or say kernel.with_dtype('{name}')",
             stacklevel=4,
         )
-
-
