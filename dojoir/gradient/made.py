@@ -43,10 +43,10 @@ def gradient(
     value and a number it is the number, so that the slope of `max(x, 0)` at 0 is 0. `abs` has the slope 0 there,
     `floor`, `ceil` and `round` everywhere. Casts between floats count as the identity; integers have no gradient.
 
-    The result is called `name`, else `NAME_gradient`, and `prefix` stands for `d_`, as in the gradient of a gradient.
-    Raises ArgumentError for names that the kernel does not
-    have (`no-such-input`, `unknown-buffer`) or that are taken (`name-clash`), and KernelError (`no-derivative`),
-    with the line, for an operation that has no derivative.
+    The result is called `name`, else `NAME_gradient`, and `prefix` stands for `d_`, as in the gradient of a
+    gradient. Raises ArgumentError for names that the kernel does not have (`no-such-input`, `unknown-buffer`) or
+    that are taken (`name-clash`), and KernelError (`no-derivative`), with the line, for an operation that has no
+    derivative.
 
     >>> import dojoir
     >>> print(dojoir.gradient(dojoir.kernels.load("matmul"), of=("a",)))

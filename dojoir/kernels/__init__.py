@@ -99,8 +99,9 @@ def _said(name: str) -> tuple[str, dict[str, str]]:
 @public
 def load(name: str, *, dtype: str | None = None, **sizes: int | str) -> Kernel:
     """The kernel of that name, with some of its sizes changed or fixed; of one that is made by options
-    (`options`), with these: `load("nvfp4_quantize", quantiser="soft", scales="tiled")`. `dtype` is the type of its
-    floating-point arguments, where that is to be another one (`Kernel.with_dtype`): `load("softmax", dtype="bf16")`.
+    (`options`), with these: `load("nvfp4_quantize", quantiser="soft", scales="tiled")`. `dtype` is the type of
+    its floating-point arguments, where that is to be another one (`Kernel.with_dtype`): `load("softmax",
+    dtype="bf16")`.
 
     A size that the file fixes (`stride = 1` in `conv2d`) takes the value given for it here; a runtime size is
     fixed, as `Kernel.specialize` does: `load("conv2d", stride=2, KH=3, KW=3)`.

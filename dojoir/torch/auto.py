@@ -1,4 +1,4 @@
-"""The derivatives of an operator, made of the text of its kernel: an operator for gradients, and one for tangents."""
+"""The derivatives of an operator, made of the text of its kernel: one for gradients, one for tangents."""
 
 from __future__ import annotations
 
@@ -73,8 +73,15 @@ class Auto:
         tensors = [name for name in kept if self._given[name] in self._form.tensors]
         ctx.save_for_backward(*(inputs[self._given[name]] for name in tensors))
         ctx.names = tensors
+        ctx.zeros = [self._zeros(b.name, inputs[i]) for i, b in enumerate(self._form.inputs)]
         ctx.numbers = {name: inputs[self._given[name]] for name in kept if name not in tensors}
         ctx.sizes = self._sizes(own, inputs, sizes)
+
+    def _zeros(self, name: str, given: Any) -> Callable[[], Any] | None:
+        if name not in self._of:
+            return None
+        shape, dtype, device = given.shape, given.dtype, given.device
+        return lambda: torch.zeros(shape, dtype=dtype, device=device)
 
     def _sizes(self, own: Form, inputs: tuple[Any, ...], sizes: dict[str, Any]) -> dict[str, Any]:
         """The sizes that an operator takes by name."""
@@ -96,6 +103,8 @@ class Auto:
 
     def _backward(self, ctx: Any, *grads: Any) -> Any:
         own, operator = self.gradients
+        if all(grad.numel() == 0 for grad in grads):  # sums of nothing
+            return tuple(None if zeros is None else zeros() for zeros in ctx.zeros)
         values = dict(zip(ctx.names, ctx.saved_tensors, strict=True)) | ctx.numbers
         taken = {b.name: b for b in own.inputs}
         for name, r in self._seeds.items():

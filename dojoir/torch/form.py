@@ -13,8 +13,6 @@ import dojoir
 from dojoir.torch.rows import row_size
 from dojoir.torch.variants import NAMES, TYPES, Variants
 
-_NONE: dict[str, int] = {}
-
 
 class Arranged:
     """Tensors as the kernel declares them: the name of their type, where that is not the declared one, and the
@@ -60,6 +58,17 @@ class Form:
         wide = [b for b in self.arguments if b.dtype.name in NAMES.values()]
         wide.sort(key=lambda b: (not b.dims, b.role == "out"))
         return wide[0] if wide else None
+
+    def checked_as(self, name: str | None) -> tuple[tuple[int, torch.dtype, int, bool], ...]:
+        """The same where the call has the type of that name."""
+        if name is None:
+            return self.checked
+        own = TYPES[name]
+        return tuple((i, own if i in self.typed else dtype, rank, plain) for i, dtype, rank, plain in self.checked)
+
+    @property
+    def _base_type(self) -> torch.dtype | None:
+        return None if self.base is None else TYPES[self.base]
 
     def _is_plain(self, i: int) -> bool:
         buffer = self.inputs[i]
@@ -128,19 +137,22 @@ class Form:
         return True
 
     def arranged(self, given: Sequence[Any]) -> Arranged:
-        """Tensors of one type, with the ranks and the extents that the kernel declares, by PyTorch's own operators:
-        a mix of types is promoted, leading dimensions become rows, and an extent of 1 is expanded.
+        """Tensors of one type, with the ranks and the extents that the kernel declares, by PyTorch's own
+        operators: a mix of types is promoted, leading dimensions become rows, and an extent of 1 is expanded.
 
         Raises ArgumentError for tensors on several devices, and for types that the operator does not take."""
         tensors = list(given)
-        devices = {str(given[i].device) for i in self.tensors}
-        if len(devices) > 1:
+        where = [given[i].device for i in self.tensors]
+        if any(device != where[0] for device in where[1:]):
+            devices = {str(device) for device in where}
             raise dojoir.ArgumentError(
-                f"{self.name}: the tensors are on several devices, {' and '.join(sorted(devices))}: move them to one",
+                f"{self.name}: the tensors are on several devices, {' and '.join(sorted(devices))}: move them to "
+                f"one",
                 "mixed-devices",
             )
         name = self._one_type(tensors)
         lead = self._rows(tensors)
+        self._check_ranks(tensors)
         for found in self.places.values():
             extents = [tensors[i].shape[d] for i, d in found]
             if any(extent != extents[0] for extent in extents[1:]):
@@ -156,6 +168,8 @@ class Form:
         if not self.typed:
             return None
         found = {tensors[i].dtype for i in self.typed}
+        if len(found) == 1 and next(iter(found)) == self._base_type:
+            return None
         if not all(dtype.is_floating_point for dtype in found):
             return None  # the call says which one it is
         dtype = reduce(torch.promote_types, found)
@@ -167,17 +181,30 @@ class Form:
                 tensors[i] = tensors[i].to(dtype)
         return None if name == self.base else name
 
+    def _check_ranks(self, tensors: Sequence[Any]) -> None:
+        for i, _, rank, plain in self.checked:
+            if plain and tensors[i].dim() != rank:
+                rows = f"; dimensions before the last {rank - 1} may stand for the first" if self.rows else ""
+                raise dojoir.ArgumentError(
+                    f"{self.name}: argument {self.inputs[i].name} has {tensors[i].dim()} dimensions (shape "
+                    f"{list(tensors[i].shape)}), and the kernel declares {rank}{rows}",
+                    "bad-rank",
+                )
+
     def _rows(self, tensors: list[Any]) -> tuple[Any, ...] | None:
         ranks = [(i, rank, tensors[i].dim()) for i, rank in self.of_rows]
         if all(rank == has for _, rank, has in ranks) or any(has < rank - 1 for _, rank, has in ranks):
             return None
         leads = {i: tuple(tensors[i].shape[: has - rank + 1]) for i, rank, has in ranks}
-        shape = tuple(torch.broadcast_shapes(*leads.values()))
+        shape = leads[ranks[0][0]]
+        if any(lead != shape for lead in leads.values()):
+            shape = tuple(torch.broadcast_shapes(*leads.values()))
+        whole = prod(shape)
         for i, rank, has in ranks:
             rest = tuple(tensors[i].shape[has - rank + 1 :])
             if leads[i] != shape:
                 tensors[i] = tensors[i].expand(*shape, *rest)
-            tensors[i] = tensors[i].reshape(prod(shape), *rest)
+            tensors[i] = tensors[i].reshape(whole, *rest)
         return shape
 
     def restored(self, made: Any, lead: tuple[Any, ...] | None) -> Any:

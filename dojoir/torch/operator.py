@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import re
 from typing import Any
 
@@ -26,6 +27,9 @@ _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 _libraries: dict[str, Any] = {}
 """What defines an operator, by name: PyTorch forgets an operator with it."""
 
+_recipes: dict[str, tuple[Any, ...]] = {}
+"""What `define` was called with, by the name of the operator."""
+
 
 def define(
     kernel: object, name: str, backward: object, threads: int | None, cuda: object, dtypes: object, autocast: object
@@ -42,8 +46,37 @@ def define(
     form = _form(name, given, own, threads, type_names(dtypes))
     hint_about_temporaries(given)
     rules = no_rules(name) if backward is None else _rules(form, backward, threads)
-    cast = _autocast(form, autocast)
-    return register(form, rules, cast)
+    operator = register(form, rules, _autocast(form, autocast))
+    _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast
+    copyreg.pickle(torch._ops.OpOverload, _reduced)  # PyTorch's own operators are pickled by name, as in a graph
+    return operator
+
+
+def again(*recipe: Any) -> Operator:
+    """The operator of a pickle: the one of that name where it was made of the same, else it is made."""
+    name = recipe[1]
+    known = _recipes.get(name)
+    if known is not None and all(map(_is_same, known, recipe)):
+        return _operator(name)
+    return define(*recipe)
+
+
+def _is_same(one: object, other: object) -> bool:
+    if isinstance(one, dojoir.Trace) and isinstance(other, dojoir.Trace):
+        return one.start == other.start and [*map(str, one.moves)] == [*map(str, other.moves)]
+    return one == other
+
+
+def _reduced(operator: Any) -> tuple[Any, tuple[Any, ...]]:
+    recipe = _recipes.get(operator._schema.name)
+    if recipe is not None:
+        return again, recipe
+    return _operator, (operator._schema.name, operator._overloadname)
+
+
+def _operator(name: str, overload: str = "default") -> Operator:
+    namespace, _, below = name.partition("::")
+    return getattr(getattr(getattr(torch.ops, namespace), below), overload)
 
 
 def _form(name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]) -> Form:
@@ -94,6 +127,7 @@ def register(form: Form, rules: Rules, cast: str | None = None) -> Operator:
     """The operator of a form, in place of one that was called so before."""
     name = form.name
     namespace, _, below = name.partition("::")
+    _recipes.pop(name, None)
     old = _libraries.pop(name, None)
     if old is not None:
         old._destroy()
@@ -113,4 +147,4 @@ def register(form: Form, rules: Rules, cast: str | None = None) -> Operator:
     if cast is not None:
         for device in ("cpu", "cuda"):
             torch.library.register_autocast(name, device, TYPES[cast], lib=library)
-    return getattr(getattr(torch.ops, namespace), below).default
+    return _operator(name)

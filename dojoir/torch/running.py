@@ -9,7 +9,7 @@ import torch
 
 import dojoir
 from dojoir.torch.form import Arranged, Form
-from dojoir.torch.variants import TYPES
+from dojoir.torch.variants import NAMES, TYPES
 
 _NONE: dict[str, int] = {}
 
@@ -17,19 +17,36 @@ _NONE: dict[str, int] = {}
 def on_cpu(form: Form) -> Callable[..., Any]:
     """What runs the kernel in the memory of the CPU. The checks of types, ranks and layouts come first, and are
     few: whatever does not fit them takes the longer way."""
-    alone, checked, order, copied, positions = (
-        len(form.results) == 1, form.checked, form.order, form.copied, form.tensors,
-    )  # fmt: skip
-    empty_strided, types = torch.empty_strided, form.types
+    runners: dict[Any, Callable[..., Any]] = {}
+    first = form.typed[0] if form.typed else None
+
+    def otherwise(given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
+        """Another type of all tensors has a runner of its own."""
+        dtype = None if first is None else given[first].dtype
+        name = NAMES.get(dtype)
+        if name == form.base or name not in form.dtypes:
+            return at_length(form, given, sizes)
+        runner = runners.get(dtype)
+        if runner is None:
+            runner = runners[dtype] = _runner(form, name, lambda given, sizes: at_length(form, given, sizes))
+        return runner(*given, **sizes)
+
+    return _runner(form, None, otherwise)
+
+
+def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], Any], Any]) -> Callable[..., Any]:
+    """What runs the kernel on tensors of one type, and leaves the others to `otherwise`."""
+    alone, order, copied, positions = len(form.results) == 1, form.order, form.copied, form.tensors
+    checked, types, empty_strided = form.checked_as(name), form.types_of(name), torch.empty_strided
     compiled: list[Any] = []
 
     def run(*given: Any, **sizes: Any) -> Any:
         for i, dtype, rank, plain in checked:
             tensor = given[i]
             if tensor.dtype != dtype or tensor.dim() != rank or (plain and not tensor.is_contiguous()):
-                return at_length(form, given, sizes)
+                return otherwise(given, sizes)
         if not compiled:
-            compiled.append(form.variants.compiled())
+            compiled.append(form.variants.compiled(name))
         call = compiled[0]
         try:
             layouts = call.results([given[i].shape for i in positions], sizes)
@@ -42,7 +59,7 @@ def on_cpu(form: Form) -> Callable[..., Any]:
                     made[r].copy_(given[i])
                 call(*[given[i] if i >= 0 else made[~i] for i in order], **sizes)
         except dojoir.ArgumentError:
-            return at_length(form, given, sizes)
+            return otherwise(given, sizes)
         return made[0] if alone else tuple(made)
 
     def run_plain(*given: Any) -> Any:
@@ -50,9 +67,10 @@ def on_cpu(form: Form) -> Callable[..., Any]:
         for i, dtype, rank, plain in checked:
             tensor = given[i]
             if tensor.dtype != dtype or tensor.dim() != rank or (plain and not tensor.is_contiguous()):
-                return at_length(form, given, _NONE)
+                return otherwise(given, _NONE)
         if not compiled:
-            compiled.extend((form.variants.compiled(), form.variants.compiled().results))
+            call = form.variants.compiled(name)
+            compiled.extend((call, call.results))
         call, results = compiled
         try:
             ((shape, strides),) = results([tensor.shape for tensor in given], _NONE)
@@ -60,7 +78,7 @@ def on_cpu(form: Form) -> Callable[..., Any]:
             if made.numel():
                 call(*given, made)
         except dojoir.ArgumentError:
-            return at_length(form, given, _NONE)
+            return otherwise(given, _NONE)
         return made
 
     count = len(form.inputs)
@@ -69,7 +87,8 @@ def on_cpu(form: Form) -> Callable[..., Any]:
 
 
 def at_length(form: Form, given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
-    """The same for tensors of any type, rank and layout that the operator takes. Raises ArgumentError for others."""
+    """The same for tensors of any type, rank and layout that the operator takes. Raises ArgumentError for
+    others."""
     found = form.arranged(given)
     call, tensors = _compiled(form, found)
     made = form.empty(tensors, sizes, found.name)
@@ -139,8 +158,8 @@ def fake(form: Form) -> Callable[..., Any]:
             dtype = TYPES[found.name if found.name is not None and declared == form.base else declared]
             if tensor.dim() != len(buffer.dims) or tensor.dtype != dtype:
                 raise dojoir.ArgumentError(
-                    f"{form.name}: argument {buffer.name} is a {tensor.dim()}-dimensional tensor of {tensor.dtype}, "
-                    f"and the kernel declares {len(buffer.dims)} dimensions of {dtype}",
+                    f"{form.name}: argument {buffer.name} is a {tensor.dim()}-dimensional tensor of {tensor.dtype}"
+                    f", and the kernel declares {len(buffer.dims)} dimensions of {dtype}",
                     "bad-dtype" if tensor.dim() == len(buffer.dims) else "bad-rank",
                 )
         made = [form.restored(one, found.lead) for one in form.empty(found.tensors, sizes, found.name)]
