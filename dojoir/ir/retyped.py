@@ -14,9 +14,9 @@ WIDE = ("f64", "f32", "f16", "bf16")
 """The types that arguments may change to and from."""
 
 
-def retyped(kernel: Kernel, dtype: str) -> Kernel:
+def retyped(kernel: Kernel, dtype: object) -> Kernel:
     """See `Kernel.with_dtype`."""
-    if dtype not in WIDE:
+    if not isinstance(dtype, str) or dtype not in WIDE:
         said = f"'{dtype}'{did_you_mean(dtype, WIDE)}" if isinstance(dtype, str) else repr_of(dtype)
         raise ArgumentError(f"arguments may be of {', '.join(WIDE[:-1])} or {WIDE[-1]}, not {said}", "bad-dtype")
     new, old = DTYPES[dtype], main_type(kernel)

@@ -43,7 +43,7 @@ def register(library: Any, below: str, form: Form, rules: Rules) -> None:
         return getattr(getattr(torch.ops, namespace), below).default
 
     def plainly(given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():  # type: ignore[attr-defined]
+        with torch._C._AutoDispatchBelowAutograd():
             return operator()(*given, **sizes)
 
     single: Any = torch.autograd.function._SingleLevelFunction
@@ -72,7 +72,7 @@ def register(library: Any, below: str, form: Form, rules: Rules) -> None:
     members = {name: staticmethod(function) for name, function in (
         ("forward", forward), ("backward", backward), ("jvp", jvp),
     )}  # fmt: skip
-    recorded = type(f"BackwardOf_{namespace}_{below}", (single,), members)
+    recorded: Any = type(f"BackwardOf_{namespace}_{below}", (single,), members)
     positions = form.tensors
 
     def record(sizes: dict[str, Any], given: Sequence[Any]) -> Any:
@@ -103,7 +103,8 @@ def is_recorded(given: tuple[Any, ...], positions: tuple[int, ...]) -> bool:
                 return True
     if forward_ad._current_level < 0:
         return False
-    return any(forward_ad.unpack_dual(given[i]).tangent is not None for i in positions)
+    unpack: Any = forward_ad.unpack_dual
+    return any(unpack(given[i]).tangent is not None for i in positions)
 
 
 def no_forward(name: str) -> dojoir.ArgumentError:

@@ -198,7 +198,8 @@ class Form:
         leads = {i: tuple(tensors[i].shape[: has - rank + 1]) for i, rank, has in ranks}
         shape = leads[ranks[0][0]]
         if any(lead != shape for lead in leads.values()):
-            shape = tuple(torch.broadcast_shapes(*leads.values()))
+            broadcast: Any = torch.broadcast_shapes
+            shape = tuple(broadcast(*leads.values()))
         whole = prod(shape)
         for i, rank, has in ranks:
             rest = tuple(tensors[i].shape[has - rank + 1 :])

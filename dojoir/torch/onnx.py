@@ -27,7 +27,8 @@ def _node(operator: Any, onnx: Any, values: Any) -> Callable[..., Any]:
     schema = getattr(operator, "_schema", None)
     if schema is None:
         raise dojoir.ArgumentError(
-            f"a translation table is made of operators, not of {type(operator).__name__}: dojoir.torch.op makes one",
+            f"a translation table is made of operators, not of {type(operator).__name__}: dojoir.torch.op makes "
+            f"one",
             "bad-operator",
         )
     domain, _, name = schema.name.partition("::")

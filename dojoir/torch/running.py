@@ -23,8 +23,8 @@ def on_cpu(form: Form) -> Callable[..., Any]:
     def otherwise(given: tuple[Any, ...], sizes: dict[str, Any]) -> Any:
         """Another type of all tensors has a runner of its own."""
         dtype = None if first is None else given[first].dtype
-        name = NAMES.get(dtype)
-        if name == form.base or name not in form.dtypes:
+        name = None if dtype is None else NAMES.get(dtype)
+        if name is None or name == form.base or name not in form.dtypes:
             return at_length(form, given, sizes)
         runner = runners.get(dtype)
         if runner is None:
