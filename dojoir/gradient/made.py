@@ -9,7 +9,7 @@ from dojoir.gradient.activity import check_keys, useful, varied
 from dojoir.gradient.backward import Backward
 from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
-from dojoir.gradient.names import Names, check_names
+from dojoir.gradient.names import Names, check_kept, check_names
 from dojoir.gradient.nests import apart
 from dojoir.gradient.starts import copies, started
 from dojoir.gradient.temporaries import expanded, plain
@@ -44,9 +44,9 @@ def gradient(
     `floor`, `ceil` and `round` everywhere. Casts between floats count as the identity; integers have no gradient.
 
     The result is called `name`, else `NAME_gradient`, and `prefix` stands for `d_`, as in the gradient of a
-    gradient. Raises ArgumentError for names that the kernel does not have (`no-such-input`, `unknown-buffer`) or
-    that are taken (`name-clash`), and KernelError (`no-derivative`), with the line, for an operation that has no
-    derivative.
+    gradient. Raises ArgumentError for names that the kernel does not have (`no-such-input`, `unknown-buffer`,
+    `bad-keep`) or that are taken (`name-clash`), and KernelError (`no-derivative`), with the line, for an
+    operation that has no derivative.
 
     >>> import dojoir
     >>> print(dojoir.gradient(dojoir.kernels.load("matmul"), of=("a",)))
@@ -69,6 +69,7 @@ def gradient(
     names = Names(given, prefix)
     gradients = {b.name: names.gradient(b.name) for b in given.buffers if b.name in active or b.name in wanted}
     given = assigned(given, active)
+    check_kept(kernel, given, keep)
     searches = {
         k: search(given, site, names.free(f"{site.statement.target.buffer}_at"))
         for k, site in enumerate(given.sites)

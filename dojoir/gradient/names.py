@@ -7,6 +7,7 @@ from itertools import count
 
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.gradient.activity import has_gradient
+from dojoir.gradient.order import Order
 from dojoir.ir.nodes import Kernel
 
 
@@ -70,3 +71,19 @@ def check_names(kernel: Kernel, of: Collection[str] | None, keep: Collection[str
             f"kernel {kernel.name} has no floating-point result: it has no gradient", "no-such-input"
         )
     return wanted
+
+
+def check_kept(kernel: Kernel, given: Kernel, keep: Collection[str]) -> None:
+    """Raises ArgumentError for what cannot be kept: of which more values are needed than the last ones. `given` is
+    the kernel with an element for each value of a temporary."""
+    order = Order(given)
+    for name in keep:
+        read = [(k, a) for k, site in enumerate(given.sites) for a in site.statement.term_reads if a.buffer == name]
+        if len(kernel.buffer(name).dims) != len(given.buffer(name).dims) or any(
+            order.is_stale(k, access) for k, access in read
+        ):
+            raise ArgumentError(
+                f"{name} of kernel {kernel.name} is written over after it is read, so its last values are not all "
+                f"that the gradient needs: do not keep it, or give it an element for each value",
+                "bad-keep",
+            )

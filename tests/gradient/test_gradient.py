@@ -111,6 +111,13 @@ def test_what_is_kept_is_taken_and_not_computed_again() -> None:
     np.testing.assert_allclose(one["x"], 1 - np.tanh(x) ** 2, rtol=1e-12)
 
 
+def test_what_is_written_over_cannot_be_kept() -> None:
+    text, _ = TEXTS["a recurrent network, of which each step writes over the state"]
+    refused("bad-keep", "h of kernel recurrent is written over", text=text, keep=("h",))
+    text, _ = TEXTS["the largest so far, read in each step"]
+    refused("bad-keep", "m of kernel cummax", text=text, keep=("m",))
+
+
 def test_a_gradient_is_a_plain_text() -> None:
     """Each sum in a nest of its own, by the element outside; what is written once is not set to 0 first."""
     kernel = dojoir.gradient(dojoir.kernels.load("matmul"), of=("b",))
