@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RunError,
         ToolchainError,
     )
+    from dojoir.gradient import gradient
     from dojoir.grammar import load, parse, problems
     from dojoir.ir.comments import commented_text
     from dojoir.ir.nodes import Kernel
@@ -132,6 +133,7 @@ _HOME = {
     "QueryError": "dojoir.errors",
     "RunError": "dojoir.errors",
     "ToolchainError": "dojoir.errors",
+    "gradient": "dojoir.gradient",
     "load": "dojoir.grammar",
     "parse": "dojoir.grammar",
     "problems": "dojoir.grammar",
@@ -272,6 +274,7 @@ __all__ = [
     "features",
     "find",
     "format_seconds",
+    "gradient",
     "highlight",
     "ignored_inputs",
     "instructions",

@@ -8,6 +8,7 @@ Needs PyTorch: `pip install 'dojoir[torch]'`. `torch.compile` needs a C++ compil
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 import torch
 
@@ -59,16 +60,23 @@ def train(net: torch.nn.Module, steps: int) -> list[float]:
 def main(steps: int = 200) -> None:
     forward = dojoir.optimize(dojoir.parse(FORWARD))  # a trace: its last kernel is compiled
     backward = dojoir.optimize(dojoir.parse(BACKWARD))
-    softplus = dojoir.torch.op(forward, "examples::softplus", backward)
+    by_hand = dojoir.torch.op(forward, "examples::softplus", backward)
+    softplus = dojoir.torch.op(
+        forward, "examples::softplus_auto", "auto", dtypes=("bf16",)
+    )  # the gradient of the text
 
     class Softplus(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = softplus(x)
-            return result
+        def __init__(self, operator: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            super().__init__()
+            self.operator = operator
 
-    runs = {"PyTorch's own": model(torch.nn.Softplus()), "the operator": model(Softplus())}
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.operator(x)
+
+    runs = {"PyTorch's own": model(torch.nn.Softplus()), "backward given": model(Softplus(by_hand))}
+    runs["auto"] = model(Softplus(softplus))
     if shutil.which("g++"):
-        runs["compiled"] = torch.compile(model(Softplus()), fullgraph=True)
+        runs["compiled"] = torch.compile(model(Softplus(softplus)), fullgraph=True)
     losses = {name: train(net, steps) for name, net in runs.items()}
     for name, its in losses.items():
         print(f"{name:15} loss {its[0]:.4f} -> {its[-1]:.4f}")
@@ -76,8 +84,10 @@ def main(steps: int = 200) -> None:
     apart = max(abs(a - b) for its in losses.values() for a, b in zip(its, own, strict=True))
     print(f"at most {apart:.1e} apart")
 
+    x = torch.randn(2, 3, 8).bfloat16()  # another type, and more dimensions
+    print(softplus(x).shape, softplus(x).dtype)
     try:
-        softplus(torch.zeros(4, 32).t())
+        softplus(torch.zeros(4, 32, dtype=torch.float64))
     except dojoir.ArgumentError as error:
         print(error)
 

@@ -322,6 +322,16 @@ class Kernel:
         return replace(self, fp=mode)
 
     @public
+    def with_dtype(self, dtype: str) -> Kernel:
+        """The kernel for arguments of another floating-point type: f64, f32, f16 or bf16. Those of its main type,
+        which is that of the first floating-point array it takes, become `dtype`. Temporaries become f32, f64 where
+        `dtype` is that, and so do scalars that are taken by value: only what lies in memory of the caller's is
+        narrow. Wider temporaries stay. Raises ArgumentError (`bad-dtype`) for another type."""
+        from dojoir.ir.retyped import retyped
+
+        return retyped(self, dtype)
+
+    @public
     def specialize(self, **sizes: int) -> Kernel:
         """The kernel with some runtime sizes fixed. Raises ArgumentError for an unknown size, a size below 1 or
         one that breaks a fact of the kernel."""

@@ -10,6 +10,7 @@ from importlib.resources import files
 from dojoir.errors import ArgumentError, did_you_mean, repr_of
 from dojoir.grammar import parse
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.retyped import retyped
 from dojoir.support.public import public
 
 
@@ -97,9 +98,11 @@ def _said(name: str) -> tuple[str, dict[str, str]]:
 
 
 @public
-def load(name: str, **sizes: int | str) -> Kernel:
+def load(name: str, *, dtype: str | int | None = None, **sizes: int | str) -> Kernel:
     """The kernel of that name, with some of its sizes changed or fixed; of one that is made by options
-    (`options`), with these: `load("nvfp4_quantize", quantiser="soft", scales="tiled")`.
+    (`options`), with these: `load("nvfp4_quantize", quantiser="soft", scales="tiled")`. `dtype` is the type of
+    its floating-point arguments, where that is to be another one (`Kernel.with_dtype`): `load("softmax",
+    dtype="bf16")`.
 
     A size that the file fixes (`stride = 1` in `conv2d`) takes the value given for it here; a runtime size is
     fixed, as `Kernel.specialize` does: `load("conv2d", stride=2, KH=3, KW=3)`.
@@ -124,7 +127,8 @@ def load(name: str, **sizes: int | str) -> Kernel:
     fixed = {size.name: whole[size.name] for size in default.sizes if size.value is not None and size.name in whole}
     kernel = parse(_with_fixed(text, fixed), name=f"{name}.dojo") if fixed else default
     runtime = {size: value for size, value in whole.items() if size not in fixed}
-    return kernel.specialize(**runtime) if runtime else kernel
+    kernel = kernel.specialize(**runtime) if runtime else kernel
+    return kernel if dtype is None else retyped(kernel, dtype)
 
 
 def _with_fixed(text: str, values: dict[str, int]) -> str:

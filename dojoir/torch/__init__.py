@@ -6,7 +6,7 @@ PyTorch is imported when `op` is first called: `pip install 'dojoir[torch]'`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dojoir
@@ -14,37 +14,53 @@ import dojoir
 if TYPE_CHECKING:
     from dojoir.torch.operator import Operator
 
-__all__ = ["op"]
+__all__ = ["onnx_table", "op"]
 
 
 def op(
     kernel: dojoir.Kernel | dojoir.Trace | dojoir.Versions,
     name: str,
-    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | None = None,
+    backward: dojoir.Kernel | dojoir.Trace | dojoir.Versions | Callable[..., Any] | str | None = None,
     *,
     threads: int | None = None,
     cuda: dojoir.Kernel | dojoir.Trace | None = None,
+    dtypes: Sequence[object] = (),
+    autocast: object = None,
 ) -> Operator:
-    """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name` of
-    PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
+    """A kernel, what a trace made of one, or versions of one by size (`dojoir.versions`), as the operator `name`
+    of PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
 
     It takes what the kernel takes (`in` and `inout`), in declared order or by name, and the sizes that no shape
     gives, by name; it returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is
-    empty, it returns at once. It works on tensors in the layout that the kernel declares, in eager mode, under
-    `torch.compile(fullgraph=True)`, and with gradients where `backward` is given:
+    empty, it returns at once. It works in eager mode, under `torch.compile(fullgraph=True)`, in what
+    `torch.export` makes, under `torch.vmap`, and with gradients where `backward` is given:
 
+    - `"auto"`: made of the text by `dojoir.gradient`; then there are derivatives of every order, in reverse and in
+      forward mode (`torch.func`);
     - a kernel or trace whose arguments are called as those of the operator (`x`), its results (`y`), or the
       gradients of its results (`grad_y`), and whose results are called `grad_x`; as a function on tensors alone;
     - or a function with parameters of such names. It returns the gradient of the only floating-point tensor that
       the operator takes, or a tuple with one for each, in declared order, or a mapping from `grad_x`.
+
+    `dtypes` are types besides the declared one that its floating-point tensors may have (`("bf16",
+    torch.float16)`): the results then have the type of the call, what is computed in between stays f32 (f64 for
+    f64), and a mix of them is promoted as PyTorch does. A kernel for another type is compiled at the first such
+    call. Under autocast inputs are cast to `autocast`, by default to the declared type where there is no other,
+    else not at all.
+
+    Tensors may lie in any way: rows apart from one another are read as they are, all else is copied. Where each
+    row of the results is computed from that row of the inputs, any leading dimensions, or none, may stand for the
+    rows; an extent of 1 is expanded.
 
     Tensors are on the CPU or on one GPU. There it runs in PyTorch's current stream, also while a graph records it
     (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace); else the kernel
     itself where it has scopes for grids, else what `dojoir.optimize` makes of its text for the GPU. It is compiled
     at the first such call.
 
-    The same name again replaces the operator. Raises ArgumentError for what is not of this form, ToolchainError
-    where PyTorch is missing, and what `dojoir.compile` raises.
+    An operator is pickled with what it was made of.
+
+    The same name again replaces the operator. Raises ArgumentError for what is not of this form, KernelError for a
+    text without a gradient, ToolchainError where PyTorch is missing, and what `dojoir.compile` raises.
     """
     if importlib.util.find_spec("torch") is None:
         raise dojoir.ToolchainError(
@@ -52,4 +68,17 @@ def op(
         )
     from dojoir.torch.operator import define
 
-    return define(kernel, name, backward, threads, cuda)
+    return define(kernel, name, backward, threads, cuda, dtypes, autocast)
+
+
+def onnx_table(*operators: Operator) -> dict[Operator, Callable[..., Any]]:
+    """The translation table of some operators for ONNX:
+    `torch.onnx.export(model, args, dynamo=True, custom_translation_table=onnx_table(softmax))`.
+
+    Each becomes a node of its own, named as it is, in the domain of its namespace: its inputs are the tensors, its
+    attributes the numbers and sizes. Raises ToolchainError (`no-onnx`) where onnxscript is missing, ArgumentError
+    for what is no operator.
+    """
+    from dojoir.torch.onnx import table
+
+    return table(operators)

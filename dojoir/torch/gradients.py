@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import dojoir
+from dojoir.torch.derivatives import Rules
 
 if TYPE_CHECKING:
-    from dojoir.torch.operator import Form
-
-Gradients = tuple[Callable[..., Any], Callable[..., Any]]
-"""What keeps inputs and results of a call in its context, and what makes gradients of gradients."""
+    from dojoir.torch.form import Form
 
 
-def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form | None = None) -> Gradients:
-    """The two functions that PyTorch's autograd asks for. `function` computes the gradients; `own` is its form
-    where it is an operator made of a kernel."""
+def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form | None = None) -> Rules:
+    """The rules of an operator whose gradients `function` computes; `own` is its form where it is an operator made
+    of a kernel."""
     taken = {b.name: i for i, b in enumerate(form.inputs)}
     results = {b.name: i for i, b in enumerate(form.results)}
     gradients = {f"grad_{result}": i for result, i in results.items()}
@@ -38,13 +36,13 @@ def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form 
     kept_inputs = [n for n in taken if n in takes and taken[n] in form.tensors]
     kept_results = [n for n in results if n in takes and n not in taken]
 
-    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
+    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any]) -> None:
         outputs = output if isinstance(output, tuple | list) else (output,)
         ctx.save_for_backward(
             *(inputs[taken[n]] for n in kept_inputs), *(outputs[results[n]] for n in kept_results)
         )
         ctx.numbers = {n: inputs[i] for n, i in taken.items() if n in takes and i not in form.tensors}
-        ctx.numbers |= {n: value for n, value in (keyword_only_inputs or {}).items() if n in takes}
+        ctx.numbers |= {n: value for n, value in sizes.items() if n in takes}
 
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = ctx.saved_tensors
@@ -55,7 +53,7 @@ def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form 
         made: list[Any] = [None] * len(taken)
         for n, i in taken.items():
             made[i] = named.get(f"grad_{n}")
-            if made[i] is None and ctx.needs_input_grad[i]:
+            if made[i] is None and ctx.needs_input_grad[i + 1]:
                 raise dojoir.ArgumentError(
                     f"backward of {name} gives no gradient for {n}, which requires one: let it return grad_{n}, or "
                     f"pass {n}.detach()",
@@ -63,7 +61,7 @@ def gradients_of(form: Form, name: str, function: Callable[..., Any], own: Form 
                 )
         return made[0] if len(made) == 1 else tuple(made)
 
-    return remember, backward
+    return Rules(remember, backward)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[str]:

@@ -1,16 +1,23 @@
-"""The operator of one kernel: its schema, what runs it, what stands for it when shapes alone are known."""
+"""The operator of one kernel: what PyTorch is told of it."""
 
 from __future__ import annotations
 
+import copyreg
 import re
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 import dojoir
-from dojoir.torch.device import Given, OnDevice, to_compile
-from dojoir.torch.gradients import Gradients, gradients_of
+from dojoir.torch import derivatives
+from dojoir.torch.auto import Auto
+from dojoir.torch.batches import over_batch
+from dojoir.torch.derivatives import Rules, no_rules
+from dojoir.torch.device import Given
+from dojoir.torch.form import Form
+from dojoir.torch.gradients import gradients_of
+from dojoir.torch.running import fake, on_cpu, on_device
+from dojoir.torch.variants import TYPES, Variants, hint_about_temporaries, type_names
 
 Operator = Any
 """`torch._ops.OpOverload`: a callable that PyTorch dispatches."""
@@ -20,18 +27,13 @@ _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 _libraries: dict[str, Any] = {}
 """What defines an operator, by name: PyTorch forgets an operator with it."""
 
-_TYPES: dict[str, torch.dtype] = {
-    "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
-    "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2, "f4e2m1": torch.uint8,
-    "i4": torch.int8, "u4": torch.uint8,
-    "f8e8m0": getattr(torch, "float8_e8m0fnu", torch.uint8),  # from 2.7 on
-    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
-    "u64": torch.uint64, "u32": torch.uint32, "u16": torch.uint16, "u8": torch.uint8, "bool": torch.bool,
-}  # fmt: skip
-"""The type of a tensor for each type of a kernel."""
+_recipes: dict[str, tuple[Any, ...]] = {}
+"""What `define` was called with, by the name of the operator."""
 
 
-def define(kernel: object, name: str, backward: object, threads: int | None, cuda: object) -> Operator:
+def define(
+    kernel: object, name: str, backward: object, threads: int | None, cuda: object, dtypes: object, autocast: object
+) -> Operator:
     """Registers the operator: see `dojoir.torch.op`."""
     match = _NAME.fullmatch(name) if isinstance(name, str) else None
     if match is None:
@@ -41,23 +43,63 @@ def define(kernel: object, name: str, backward: object, threads: int | None, cud
         )
     given = _given(kernel, "op")
     own = None if cuda is None else _given(cuda, "cuda=")
-    form = Form(dojoir.compile(to_compile(given), threads=threads), OnDevice(given, own))
-    gradients = None if backward is None else _gradients(form, name, backward, threads)
-    return register(form, name, gradients)
+    form = _form(name, given, own, threads, type_names(dtypes))
+    hint_about_temporaries(given)
+    rules = no_rules(name) if backward is None else _rules(form, backward, threads)
+    operator = register(form, rules, _autocast(form, autocast))
+    _recipes[name] = kernel, name, backward, threads, cuda, dtypes, autocast
+    copyreg.pickle(torch._ops.OpOverload, _reduced)  # PyTorch's own operators are pickled by name, as in a graph
+    return operator
 
 
-def _gradients(form: Form, name: str, backward: object, threads: int | None) -> Gradients:
-    """What computes the gradients: a function of the user's, or an operator made of a kernel."""
+def again(*recipe: Any) -> Operator:
+    """The operator of a pickle: the one of that name where it was made of the same, else it is made."""
+    name = recipe[1]
+    known = _recipes.get(name)
+    if known is not None and all(map(_is_same, known, recipe)):
+        return _operator(name)
+    return define(*recipe)
+
+
+def _is_same(one: object, other: object) -> bool:
+    if isinstance(one, dojoir.Trace) and isinstance(other, dojoir.Trace):
+        return one.start == other.start and [*map(str, one.moves)] == [*map(str, other.moves)]
+    return one == other
+
+
+def _reduced(operator: Any) -> tuple[Any, tuple[Any, ...]]:
+    recipe = _recipes.get(operator._schema.name)
+    if recipe is not None:
+        return again, recipe
+    return _operator, (operator._schema.name, operator._overloadname)
+
+
+def _operator(name: str, overload: str = "default") -> Operator:
+    namespace, _, below = name.partition("::")
+    return getattr(getattr(getattr(torch.ops, namespace), below), overload)
+
+
+def _form(name: str, given: Given, own: Given | None, threads: int | None, dtypes: tuple[str, ...]) -> Form:
+    variants = Variants(lambda: given, own, threads)
+    variants.on_device(None)  # what is wrong with `own` is said now
+    return Form(name, variants.compiled().kernel, variants, dtypes)
+
+
+def _rules(form: Form, backward: object, threads: int | None) -> Rules:
+    """The derivatives: of the text, of a function of the user's, or of an operator made of a kernel."""
+    if backward == "auto":
+        found = Auto(form, threads, register)
+        _ = found.gradients  # what has no gradient is said now
+        return found.rules()
     if not isinstance(backward, dojoir.Kernel | dojoir.Trace | dojoir.Versions):
         if callable(backward):
-            return gradients_of(form, name, backward)
+            return gradients_of(form, form.name, backward)
         raise dojoir.ArgumentError(
-            f"backward takes a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
+            f"backward takes 'auto', a kernel, a trace or a function, not {type(backward).__name__}", "bad-backward"
         )
-    given = _given(backward, "backward")
-    own = Form(dojoir.compile(to_compile(given), threads=threads), OnDevice(given, None))
-    operator = register(own, f"{name}_backward", None)
-    return gradients_of(form, name, operator, own)
+    own = _form(f"{form.name}_backward", _given(backward, "backward"), None, threads, form.dtypes)
+    operator = register(own, no_rules(own.name))
+    return gradients_of(form, form.name, operator, own)
 
 
 def _given(given: object, what: str) -> Given:
@@ -70,145 +112,39 @@ def _given(given: object, what: str) -> Given:
     )
 
 
-class Form:
-    """What an operator takes and returns, and what runs it: `compiled` in the memory of the CPU, `on_device` in
-    that of a GPU."""
-
-    def __init__(self, compiled: dojoir.Compiled, on_device: OnDevice) -> None:
-        self.compiled, self.on_device = compiled, on_device
-        self.arguments = compiled.kernel.arguments
-        self.inputs = tuple(b for b in self.arguments if b.role != "out")
-        self.results = tuple(b for b in self.arguments if b.role != "in")
-        self.sizes = compiled.open_sizes
-        self.tensors = tuple(i for i, b in enumerate(self.inputs) if b.dims or b.role == "inout")
-        self.types = tuple(_TYPES[b.dtype.name] for b in self.results)
-
-    @property
-    def schema(self) -> str:
-        """The operator's types, in PyTorch's notation."""
-        takes = [f"{self._type(i)} {b.name}" for i, b in enumerate(self.inputs)]
-        takes += ["*", *(f"SymInt {name}" for name in self.sizes)] if self.sizes else []
-        returns = ["Tensor"] * len(self.results)
-        return f"({', '.join(takes)}) -> {returns[0] if len(returns) == 1 else '(' + ', '.join(returns) + ')'}"
-
-    def _type(self, i: int) -> str:
-        dtype = self.inputs[i].dtype
-        return "Tensor" if i in self.tensors else {"f": "float", "b": "bool"}.get(dtype.kind, "int")
-
-    def empty(self, given: Sequence[Any], sizes: dict[str, Any]) -> list[torch.Tensor]:
-        """New tensors for the results."""
-        layouts = self.compiled.results([given[i].shape for i in self.tensors], sizes)
-        device = given[self.tensors[0]].device if self.tensors else None
-        return [
-            torch.empty_strided(shape, strides, dtype=dtype, device=device)
-            for (shape, strides), dtype in zip(layouts, self.types, strict=True)
-        ]
+def _autocast(form: Form, given: object) -> str | None:
+    """The type that inputs are cast to under autocast: the one that is said, else the only one there is."""
+    if given is None:
+        return None if form.dtypes else form.base
+    (name,) = type_names((given,))
+    if name not in (form.dtypes or (form.base,)):
+        known = ", ".join(form.dtypes or (str(form.base),))
+        raise dojoir.ArgumentError(f"autocast is one of the types of {form.name}, {known}, not {name}", "bad-dtype")
+    return name
 
 
-def register(form: Form, name: str, gradients: Gradients | None) -> Operator:
-    """The operator `name`, in place of one that was called so before."""
+def register(form: Form, rules: Rules, cast: str | None = None) -> Operator:
+    """The operator of a form, in place of one that was called so before."""
+    name = form.name
     namespace, _, below = name.partition("::")
+    _recipes.pop(name, None)
     old = _libraries.pop(name, None)
     if old is not None:
         old._destroy()
     new_library: Any = torch.library.Library  # its methods have no types
     library = new_library(namespace, "FRAGMENT")
     try:
-        library.define(below + form.schema)
+        library.define(below + form.schema, tags=(torch.Tag.pt2_compliant_tag,))
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise dojoir.ArgumentError(f"PyTorch does not take the operator {name}: {reason}", "bad-operator") from None
     _libraries[name] = library
-    library.impl(below, _run(form), "CPU")
-    library.impl(below, run_on_device(form), "CUDA")  # of AMD's GPUs too
-    torch.library.register_fake(name, _fake(form, name), lib=library)
-    remember, backward = gradients if gradients is not None else _no_gradients(name)
-    torch.library.register_autograd(name, backward, setup_context=remember, lib=library)
-    return getattr(getattr(torch.ops, namespace), below).default
-
-
-def _run(form: Form) -> Callable[..., Any]:
-    """What runs the kernel on tensors."""
-    call = form.compiled
-    order = _order(form)
-    copied = tuple((form.inputs.index(b), r) for r, b in enumerate(form.results) if b.role == "inout")
-    alone = len(form.results) == 1
-    results, positions, empty_strided, types = call.results, form.tensors, torch.empty_strided, form.types
-
-    def run(*given: Any, **sizes: Any) -> Any:
-        layouts = results([given[i].shape for i in positions], sizes)
-        made = [
-            empty_strided(shape, strides, dtype=dtype)
-            for (shape, strides), dtype in zip(layouts, types, strict=True)
-        ]
-        if any(result.numel() for result in made) or not made:
-            for i, r in copied:
-                made[r].copy_(given[i])
-            call(*[given[i] if i >= 0 else made[~i] for i in order], **sizes)
-        return made[0] if alone else tuple(made)
-
-    def run_plain(*given: Any) -> Any:
-        """The same for inputs that are all tensors, followed by one result: quicker."""
-        ((shape, strides),) = results([tensor.shape for tensor in given], _NONE)
-        made = empty_strided(shape, strides, dtype=types[0])
-        if made.numel():
-            call(*given, made)
-        return made
-
-    count = len(form.inputs)
-    plain = order == (*range(count), -1) and len(positions) == count and not form.sizes
-    return run_plain if plain else run
-
-
-def run_on_device(form: Form) -> Callable[..., Any]:
-    """What runs the kernel on tensors of a GPU, in PyTorch's current stream."""
-    call, order = form.on_device, _order(form)
-    copied = tuple((form.inputs.index(b), r) for r, b in enumerate(form.results) if b.role == "inout")
-    alone = len(form.results) == 1
-
-    def run(*given: Any, **sizes: Any) -> Any:
-        made = form.empty(given, sizes)
-        if any(result.numel() for result in made) or not made:
-            for i, r in copied:
-                made[r].copy_(given[i])
-            call(*[given[i] if i >= 0 else made[~i] for i in order], **sizes)
-        return made[0] if alone else tuple(made)
-
-    return run
-
-
-_NONE: dict[str, int] = {}
-
-
-def _order(form: Form) -> tuple[int, ...]:
-    """For each argument of the kernel the input that it is, or, below zero, the result."""
-    return tuple(form.inputs.index(b) if b.role == "in" else ~form.results.index(b) for b in form.arguments)
-
-
-def _fake(form: Form, name: str) -> Callable[..., Any]:
-    """What gives results without contents, when a graph is made."""
-
-    def fake(*given: Any, **sizes: Any) -> Any:
-        for i in form.tensors:
-            buffer, tensor = form.inputs[i], given[i]
-            if tensor.dim() != len(buffer.dims) or tensor.dtype != _TYPES[buffer.dtype.name]:
-                raise dojoir.ArgumentError(
-                    f"{name}: argument {buffer.name} is a {tensor.dim()}-dimensional tensor of {tensor.dtype}, and "
-                    f"the kernel declares {len(buffer.dims)} dimensions of {_TYPES[buffer.dtype.name]}",
-                    "bad-dtype" if tensor.dim() == len(buffer.dims) else "bad-rank",
-                )
-        made = form.empty(given, sizes)
-        return made[0] if len(made) == 1 else tuple(made)
-
-    return fake
-
-
-def _no_gradients(name: str) -> Gradients:
-    """For an operator without a backward: the error that says so, when one is asked for."""
-
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise dojoir.ArgumentError(
-            f"{name} has no gradient: give dojoir.torch.op(…, backward=…) a kernel or a function", "no-backward"
-        )
-
-    return (lambda ctx, inputs, output, keyword_only_inputs=None: None), backward
+    library.impl(below, on_cpu(form), "CPU")
+    library.impl(below, on_device(form), "CUDA")  # of AMD's GPUs too
+    torch.library.register_fake(name, fake(form), lib=library)
+    derivatives.register(library, below, form, rules)
+    torch.library.register_vmap(name, over_batch(form), lib=library)
+    if cast is not None:
+        for device in ("cpu", "cuda"):
+            torch.library.register_autocast(name, device, TYPES[cast], lib=library)
+    return _operator(name)

@@ -16,7 +16,7 @@ ROWS = (
     "proof.refute.small_run proof.patterns proof.refute proof.slice proof.way proof.surroundings proof.wellformed",
     "proof.exactness",
     "proof.check proof",
-    "author instructions kernels backends costs",
+    "author gradient instructions kernels backends costs",
     "passes.base passes.loops passes.storage passes.values passes.hardware passes.engine passes.schedule passes",
     "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",
     "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",

@@ -82,7 +82,8 @@ def test_example_08_torch(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "08_torch.py", steps=20)
     (apart,) = re.findall(r"at most (\S+) apart", out)
     assert float(apart) < 1e-4
-    assert "pass x.contiguous()" in out
+    assert "torch.Size([2, 3, 8]) torch.bfloat16" in out
+    assert "pass x.to(torch.float32)" in out
 
 
 def test_example_09_gpu(capsys: pytest.CaptureFixture[str]) -> None:

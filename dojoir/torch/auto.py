@@ -1,0 +1,154 @@
+"""The derivatives of an operator, made of the text of its kernel: one for gradients, one for tangents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+
+import dojoir
+from dojoir.torch.derivatives import Rules
+from dojoir.torch.device import last
+from dojoir.torch.form import Form
+from dojoir.torch.variants import WIDE, Variants
+
+Register = Callable[[Form, Rules], Any]
+
+
+class Auto:
+    """The gradients of one operator. `register` makes an operator of a form and its rules."""
+
+    def __init__(self, form: Form, threads: int | None, register: Register, level: int = 1) -> None:
+        self._form, self._threads, self._register, self._level = form, threads, register, level
+        self._prefix = "d" * level + "_"
+        self._given = {b.name: i for i, b in enumerate(form.inputs)}
+        self._of = tuple(
+            b.name for i, b in enumerate(form.inputs) if i in form.tensors and b.dims and b.dtype.name in WIDE
+        )
+
+    @cached_property
+    def kernel(self) -> dojoir.Kernel:
+        """The kernel of the gradients by all floating-point tensors. Raises ArgumentError or KernelError where it
+        has none."""
+        given = self._form.variants.given()
+        start = last(given) if isinstance(given, dojoir.Kernel) else given.start
+        return with_arrays(self._prefix, dojoir.gradient(start, of=self._of, prefix=self._prefix))
+
+    @cached_property
+    def gradients(self) -> tuple[Form, Any]:
+        """The operator of the gradients: it has derivatives of its own, found when they are asked for."""
+        form = self._made(f"{self._form.name}_backward", self.kernel)
+        deeper = Auto(form, self._threads, self._register, self._level + 1)
+        return form, self._register(form, deeper.rules())
+
+    @cached_property
+    def tangents(self) -> tuple[Form, Any]:
+        """The operator of the tangents: the gradient of the gradients, which are linear in what they are given."""
+        seeds = tuple(b.name for b in self.kernel.arguments if b.name in self._seeds and b.role != "out")
+        kernel = with_arrays("t_", dojoir.gradient(self.kernel, of=seeds, prefix="t_"))
+        form = self._made(f"{self._form.name}_jvp", kernel)
+        deeper = Auto(form, self._threads, self._register, self._level + 1)
+        return form, self._register(form, deeper.rules())
+
+    @property
+    def _seeds(self) -> dict[str, int]:
+        """The gradients of results by name, and which result each is of."""
+        return {f"{self._prefix}{b.name}": r for r, b in enumerate(self._form.results)}
+
+    def _made(self, name: str, kernel: dojoir.Kernel) -> Form:
+        variants = Variants(lambda: dojoir.optimize(kernel), None, self._threads)
+        return Form(name, kernel, variants, self._form.dtypes)
+
+    def rules(self) -> Rules:
+        """What autograd is told."""
+        return Rules(self._remember, self._backward, self._forward)
+
+    # -- reverse -----------------------------------------------------------------------------------------
+    def _remember(self, ctx: Any, inputs: tuple[Any, ...], output: Any, sizes: dict[str, Any]) -> None:
+        own, _ = self.gradients
+        kept = [b.name for b in own.inputs if b.name in self._given and b.name not in self._seeds]
+        tensors = [name for name in kept if self._given[name] in self._form.tensors]
+        ctx.save_for_backward(*(inputs[self._given[name]] for name in tensors))
+        ctx.names = tensors
+        ctx.zeros = [self._zeros(b.name, inputs[i]) for i, b in enumerate(self._form.inputs)]
+        ctx.numbers = {name: inputs[self._given[name]] for name in kept if name not in tensors}
+        ctx.sizes = self._sizes(own, inputs, sizes)
+
+    def _zeros(self, name: str, given: Any) -> Callable[[], Any] | None:
+        if name not in self._of:
+            return None
+        shape, dtype, device = given.shape, given.dtype, given.device
+        return lambda: torch.zeros(shape, dtype=dtype, device=device)
+
+    def _sizes(self, own: Form, inputs: tuple[Any, ...], sizes: dict[str, Any]) -> dict[str, Any]:
+        """The sizes that an operator takes by name."""
+        found: dict[str, Any] = {}
+        for name in own.sizes:
+            if name in sizes:
+                found[name] = sizes[name]
+                continue
+            places = self._form.places.get(name)
+            if not places:
+                raise dojoir.ArgumentError(
+                    f"{self._form.name}: no shape of an input is the size {name}, which its gradient needs: give "
+                    f"dojoir.torch.op(…, backward=…) a kernel or a function",
+                    "no-backward",
+                )
+            i, d = places[0]
+            found[name] = inputs[i].shape[d]
+        return found
+
+    def _backward(self, ctx: Any, *grads: Any) -> Any:
+        own, operator = self.gradients
+        if all(grad.numel() == 0 for grad in grads):  # sums of nothing
+            return tuple(None if zeros is None else zeros() for zeros in ctx.zeros)
+        values = dict(zip(ctx.names, ctx.saved_tensors, strict=True)) | ctx.numbers
+        taken = {b.name: b for b in own.inputs}
+        for name, r in self._seeds.items():
+            if name in taken:
+                values[name] = _shaped(grads[r], taken[name])
+        found = operator(*(values[b.name] for b in own.inputs), **ctx.sizes)
+        several = found if isinstance(found, tuple | list) else (found,)
+        named = {b.name: one for b, one in zip(own.results, several, strict=True)}
+        return tuple(named.get(f"{self._prefix}{b.name}") for b in self._form.inputs)
+
+    # -- forward -----------------------------------------------------------------------------------------
+    def _forward(self, given: tuple[Any, ...], sizes: dict[str, Any], along: tuple[Any, ...]) -> Any:
+        own, operator = self.tangents
+        values: dict[str, Any] = {}
+        for b in own.inputs:
+            inner = b.name.removeprefix(f"t_{self._prefix}")
+            if inner != b.name and inner in self._of:
+                i = self._given[inner]
+                tangent = torch.zeros_like(given[i]) if along[i] is None else along[i]
+                values[b.name] = _shaped(tangent, b)
+            else:
+                values[b.name] = given[self._given[b.name]]
+        found = operator(*(values[b.name] for b in own.inputs), **self._sizes(own, given, sizes))
+        several = found if isinstance(found, tuple | list) else (found,)
+        named = {b.name: one for b, one in zip(own.results, several, strict=True)}
+        made = []
+        for result in self._form.results:
+            tangent = named.get(f"t_{self._prefix}{result.name}")
+            made.append(tangent if tangent is None or result.dims else tangent.reshape(()))
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def _shaped(grad: Any, buffer: Any) -> Any:
+    """A gradient for an argument: dense, and one element where that is for a scalar."""
+    return grad.contiguous() if grad.dim() == len(buffer.dims) else grad.reshape(1)
+
+
+def with_arrays(prefix: str, kernel: dojoir.Kernel) -> dojoir.Kernel:
+    """The kernel with an array of one element for each scalar gradient: a tensor, which is not read on the way."""
+    scalars = [b.name for b in kernel.arguments if not b.dims and b.name.startswith(prefix)]
+    if not scalars:
+        return kernel
+    header, _, body = dojoir.to_text(kernel).partition("\n\n")
+    for name in scalars:
+        header = re.sub(rf"^(in|out|inout)( +){name}: (\w+)$", rf"\1\2{name}: \3[1]", header, flags=re.MULTILINE)
+        body = re.sub(rf"\b{name}\b", f"{name}[0]", body)
+    return dojoir.parse(f"{header}\n\n{body}")
