@@ -215,7 +215,7 @@ def test_tests_stand_in_rooms() -> None:
                 fits = len(below) == 1 and is_script and not path.match("test_*")
             case "bundles" | "cheats" | "datasets" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
-            case "torch" if below[0] == "modules":
+            case "torch" if below[0] in ("modules", "kernelbench"):
                 fits = len(below) == 2 and path.suffix == ".py"
             case _:
                 fits = top in rooms and len(below) == 1 and path.match("test_*.py")
