@@ -76,6 +76,8 @@ class Builder:
     def __init__(self) -> None:
         self.program = Program()
         self.node: Any = None
+        self.parted: list[tuple[str, int, Index]] = []
+        """Dimensions of buffers that are to be two: the buffer, the dimension, the extent of the inner one."""
         self._count = 0
 
     # -- of the operator at hand ----------------------------------------------------------------------------

@@ -82,6 +82,15 @@ def _grouped(b: Builder, groups: int, each: Index) -> tuple[list[Any], Index, In
     return variables, group, channel, group * each + channel
 
 
+def _part_groups(b: Builder, groups: int, *of: tuple[Tensor, int]) -> None:
+    """Lets the groups of channels have a dimension of their own in the buffers that tensors are."""
+    for tensor, d in of:
+        each = divide(tensor.shape[d], as_index(groups))[0]
+        buffer = tensor.buffer
+        if groups > 1 and each.constant != 1 and buffer is not None and b.program.buffers[buffer].order is None:
+            b.parted.append((buffer, d, each))
+
+
 def convolve(
     b: Builder, x: Tensor, w: Tensor, window: Window, groups: int, shape: Place, name: str | None = None
 ) -> Tensor:
@@ -100,7 +109,9 @@ def convolve(
     value = apply("*", cast(x.at((n, group * w.shape[1] + c, *place)), carried), cast(factor, carried))
     body = _under_guards(taps, k, place, x.shape[2:], (Store(target, "+=", value),))
     b.emit([*batch, *outputs, *spatial], Store(target, "=", number(0, carried)), *loops(channels, body))
-    return b.tensor(buffer, shape, dtype)
+    made = b.tensor(buffer, shape, dtype)
+    _part_groups(b, groups, (x, 1), (w, 0), (made, 1))
+    return made
 
 
 def _under_guards(

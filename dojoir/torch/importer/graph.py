@@ -12,7 +12,7 @@ import torch
 import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, of_sympy
 from dojoir.torch.importer.index import Index, Size
-from dojoir.torch.importer.merging import drop_ones, merge_loops, part_products
+from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
 from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
@@ -298,6 +298,9 @@ class _Reader:
         program = self.builder.program
         _prune(program, self.results)
         flatten(program)
+        for name, d, by in self.builder.parted:
+            if name in {b for nest in program.nests for b in written(nest) | read(nest)}:
+                part(program, name, d, by)
         while True:
             part_products(program)
             before = program.nests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dojoir.torch.importer.index import Divided, Index, Size, Var, as_index, degree, divide, of_atom
+from dojoir.torch.importer.index import Data, Divided, Index, Size, Var, as_index, degree, divide, of_atom
 from dojoir.torch.importer.nests import (
     Buffer,
     Loop,
@@ -15,6 +15,7 @@ from dojoir.torch.importer.nests import (
     bare_indices,
     change,
     loads,
+    stores,
 )
 from dojoir.torch.importer.values import Load
 
@@ -53,7 +54,7 @@ def part_products(program: Program) -> None:
                 ):
                     by = _factor(index, extent) if degree(extent) > 1 else None
                     if by is not None:
-                        _part(program, load.buffer, d, by)
+                        part(program, load.buffer, d, by)
                         again = True
                         break
                 if again:
@@ -74,8 +75,11 @@ def _factor(index: Index, extent: Index) -> Index | None:
     return None
 
 
-def _part(program: Program, name: str, d: int, by: Index) -> None:
+def part(program: Program, name: str, d: int, by: Index) -> None:
+    """Makes two dimensions of one, the inner one of the extent `by`; nothing where it does not divide it."""
     buffer = program.buffers[name]
+    if d >= len(buffer.shape) or divide(buffer.shape[d], by)[1] != as_index(0):
+        return
     shape = (*buffer.shape[:d], divide(buffer.shape[d], by)[0], by, *buffer.shape[d + 1 :])
     program.buffers[name] = Buffer(name, shape, buffer.dtype, _order(buffer.order, d))
 
@@ -105,7 +109,7 @@ def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
             nest = program.nests[number]
             for outer, inner in list(_pairs(nest)):
                 joined = _mergeable(program, nest, outer, inner)
-                if joined is None:
+                if joined is None or any(_parts_a_sum(program, number, *one) for one in joined):
                     continue
                 for name, d in joined:
                     _join(program, name, d)
@@ -148,7 +152,7 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
         d = wrong[0]
         if not _fits(index[d] * extents[d + 1] + index[d + 1], outer, inner):
             return None
-        if degree(extents[d] * extents[d + 1]) > 1:
+        if degree(extents[d] * extents[d + 1]) > 1 or _is_from_data(program, buffer.name, d):
             return None
         joined.add((buffer.name, d))
     if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
@@ -156,6 +160,38 @@ def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tupl
     # what is joined is joined for all: two joined pairs of one buffer may not overlap
     names = [name for name, _ in joined]
     return joined if len(set(names)) == len(names) else None
+
+
+def _is_from_data(program: Program, name: str, d: int) -> bool:
+    """Whether a dimension or the next is indexed by data somewhere: a row that is known then stays apart."""
+    places = (load.index[d : d + 2] for nest in program.nests for load in loads(nest) if load.buffer == name)
+    return any(isinstance(atom, Data) for pair in places for index in pair for atom in index.atoms)
+
+
+def _parts_a_sum(program: Program, nest: int, name: str, d: int) -> bool:
+    """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
+    is planned by its own dimensions."""
+    for number, other in enumerate(program.nests):
+        if number == nest or all(store.op == "=" for store in stores(other)):
+            continue
+        for load in loads(other):
+            if load.buffer != name:
+                continue
+            outer, inner = load.index[d].only, load.index[d + 1].only
+            if isinstance(outer, Var) and isinstance(inner, Var) and not _is_one_loop(other, outer, inner):
+                return True
+    return False
+
+
+def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:
+    """Whether two loops could be one but for the dimensions of buffers that have to be joined as well."""
+    if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
+        return False
+    for load in loads(nest):
+        wrong = [i.only for i in load.index if not _fits(i, outer, inner)]
+        if wrong and wrong != [outer, inner]:
+            return False
+    return True
 
 
 def _fits(index: Index, outer: Var, inner: Var) -> bool:

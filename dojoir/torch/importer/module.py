@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,8 +29,30 @@ class Imported(torch.nn.Module):
         super().__init__()
         self.module = module
         self._exported, self._runner, self._sources, self._is_open = exported, runner, sources, is_open
-        self._signature = exported.graph_signature
         self._with_gradients: Any = None
+        self._parameters_of = tuple(module.parameters())
+        signature, nodes = exported.graph_signature, [n for n in exported.graph.nodes if n.op == "placeholder"]
+        self._places = [n for n, source in enumerate(sources) if source is None]
+        self._given = len(self._places)
+        self._expected = [
+            (n, _Expected.of(nodes[n].name, nodes[n].meta["val"]))
+            for n in self._places
+            if isinstance(nodes[n].meta.get("val"), torch.Tensor)
+        ]
+        names = [spec.arg.name for spec in signature.input_specs]
+        self._changed: list[tuple[int, Any]] = []
+        self._results: list[int] = []
+        for number, spec in enumerate(signature.output_specs):
+            match spec.kind.name:
+                case "BUFFER_MUTATION":
+                    self._changed.append((number, _buffer(module, spec.target)))
+                case "USER_INPUT_MUTATION":
+                    self._changed.append((number, names.index(spec.target)))
+                case _:
+                    self._results.append(number)
+        _, of_example = pytree.tree_flatten((tuple(range(self._given)), {}))
+        self._is_flat = of_example == exported.call_spec.in_spec
+        self._is_single = pytree.tree_flatten(0)[1] == exported.call_spec.out_spec
 
     @property
     def text(self) -> str:
@@ -57,8 +80,9 @@ class Imported(torch.nn.Module):
         return self._run(args, kwargs)
 
     def _wants_gradients(self, args: Any, kwargs: Any) -> bool:
-        given = [*self.module.parameters(), *pytree.tree_leaves((args, kwargs))]
-        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in given)
+        if any(p.requires_grad for p in self._parameters_of):
+            return True
+        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in pytree.tree_leaves((args, kwargs)))
 
     def _trained(self) -> Any:
         if self._with_gradients is None:
@@ -71,46 +95,60 @@ class Imported(torch.nn.Module):
         return self._with_gradients
 
     def _run(self, args: Any, kwargs: Any) -> Any:
-        flat, spec = pytree.tree_flatten((args, kwargs))
-        if spec != self._exported.call_spec.in_spec:
-            raise dojoir.ArgumentError(
-                f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
-                "bad-arguments",
-            )
-        given = iter(flat)
-        inputs = [next(given) if source is None else source for source in self._sources]
-        self._check(inputs)
+        if self._is_flat and not kwargs and len(args) == self._given:
+            flat: Sequence[Any] = args
+        else:
+            flat, spec = pytree.tree_flatten((args, kwargs))
+            if spec != self._exported.call_spec.in_spec:
+                raise dojoir.ArgumentError(
+                    f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
+                    "bad-arguments",
+                )
+        inputs = list(self._sources)
+        for number, value in zip(self._places, flat, strict=True):
+            inputs[number] = value
+        for number, expected in self._expected:
+            expected.check(inputs[number])
         found = self._runner(inputs)
-        results: list[Any] = []
-        for spec_of, value in zip(self._signature.output_specs, found, strict=True):
-            kind = spec_of.kind.name
-            if kind == "BUFFER_MUTATION":
-                _buffer(self.module, spec_of.target).copy_(value)
-            elif kind == "USER_INPUT_MUTATION":
-                number = [s.arg.name for s in self._signature.input_specs].index(spec_of.target)
-                inputs[number].copy_(value)
-            else:
-                results.append(value)
+        for number, target in self._changed:
+            target = inputs[target] if isinstance(target, int) else target
+            target.copy_(found[number])
+        results = [found[number] for number in self._results]
+        if self._is_single:
+            return results[0]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
-    def _check(self, inputs: Sequence[Any]) -> None:
-        """That shapes and types are those of the example, where they are not open."""
-        nodes = [n for n in self._exported.graph.nodes if n.op == "placeholder"]
-        for node, tensor in zip(nodes, inputs, strict=True):
-            fake = node.meta.get("val")
-            if not isinstance(fake, torch.Tensor):
-                continue
-            if not isinstance(tensor, torch.Tensor) or tensor.dtype != fake.dtype or tensor.dim() != fake.dim():
+
+@dataclass(frozen=True)
+class _Expected:
+    """What an argument has to be: its type, and its sizes; None for one that is open."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, name: str, fake: torch.Tensor) -> _Expected:
+        shape: Any = fake.shape
+        return cls(name, fake.dtype, tuple(s if isinstance(s, int) else None for s in shape))
+
+    def check(self, tensor: Any) -> None:
+        """Raises ArgumentError, `bad-dtype` or `bad-shape`."""
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype != self.dtype or tensor.dim() != len(self.shape):
+            raise dojoir.ArgumentError(
+                f"argument {self.name} is {_kind(tensor)}, and was a {len(self.shape)}-dimensional tensor of "
+                f"{self.dtype} in the example",
+                "bad-dtype",
+            )
+        if tensor.shape == self.shape:
+            return
+        for d, (own, known) in enumerate(zip(tensor.shape, self.shape, strict=True)):
+            if known is not None and own != known:
                 raise dojoir.ArgumentError(
-                    f"argument {node.name} is {_kind(tensor)}, and was {_kind(fake)} in the example", "bad-dtype"
+                    f"dimension {d} of argument {self.name} is {own}, and was {known} in the example: give "
+                    f"dynamic= for sizes that stay open",
+                    "bad-shape",
                 )
-            for d, (own, known) in enumerate(zip(tensor.shape, fake.shape, strict=True)):
-                if isinstance(known, int) and own != known:
-                    raise dojoir.ArgumentError(
-                        f"dimension {d} of argument {node.name} is {own}, and was {known} in the example: give "
-                        f"dynamic= for sizes that stay open",
-                        "bad-shape",
-                    )
 
 
 def _kind(value: Any) -> str:
