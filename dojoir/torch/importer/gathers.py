@@ -34,6 +34,12 @@ def _plain(b: Builder, index: Tensor) -> Tensor:
     return index if isinstance(value, Load | At | Number) else b.realize(index, f"{b.node.name}_index")
 
 
+def _light(b: Builder, x: Tensor) -> Tensor:
+    """What elements are picked of: as it is where an element is a matter of few operations, else stored."""
+    found = b.cost(x)
+    return x if found.operations <= 4 and not found.costly else b.stored(x)
+
+
 def _embedding(b: Builder, weight: Tensor, ids: Tensor, *_: Any, **__: Any) -> Tensor:
     ids = _plain(b, ids)
     weight = b.stored(weight)
@@ -49,7 +55,7 @@ def _gather(b: Builder, x: Tensor, dim: int, ids: Tensor, **_: Any) -> Tensor:
     if not x.rank:
         return x
     dim %= x.rank
-    x, ids = b.stored(x), _plain(b, ids)
+    x, ids = _light(b, x), _plain(b, ids)
 
     def at(index: Place) -> Value:
         return x.at((*index[:dim], place(ids.at(index), x.shape[dim], False), *index[dim + 1 :]))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,7 +185,8 @@ def import_module(
     from dojoir.torch.compiler import plain_attention
 
     try:
-        with plain_attention(), torch.no_grad() if not module.training else nullcontext():
+        with plain_attention(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's own, of what it is about to change
             exported = torch.export.export(
                 module, tuple(example_inputs), dict(example_kwargs or {}), dynamic_shapes=dynamic, strict=False
             )
