@@ -104,7 +104,8 @@ _SAME: dict[str, Make] = {
     "neg": _call("neg"), "abs": _call("abs"), "relu": relu, "sign": _sign, "trunc": _trunc,
     "floor": _rounded("floor"), "ceil": _rounded("ceil"), "round": _rounded("round"),
     "square": lambda x: apply("*", x, x), "alias": lambda x: x, "detach": lambda x: x, "clone": lambda x: x,
-    "lift_fresh_copy": lambda x: x, "positive": lambda x: x, "bitwise_not": lambda x: _not(x),
+    "lift_fresh_copy": lambda x: x, "lift_fresh": lambda x: x, "lift": lambda x: x,
+    "positive": lambda x: x, "bitwise_not": lambda x: _not(x),
 }  # fmt: skip
 """What gives the type that it takes."""
 

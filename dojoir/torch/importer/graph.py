@@ -71,6 +71,9 @@ class Lowered:
     program: Program
     inputs: list[Input]
     results: list[Result]
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What is in the buffers that are no inputs: tensors that the graph has of its own."""
+
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each size the input, and the dimension of it, or -1 for the number itself."""
 
@@ -129,6 +132,7 @@ class _Reader:
         self.sizes: dict[str, tuple[int, int]] = {}
         self.names = names
         self.results: list[Result] = []
+        self.constants: dict[str, torch.Tensor] = {}
 
     def read(self, node: Any) -> None:
         self.builder.node = node
@@ -183,7 +187,15 @@ class _Reader:
         self.values[node] = self.builder.tensor(buffer, shape)
 
     def _attribute(self, node: Any) -> Any:
-        raise Unsupported(f"the constant {node.target}, which is no input of the graph")
+        found: Any = node.graph.owning_module
+        for part_of in str(node.target).split("."):
+            found = getattr(found, part_of, None)
+        if not isinstance(found, torch.Tensor) or any(s == 0 for s in found.shape):
+            raise Unsupported(f"the constant {node.target}, which is no tensor")
+        shape, dtype = self.builder.shape(found), self.builder.dtype(found)
+        buffer = self.builder.declare(shape, dtype)
+        self.constants[buffer.name] = found  # as it is: graphs are read while PyTorch has fake tensors
+        return self.builder.tensor(buffer, shape)
 
     # -- operators -------------------------------------------------------------------------------------------
     def _call(self, node: Any) -> Any:
@@ -256,7 +268,7 @@ class _Reader:
         return self.builder.realize(Tensor(value.shape, value.dtype, value.at))
 
     def _is_input(self, buffer: str) -> bool:
-        return any(one.buffer == buffer for one in self.inputs)
+        return buffer in self.constants or any(one.buffer == buffer for one in self.inputs)
 
     def _replayed(self, node: Any) -> Viewed | None:
         """A result as a view of what is stored anyway."""
@@ -309,7 +321,7 @@ class _Reader:
                 break
         drop_ones(program)
         merge_loops(program, self.builder.var)
-        return Lowered(program, self.inputs, self.results, self.sizes)
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes)
 
 
 def _nothing(_: Any) -> Any:

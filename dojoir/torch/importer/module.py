@@ -64,6 +64,10 @@ class Imported(torch.nn.Module):
         """The kernels as they run on the CPU."""
         return self._runner.kernels()
 
+    def kernels_for(self, target: str) -> list[dojoir.Kernel]:
+        """The kernels as they run on a target: `llvm`, `cuda` or `hip`. Raises what `dojoir.optimize` raises."""
+        return self._runner.kernels(target)
+
     @property
     def kernel(self) -> dojoir.Kernel:
         """The text as a kernel, where the module is one. Raises ArgumentError where it is several."""

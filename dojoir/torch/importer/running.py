@@ -41,7 +41,7 @@ def share_out(lowered: Lowered, name: str, facts: dict[str, tuple[int, int | Non
     groups = _groups(nests)
     results = buffers_of(lowered.results)
     made: list[Part] = []
-    before = {one.buffer for one in lowered.inputs if one.buffer is not None}
+    before = {one.buffer for one in lowered.inputs if one.buffer is not None} | set(lowered.constants)
     for number, group in enumerate(groups):
         later = {b for other in groups[number + 1 :] for nest in other for b in read(nest) | written(nest)}
         roles = _roles(group, before, later | results)
@@ -197,6 +197,8 @@ class Runner:
         env: dict[str, torch.Tensor] = {}
         for number, buffer, order in self._taken:
             env[buffer] = _fitted(inputs[number], self._shape(buffer, sizes), order)
+        for buffer, tensor in self.lowered.constants.items():
+            env[buffer] = _fitted(tensor.to(device), self._shape(buffer, sizes), None)
         for buffer, dtype in self._outs:
             env[buffer] = torch.empty(self._shape(buffer, sizes), dtype=dtype, device=device)
         for call in self.calls(target):

@@ -41,6 +41,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 _KEPT = frozenset({
-    aten.rand.default, aten.randn.default, aten.bernoulli.default, aten.native_dropout.default,
+    aten.lift_fresh.default, aten.rand.default, aten.randn.default, aten.bernoulli.default,
+    aten.native_dropout.default,
 })  # fmt: skip
-"""What no definition is taken of: the random numbers would be others."""
+"""What no definition is taken of: random numbers would be others, a constant no fake tensor."""

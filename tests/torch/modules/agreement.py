@@ -45,16 +45,18 @@ def loss(results: Any) -> torch.Tensor:
     floats = [o for o in tensors(results) if o.is_floating_point()]
     total: Any = 0
     for o in floats:
-        total = total + (o * torch.sin(torch.arange(o.numel(), dtype=o.dtype)).view(o.shape)).sum()
+        total = total + (o * torch.sin(torch.arange(o.numel(), dtype=o.dtype, device=o.device)).view(o.shape)).sum()
     assert isinstance(total, torch.Tensor)
     return total
 
 
-def right_forward(case: Case, seeds: Iterable[int], optimize: bool = True, sizes: Sizes = SMALL) -> None:
+def right_forward(
+    case: Case, seeds: Iterable[int], optimize: bool = True, sizes: Sizes = SMALL, device: str = "cpu"
+) -> None:
     """Asserts that `from_module` gives the results of the module in f64, one import for all seeds."""
     imported = module = None
     for seed in seeds:
-        made, inputs = case.make(sizes, seed)
+        made, inputs = _on(device, *case.make(sizes, seed))
         if module is None:
             module = made
             imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, optimize=optimize, threads=1)
@@ -67,11 +69,13 @@ def right_forward(case: Case, seeds: Iterable[int], optimize: bool = True, sizes
             module = None  # its buffers have changed
 
 
-def right_backward(case: Case, seeds: Iterable[int], optimize: bool = True, sizes: Sizes = SMALL) -> None:
+def right_backward(
+    case: Case, seeds: Iterable[int], optimize: bool = True, sizes: Sizes = SMALL, device: str = "cpu"
+) -> None:
     """Asserts that `torch.compile` with dojoir, where nothing is left to PyTorch, gives results and gradients."""
     compiled = None
     for seed in seeds:
-        module, inputs = case.make(sizes, seed)
+        module, inputs = _on(device, *case.make(sizes, seed))
         reference = copy.deepcopy(module).double()
         if compiled is None:
             torch._dynamo.reset()
@@ -94,6 +98,10 @@ def right_backward(case: Case, seeds: Iterable[int], optimize: bool = True, size
                 assert a.grad is not None
                 apart = difference(a.grad, b.grad)
                 assert apart <= BACKWARD, f"{case.name}, seed {seed}: gradient {apart:.1e}"
+
+
+def _on(device: str, module: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[torch.nn.Module, tuple[Any, ...]]:
+    return module.to(device), tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
 def _leaf(x: Any) -> Any:

@@ -89,8 +89,9 @@ class Llama(nn.Module):
 def rotary(x: torch.Tensor) -> torch.Tensor:
     """Positions as rotations of pairs."""
     t, size = x.shape[1], x.shape[-1]
-    steps = torch.arange(t, dtype=x.dtype)[:, None]
-    angles = steps * torch.exp(torch.arange(size // 2, dtype=x.dtype) * (-math.log(10000.0) * 2 / size))
+    steps = torch.arange(t, dtype=x.dtype, device=x.device)[:, None]
+    places = torch.arange(size // 2, dtype=x.dtype, device=x.device)
+    angles = steps * torch.exp(places * (-math.log(10000.0) * 2 / size))
     cos, sin = angles.cos()[None, :, None], angles.sin()[None, :, None]
     first, second = x.chunk(2, -1)
     return torch.cat([first * cos - second * sin, first * sin + second * cos], -1)
@@ -317,7 +318,7 @@ class LanguageModel(nn.Module):
         self.out = nn.Linear(d, classes, bias=False)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        x = self.words(ids) + self.position(torch.arange(ids.shape[1]))
+        x = self.words(ids) + self.position(torch.arange(ids.shape[1], device=ids.device))
         scores = self.out(self.norm(self.block(x)))
         return F.cross_entropy(scores[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
 
@@ -330,7 +331,7 @@ class StateSpace(nn.Module):
         self.decay, self.gate = nn.Parameter(torch.rand(d) * 0.1), nn.Linear(d, d)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        steps = torch.arange(x.shape[1], dtype=x.dtype)[:, None] * self.decay
+        steps = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)[:, None] * self.decay
         return torch.cumsum(x * steps.exp(), 1) * (-steps).exp() * torch.sigmoid(self.gate(x))
 
 

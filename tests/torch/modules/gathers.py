@@ -48,7 +48,7 @@ def scatter_add(s: Sizes) -> Made:
 
 def one_hot(s: Sizes) -> Made:
     def function(k: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return (k.unsqueeze(-1) == torch.arange(s.classes)).to(w.dtype) @ w
+        return (k.unsqueeze(-1) == torch.arange(s.classes, device=k.device)).to(w.dtype) @ w
 
     return function, (torch.randint(0, s.classes, (s.n,)), torch.randn(s.classes, s.d))
 

@@ -74,7 +74,7 @@ def triplet(s: Sizes) -> Made:
 def contrastive(s: Sizes) -> Made:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         scores = F.normalize(x, dim=1) @ F.normalize(y, dim=1).t() / 0.1
-        return F.cross_entropy(scores, torch.arange(s.n))
+        return F.cross_entropy(scores, torch.arange(s.n, device=x.device))
 
     return function, (rows(s), rows(s))
 
