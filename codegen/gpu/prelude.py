@@ -44,6 +44,23 @@ _APPROXIMATE = {
 }
 """Instructions that are right but for their last bits, and what the harness takes for them."""
 
+_HARDWARE = {
+    "max_f32": ("__CUDA_ARCH__ >= 800", "float", '"max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)'),
+    "min_f32": ("__CUDA_ARCH__ >= 800", "float", '"min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b)'),
+    "sat_f32_to_f8e4m3": (
+        "__CUDA_ARCH__ >= 890",
+        "unsigned short",
+        '"cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(result) : "f"(0.0f), "f"(x)',
+    ),
+    "sat_f32_to_f4e2m1": (
+        "defined(__CUDA_ARCH_FEAT_SM100_ALL)",
+        "unsigned",
+        '"{ .reg .b8 pair; cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2; cvt.u32.u8 %0, pair; }"\n'
+        '        : "=r"(result) : "f"(0.0f), "f"(x)',
+    ),
+}
+"""Functions that are one instruction on some NVIDIA GPUs, to the bit what their text says, and on which."""
+
 _FUNCTION = """\
 static __device__ inline float {name}(float a)
 {{
@@ -76,6 +93,18 @@ def for_host(code: str) -> str:
 def reworded(code: str) -> str:
     """Text of the C printer in the words of C++ on a device."""
     return re.sub(r"^static inline ", "static __device__ inline ", _typed(code), flags=re.MULTILINE)
+
+
+def with_hardware(code: str, language: Language) -> str:
+    """Text of a device whose functions are those of the hardware where it has them."""
+    for name, (when, kind, text) in _HARDWARE.items() if language.name == "cuda" else ():
+        head = rf"^static __device__ inline ([^(\n]*)\b{name}\([^)\n]*\)\n{{\n(.*?)^}}\n"
+        found = re.search(head, code, re.DOTALL | re.MULTILINE)
+        if found is not None:
+            to = "" if found[1].strip() == kind else f"({found[1].strip()})"
+            own = f"    {kind} result;\n    asm({text});\n    return {to}result;\n"
+            code = f"{code[: found.start(2)]}#if {when}\n{own}#else\n{found[2]}#endif\n{code[found.end(2) :]}"
+    return code
 
 
 def _typed(code: str) -> str:

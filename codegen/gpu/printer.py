@@ -13,7 +13,7 @@ from dojoir.codegen.c.printer import Dialect, called, function_text
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.gpu.dialects import CUDA, HIP, GpuSpelling, Language
 from dojoir.codegen.gpu.host import host_function, signature
-from dojoir.codegen.gpu.prelude import reworded, support
+from dojoir.codegen.gpu.prelude import reworded, support, with_hardware
 from dojoir.codegen.gpu.shared import dynamic_bytes, shared_offsets
 from dojoir.codegen.gpu.statements import DeviceStatements, DeviceValues
 from dojoir.codegen.lir.device import Launch
@@ -75,7 +75,7 @@ def print_gpu(program: Program, name: str) -> str:
     code = "\n".join([*called(kernels, functions), kernels])
     helpers = prelude(code)
     code = "\n".join(filter(None, [helpers, code]))
-    code = reworded(code)
+    code = with_hardware(reworded(code), language)
     host = "\n".join(host_function(program, names, printer, language))
     top = [*_title(program, language), "", *support(code, language)]
     lines = [*top, *code.splitlines(), "", *host.splitlines()]

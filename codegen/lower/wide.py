@@ -1,8 +1,9 @@
 """Neighbours in memory that one access of a thread moves: iterations of a scope marked `v`, spelled side by side.
 
 The iterations are written one after another. Loads of neighbours become one wide load before them, stores one wide
-store behind them, where the address is seen to be a multiple of its width. As no iteration touches what another
-writes, only the order within each counts: a load stays in front of the iteration's own store.
+store behind them, where the address is seen to be a multiple of its width. An iteration may take several
+neighbours, as two codes that share a byte: its elements and those of the others are one run. As no iteration
+touches what another writes, only the order within each counts: a load stays in front of the iteration's own store.
 """
 
 from __future__ import annotations
@@ -52,10 +53,15 @@ class Widening:
         first = lanes[0]
         if len({len(body) for body in lanes}) > 1:
             return [stmt for body in lanes for stmt in body]
+        condition = _condition_of_all(lanes)
+        if condition is not None:
+            inner = [stmt.then for body in lanes for stmt in body if isinstance(stmt, lir.If)]
+            return [lir.If(condition, tuple(self.widened(inner)))]
         found = _Merge(self, lanes)
         before: list[Stmt] = []
         for position in range(len(first)):
             before += found.loads(position)
+        before += found.interleaved()
         middle: list[Stmt] = []
         for number in range(len(lanes)):
             middle += found.lane(number)
@@ -82,6 +88,45 @@ class Widening:
             need = width * kind.dtype.itemsize
             self.wide[buffer] = max(self.wide.get(buffer, 0), need)
         return width
+
+
+def _condition_of_all(lanes: Sequence[tuple[Stmt, ...]]) -> Value | None:
+    """The condition of iterations that are nothing else than statements under one and the same, which none of them
+    changes: it is asked once."""
+    found: set[Value] = set()
+    for body in lanes:
+        match body:
+            case (lir.If(condition, _, ()),):
+                found.add(condition)
+            case _:
+                return None
+    written = {name for body in lanes for name in _written(body)}
+    read = {part for condition in found for part in parts(condition)}
+    names = {part.buffer for part in read if isinstance(part, Load)} | {p.name for p in read if isinstance(p, Var)}
+    return found.pop() if len(found) == 1 and written.isdisjoint(names) else None
+
+
+def _written(body: tuple[Stmt, ...]) -> Iterator[str]:
+    """The arrays and variables that statements may change."""
+    for stmt in statements(body):
+        match stmt:
+            case lir.Let(var) | lir.Declare(var) | lir.Assign(var):
+                yield var.name
+            case Store(buffer):
+                yield buffer
+            case lir.If() | lir.For() | lir.Comment():
+                pass
+            case _:
+                yield from buffers(stmt)
+
+
+@dataclass(frozen=True)
+class _Element:
+    """A load of an iteration, so many elements from the first of a run."""
+
+    distance: int
+    lane: int
+    load: Load
 
 
 class _Merge:
@@ -127,13 +172,45 @@ class _Merge:
                 continue
             if len({other.buffer for other in group}) > 1:
                 continue
-            width = self.widening.offer(load.buffer, [other.offset for other in group], load.type)
-            for start in range(0, len(group) if width > 1 else 0, width):
-                kind = replace(load.type, lanes=width)
-                var = Var(kind, self.widening.fresh(f"{load.buffer}{width}"))
-                yield lir.Let(var, Load(kind, load.buffer, add(load.offset, integer(start))))
-                for n in range(width):
-                    self.replaced[start + n][group[start + n]] = Extract(var, n)
+            yield from self._run([_Element(n, n, other) for n, other in enumerate(group)])
+
+    def _run(self, run: Sequence[_Element]) -> Iterator[Stmt]:
+        """Wide loads for elements in their order; several may be one and the same."""
+        ends = {one.distance: one.load for one in run}
+        first = run[0].load
+        width = self.widening.offer(first.buffer, [ends[n].offset for n in sorted(ends)], first.type)
+        for start in range(0, len(ends) if width > 1 else 0, width):
+            kind = replace(first.type, lanes=width)
+            var = Var(kind, self.widening.fresh(f"{first.buffer}{width}"))
+            yield lir.Let(var, Load(kind, first.buffer, add(first.offset, integer(start))))
+            for one in run:
+                if start <= one.distance < start + width:
+                    self.replaced[one.lane][one.load] = Extract(var, one.distance - start)
+
+    def interleaved(self) -> Iterator[Stmt]:
+        """Wide loads for runs of neighbours of which each iteration takes several, by one statement or by many."""
+        lanes = len(self.lanes)
+        left = [
+            _Element(0, number, load)
+            for number, body in enumerate(self.lanes)
+            for position, stmt in enumerate(body)
+            for load in self._loads_of(stmt)
+            if load not in self.replaced[number] and self.first_store.get(load.buffer, position) >= position
+        ]
+        while left:
+            base = left[0].load
+            apart = [(distance(base.offset, one.load.offset), one) for one in left]
+            near = [
+                replace(one, distance=d)
+                for d, one in apart
+                if d is not None and 0 <= d < MOST_LANES * lanes
+                and (one.load.buffer, one.load.type) == (base.buffer, base.type)
+            ]  # fmt: skip
+            count = len({one.distance for one in near})
+            if count > lanes and count % lanes == 0 and max(one.distance for one in near) == count - 1:
+                yield from self._run(sorted(near, key=lambda one: one.distance))
+            taken = {(one.lane, one.load) for one in near}
+            left = [one for one in left[1:] if (one.lane, one.load) not in taken]
 
     def _loads_of(self, stmt: Stmt) -> list[Load]:
         if not isinstance(stmt, lir.Let | lir.Declare | lir.Assign | Store):

@@ -21,7 +21,7 @@ GateStatus = Literal["pass", "fail", "not-run", "unavailable"]
 
 NAMES = ("proved", "built", "correct", "deterministic", "honest", "faster")
 
-STEPS = 200_000_000
+STEPS = 2_000_000_000
 """The steps that a certificate may take: above what any schedule that comes with dojoir needs."""
 
 CALLS = 5

@@ -38,6 +38,14 @@ def in_bytes(kernel: Kernel) -> Kernel:
     return replace(made, source=kernel.source)
 
 
+def _unconditional(statement: Statement) -> Statement:
+    """A statement without its condition."""
+    if statement.condition is None:
+        return statement
+    assert isinstance(statement.value, Op)
+    return replace(statement, value=statement.value.args[1])
+
+
 def byte_buffer(buffer: Buffer) -> Buffer:
     """What lies in memory for a buffer."""
     if buffer.packed:
@@ -102,7 +110,7 @@ class _Writer:
         name = one.target.buffer
         if other.target.buffer != name or not self.buffers[name].packed or name in other.buffers_read:
             return None
-        if one.condition is not None or other.condition is not None:
+        if one.condition != other.condition:  # one that is alike for both is read once: no half is in it
             return None
         even, odd = sorted((one, other), key=lambda statement: self._half(statement.target) != ZERO)
         dim = packed_dim(self.buffers[name])
@@ -111,16 +119,17 @@ class _Writer:
 
     def _byte(self, even: Statement, odd: Statement) -> Statement:
         """The assignment of both halves."""
-        low, high = self._code(even), make_op("shl", (self._code(odd), Const(4)))
-        return Statement(self._to(even.target), "=", make_op("bitor", (low, high)), even.loc)
+        low, high = self._code(_unconditional(even)), make_op("shl", (self._code(_unconditional(odd)), Const(4)))
+        byte = make_op("bitor", (low, high))
+        value = byte if even.condition is None else Op("when", (self._value(even.condition), byte))
+        return Statement(self._to(even.target), "=", value, even.loc)
 
     # -- halves ----------------------------------------------------------------------------------------------
     def _statement(self, statement: Statement) -> Statement:
         target, condition = statement.target, statement.condition
         buffer = self.buffers[target.buffer]
         if condition is not None:
-            assert isinstance(statement.value, Op)
-            done = self._statement(replace(statement, value=statement.value.args[1]))
+            done = self._statement(_unconditional(statement))
             return replace(done, value=Op("when", (self._value(condition), done.value)))
         if buffer.packed:
             half, to = self._half(target), self._to(target)

@@ -67,7 +67,8 @@ def verify(
     by what rounding explains, a bound computed from the reference alone (see
     `dojoir.runtime.verification.tolerance`); one of 8 bits or fewer by a step, where the reference is so near to a
     tie that rounding decides. Of such codes at most a hundredth may be left out, but in outputs that `left_out`
-    names. The reference is interpreted in f64, or, above 300,000 statements, compiled in f64 for the other target.
+    names. The reference is interpreted in f64, or, above 300,000 statements, compiled in f64 for the other target;
+    above 200 million it is scheduled first, and the report says so.
     `sizes` are by default a few small ones that the facts of the kernel allow, each of them once beyond two
     unrolled blocks of vectors.
 

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from gpu_right import cases as cases_of_all
 from gpu_right import run_case
 
-SAMPLE = ("softmax", "transpose", "reduce_mean_0", "cumsum", "embedding")
+SAMPLE = ("softmax", "transpose", "reduce_mean_0", "cumsum", "embedding", "nvfp4_quantize", "silu_mul_fp4quant")
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -117,3 +117,46 @@ def test_a_row_of_bf16_is_moved_by_sixteen_bytes() -> None:
     assert isinstance(rows, dojoir.passes.Pass)
     rows(trace)
     assert gpu_program(trace.kernel, "cuda").wide == {"x": 16, "y": 16}
+
+
+PAIRS = """kernel pairs(M)
+in    x: f32[M, 128]
+in    rows: i32[M]
+inout y: f32[M, 128]
+inout q: f4e2m1[M, 64] packed
+
+M : gx
+| 4 : bx
+| | 8 : v
+| | | y[{0}, 32*{1} + 4*{2}] = x[{0}, 32*{1} + 4*{2}] * 2 - x[{0}, 32*{1} + 4*{2} + 1] * x[{0}, 32*{1} + 4*{2} + 2]
+| | | y[{0}, 32*{1} + 4*{2} + 1] = x[{0}, 32*{1} + 4*{2} + 3] + x[{0}, 32*{1} + 4*{2}]
+| | | y[{0}, 32*{1} + 4*{2} + 2] = x[{0}, 32*{1} + 4*{2} + 3]
+| | | y[{0}, 32*{1} + 4*{2} + 3] = x[{0}, 32*{1} + 4*{2} + 3] if {0} < i64(rows[0])
+| | 8 : v
+| | | 2 : u
+| | | | q[{0}, 16*{1} + 2*{2} + {3}] = sat(f4e2m1, x[{0}, 32*{1} + 2*{2} + {3}] + x[0, 16]) if {0} < i64(rows[0])
+"""
+
+
+def test_iterations_that_take_several_neighbours_share_wide_loads_and_a_condition() -> None:
+    text = dojoir.emit(dojoir.parse(PAIRS), "cuda")
+    assert text.count("const float4 x4") >= 8
+    assert text.count("*(uint2 *)&q[") == 1
+    assert text.count("(i64)rows[0]") == 9  # eight under conditions of their own, one around the wide store
+
+
+@pytest.mark.parametrize("rows", [0, 2, 9])
+def test_pairs_in_wide_accesses_are_what_the_text_says(rows: int) -> None:
+    kernel, sizes = dojoir.parse(PAIRS), {"M": 3}
+    random = np.random.default_rng(1)
+    given = {
+        "x": (4 * random.uniform(-1, 1, (3, 128))).astype("f4"),
+        "y": random.uniform(-1, 1, (3, 128)).astype("f4"),
+        "rows": np.full(3, rows, "i4"),
+        "q": random.integers(0, 256, (3, 32)).astype("u1"),
+    }
+    expected = dojoir.interpret(kernel, given, **sizes)
+    for target in ("cuda", "hip"):
+        found = run(kernel, given, sizes, target, program=gpu_program(kernel, target))
+        for name, array in found.items():
+            np.testing.assert_array_equal(array, expected[name])

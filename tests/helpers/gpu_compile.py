@@ -29,7 +29,7 @@ import dojoir
 from dojoir import schedules
 from dojoir.runtime.gpu import nvrtc
 
-ARCHITECTURES = {"sm_80": "cuda", "sm_90a": "cuda", "gfx90a": "hip", "gfx942": "hip"}
+ARCHITECTURES = {"sm_80": "cuda", "sm_90a": "cuda", "sm_100a": "cuda", "gfx90a": "hip", "gfx942": "hip"}
 CLANG = next((name for name in ("clang++-19", "clang++-18", "clang++-17", "clang++") if shutil.which(name)), None)
 OPTIONS = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib", "-S", "-D__HIPCC_RTC__", "-Werror")
 

@@ -11,6 +11,7 @@ from to_verify import MATMUL, SOFTMAX
 import dojoir
 from dojoir import ArgumentError, RunError
 from dojoir.ir.dtypes import DTYPES
+from dojoir.runtime.verification import oracle
 from dojoir.runtime.verification.compare import Expected, compare
 from dojoir.runtime.verification.inputs import DISTRIBUTIONS, NONFINITE, make_inputs
 from dojoir.runtime.verification.sample_sizes import count_instances, sample_sizes
@@ -194,6 +195,27 @@ def test_a_size_beyond_the_interpreter_is_compared_with_compiled_code(target: st
     assert len(report.cases) == 1
     assert report.worst is not None
     assert report.worst.allowed < 1e-4
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "argmax", "cumsum"])
+def test_a_long_reference_is_scheduled_and_gives_what_the_text_does(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "INTERPRETED_INSTANCES", 100)
+    kernel = dojoir.kernels.load(name)
+    sizes = dict.fromkeys(kernel.runtime_sizes, 67)
+    found = {}
+    for most in (10**9, 100):
+        monkeypatch.setattr(oracle, "AS_WRITTEN_INSTANCES", most)
+        asked = oracle.Oracle(kernel, "c", 60.0)
+        inputs = make_inputs(kernel, sizes, 3, "normal")
+        found[most] = asked.expected(sizes, inputs)
+        assert ("scheduled" in " ".join(asked.used)) is (most == 100)
+    for output, expected in found[100].items():
+        written = found[10**9][output]
+        np.testing.assert_allclose(expected.values, written.values, rtol=1e-13, atol=1e-13)
+        if written.bounds is not None and expected.bounds is not None:
+            np.testing.assert_allclose(expected.bounds, written.bounds, rtol=1e-6)
 
 
 def test_the_report_is_told_in_words() -> None:

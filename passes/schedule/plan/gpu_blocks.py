@@ -12,9 +12,10 @@ from dojoir.errors import ArgumentError
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
-from dojoir.passes.hardware.marks import Bind, Unroll
+from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.splitting import Split
-from dojoir.passes.schedule.gpu_threads import THREADS, grid, shared_among
+from dojoir.passes.schedule.combinators import tried
+from dojoir.passes.schedule.gpu_threads import grid, shared_among
 from dojoir.passes.schedule.spots import Spot, act, spot
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.proof.core.marks import GRID
@@ -25,25 +26,33 @@ LARGEST = 64
 ALONE = 128
 """How many threads a block of threads has, where a thread waits for no other."""
 
+TOGETHER = 512
+"""How many threads a row has that more is done in than its blocks. Such rows are long; a few idle threads cost
+less than a second turn of all of them."""
+
+WIDEST = 16
+"""The most iterations that are spelled side by side, so that neighbours in memory are one access."""
+
 
 def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
     """Gives each thread a block, of a nest of rows of such. Raises DojoError where the nest is not one."""
     chain = _chain(trace, path)
     last = chain[-1]
-    if not _is_blocks(last.scope) and not any(_is_blocks(node) for node in last.scope.body):
+    only_blocks = _is_blocks(last.scope)
+    children = [last.child(n) for n, node in enumerate(last.body) if isinstance(node, Scope)]
+    if not only_blocks and not any(_is_blocks(child.scope) for child in children):
         raise ArgumentError("no blocks", "bad-arguments")
-    if len(chain) > len(GRID) + _is_blocks(last.scope) - 1 or any(spot.scope.marks for spot in chain):
+    if len(chain) > len(GRID) + only_blocks - 1 or any(spot.scope.marks for spot in chain):
         raise ArgumentError("too many scopes around the blocks", "bad-arguments")
+    if not only_blocks and not all(_is_blocks(child.scope) or _is_leaf(child.scope) for child in children):
+        raise ArgumentError("other nests beside the blocks", "bad-arguments")
     _registers(trace, path)
-    if _is_blocks(last.scope):
+    if only_blocks:
         act(trace, Split, last, ALONE)
         act(trace, Bind, last.child(0), "bx")
     else:
-        children = [last.child(n) for n, node in enumerate(last.body) if isinstance(node, Scope)]
-        if not all(_is_blocks(child.scope) or _is_leaf(child.scope) for child in children):
-            raise ArgumentError("other nests beside the blocks", "bad-arguments")
         for child in children:
-            act(trace, Bind, shared_among(trace, child, THREADS), "bx")
+            act(trace, Bind, shared_among(trace, child, TOGETHER), "bx")
     grid(trace, chain)
 
 
@@ -89,8 +98,30 @@ def _registers(trace: Trace, path: Path) -> None:
         if elements <= LARGEST:
             act(trace, PlaceBuffer, buffer.name, "reg")
             arrays |= {buffer.name} if elements > 1 else set()
-    for place in [place for place, node in _leaves(kernel, path) if _uses(node, arrays)]:
-        act(trace, Unroll, spot(trace, place))
+    for place, node in reversed(_leaves(kernel, path)):
+        _side_by_side(trace, spot(trace, place), _uses(node, arrays))
+
+
+def _side_by_side(trace: Trace, scope: Spot, must: bool) -> None:
+    """Spells the iterations of a short scope side by side, so that neighbours in memory are one access; two where
+    they share a byte. Where that is refused, and they index an array in registers (`must`), one after another."""
+    packed = {buffer.name for buffer in trace.kernel.buffers if buffer.packed}
+    extent = scope.scope.extent.constant or 0
+    shares = any(isinstance(node, Statement) and node.target.buffer in packed for node in scope.body)
+
+    def spelled() -> None:
+        each = scope
+        if extent // (2 if shares else 1) > WIDEST:
+            act(trace, Split, each, WIDEST * (2 if shares else 1))
+            act(trace, Unroll, each)
+            each = each.child(0)
+        if shares:
+            act(trace, Split, each, 2)
+            act(trace, Unroll, each.child(0))
+        act(trace, Vectorize, each)
+
+    if not tried(trace, lambda _: spelled()) and must:
+        act(trace, Unroll, scope)
 
 
 def _leaves(kernel: Kernel, path: Path) -> list[tuple[Path, Scope]]:
