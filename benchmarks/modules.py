@@ -169,7 +169,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     lines = [
         "# Modules beside PyTorch", "",
         f"Forward passes in f32 on {where}, by `python benchmarks/modules.py`. A ratio above 1 says that dojoir is "
-        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn.", "", _mean(rows).replace("\n", "; ") + ".", "",
+        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn.", "",
+        _mean(rows).replace("\n", "; ") + ".", "",
         "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio | why it is slow |",
         "|---|---:|---:|---:|---:|---:|---|",
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dojoir
 
 if TYPE_CHECKING:
-    from dojoir.torch.importer.module import Imported
+    from dojoir.torch.imported import Imported
     from dojoir.torch.operator import Operator
 
 __all__ = ["backend", "from_module", "op"]
@@ -78,7 +78,7 @@ def from_module(
     `no-export` where PyTorch cannot export the module; and ToolchainError where PyTorch is missing.
     """
     _need("from_module")
-    from dojoir.torch.importer.module import import_module
+    from dojoir.torch.imported import import_module
 
     return import_module(module, example_inputs, kwargs, dynamic, optimize, threads)
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 import dojoir
+from dojoir.torch.compiler import Backend, plain_attention
 from dojoir.torch.importer.graph import Refused, lower
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions
@@ -90,8 +91,6 @@ class Imported(torch.nn.Module):
 
     def _trained(self) -> Any:
         if self._with_gradients is None:
-            from dojoir.torch.compiler import Backend
-
             backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
             self._with_gradients = torch.compile(
                 self.module, backend=backend, fullgraph=True, dynamic=self._is_open
@@ -186,8 +185,6 @@ def import_module(
         raise dojoir.ArgumentError(
             f"example_inputs is a tuple of arguments, not {type(example_inputs).__name__}", "bad-arguments"
         )
-    from dojoir.torch.compiler import plain_attention
-
     try:
         with plain_attention(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch's own, of what it is about to change
