@@ -73,7 +73,9 @@ def _index_select(b: Builder, x: Tensor, dim: int, ids: Tensor) -> Tensor:
     return Tensor(b.shape(), x.dtype, at)
 
 
-def _where_to(b: Builder, shape: Place, given: Sequence[Tensor | None]) -> tuple[Place, Callable[[Place], Place]]:
+def _where_to(
+    b: Builder, shape: Place, given: Sequence[Tensor | None], wraps: bool = True
+) -> tuple[Place, Callable[[Place], Place]]:
     """For indices of some dimensions, as PyTorch has them: the shape of what is indexed, and the place in the
     tensor for each index of it."""
     there = [(d, _plain(b, t)) for d, t in enumerate(given) if t is not None]
@@ -93,7 +95,7 @@ def _where_to(b: Builder, shape: Place, given: Sequence[Tensor | None]) -> tuple
         middle = index[len(before) : len(before) + len(wide)]
         at: dict[int, Index] = dict(zip(before, index, strict=False))
         at |= dict(zip(after, index[len(before) + len(wide) :], strict=True))
-        at |= {d: place(t.at(middle), shape[d]) for d, t in tensors}
+        at |= {d: place(t.at(middle), shape[d], wraps) for d, t in tensors}
         return tuple(at[d] for d in range(len(shape)))
 
     result = (*(shape[d] for d in before), *wide, *(shape[d] for d in after))
@@ -107,8 +109,17 @@ def _broadcast(first: Place, second: Place) -> Place:
 
 
 def _index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
-    x = b.stored(x)
-    shape, change = _where_to(b, x.shape, given)
+    return _picked(b, x, given, True)
+
+
+def _unsafe_index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
+    """As PyTorch's decompositions write it, of indices that are in range: none counts from the end."""
+    return _picked(b, x, given, False)
+
+
+def _picked(b: Builder, x: Tensor, given: Sequence[Tensor | None], wraps: bool) -> Tensor:
+    x = _light(b, x)
+    shape, change = _where_to(b, x.shape, given, wraps)
     return Tensor(shape, x.dtype, lambda index: x.at(change(index)))
 
 
@@ -310,7 +321,7 @@ _EDGES = {getattr(aten, f"replication_pad{n}d_backward").default: _edged_backwar
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.embedding.default: _embedding, aten.embedding_dense_backward.default: _embedding_backward,
     aten.gather.default: _gather, aten.index_select.default: _index_select,
-    aten.index.Tensor: _index, aten._unsafe_index.Tensor: _index,
+    aten.index.Tensor: _index, aten._unsafe_index.Tensor: _unsafe_index,
     aten.index_put.default: _index_put, aten._unsafe_index_put.default: _index_put,
     aten.scatter.src: _scatter("="), aten.scatter.value: _scatter("="), aten.scatter_add.default: _scatter("+="),
     aten.scatter_reduce.two: _scatter_reduce, aten.index_add.default: _index_add,

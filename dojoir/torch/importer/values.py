@@ -241,10 +241,22 @@ class Cost:
     reads: int
 
 
+def _outside_indices(value: Value) -> Iterator[Value]:
+    yield value
+    match value:
+        case Apply(_, args):
+            for arg in args:
+                yield from _outside_indices(arg)
+        case Cast(of):
+            yield from _outside_indices(of)
+        case Load() | At() | Number():
+            pass
+
+
 def cost(value: Value) -> Cost:
-    """Counted over the tree."""
+    """Counted over the tree, but for what is in indices."""
     operations = costly = reads = 0
-    for part in parts(value):
+    for part in _outside_indices(value):
         match part:
             case Apply(name):
                 operations += 1
