@@ -21,6 +21,7 @@ from dojoir.codegen.lower.reductions import NAMES, identity
 from dojoir.codegen.lower.state import Block, Kept, Memory, State, Unit
 from dojoir.codegen.lower.threads import Collective, Nest, Phase, Threads
 from dojoir.codegen.lower.touched import Guess, Touch, asked
+from dojoir.codegen.math.narrow_floats import bits_of
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import BOOL, DTYPES
@@ -199,6 +200,7 @@ class Combining:
         plain = not scopes.is_memory(where) or first == compare("eq", THREAD, integer(0))
         if isinstance(where, Memory):  # a variable is each thread's own
             first = both(first, self._some(collective, iterators, within if first is not None else None, inner))
+            first = both(first, self._changes(collective, statement, var))
         body = Block()
         accesses = Accesses(self.unit, inside, body, collective.paths[0])
         if scopes.is_memory(where) and scopes.is_atomic(collective.paths[0], device):
@@ -229,6 +231,18 @@ class Combining:
         touch = Touch(self.unit.kernel, collective.paths, self.nest.path, kept, box, self.state)
         guess = None if within is None else Guess(self._of_first(collective), collective.depths, within)
         return asked(self.unit, touch, {d: iterators[d] for d in kept}, block, guess)
+
+    def _changes(self, collective: Collective, statement: TypedStatement, var: Var) -> Value | None:
+        """Whether anything was accumulated, where that depends on data: what is the neutral value to the bit would
+        leave the element as it is, and is not written to it. None: always."""
+        sites = {site.path: site.statement for site in self.unit.kernel.sites}
+        if all(sites[path].condition is None for path in collective.paths):
+            return None
+        assert statement.op is not None
+        bits = bits_of(var.type.dtype) if var.type.dtype.is_float else var.type.dtype
+        neutral = identity(statement.op, var.type.dtype)
+        own, none = (lir.Bitcast(Type(bits), v) if var.type.dtype.is_float else v for v in (var, neutral))
+        return compare("ne", own, none)
 
     def _of_first(self, collective: Collective) -> tuple[str, ...]:
         """Where the first of the threads that share an element has an iteration, in isl's notation."""

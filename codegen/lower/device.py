@@ -32,8 +32,10 @@ from dojoir.codegen.lower.state import Block, Device, Memory, Place, State, Unit
 from dojoir.codegen.lower.threads import Launched, Nest, Phase, Threads, mark_of
 from dojoir.codegen.lower.wide import MOST_LANES, Widening, size_divisors
 from dojoir.errors import Diagnostic, KernelError
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import F32
-from dojoir.ir.nodes import Condition, Extent, Guard, Node, Path, Scope, Statement
+from dojoir.ir.expressions import expr_accesses
+from dojoir.ir.nodes import Access, Condition, Extent, Guard, Node, Path, Scope, Statement
 from dojoir.ir.where import place as place_in_text
 from dojoir.proof.core.marks import GRID
 from dojoir.types.typed import TypedStatement
@@ -285,13 +287,44 @@ class DeviceScopes(Scopes):
         assert device is not None, "host code has no statements"
         target = self.unit.typed[path].target
         inner = Block(pending=block.pending)
-        if path in state.accumulators or not self.is_atomic(path, device):
-            super()._statement(path, state, inner)
-        else:
-            accesses = Accesses(self.unit, state, inner, path)
-            atomically(self.unit, path, accesses)
+        super()._statement(path, state, inner)
         self._note_sum(path, state)
         self.by_one(target.buffer, state, inner, block)
+
+    def _update(self, statement: TypedStatement, accesses: Accesses) -> None:
+        device = accesses.state.device
+        assert device is not None
+        if self.is_atomic(accesses.path, device):
+            atomically(self.unit, accesses.path, accesses)
+        else:
+            super()._update(statement, accesses)
+
+    def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
+        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken: what is
+        read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
+        kept = accesses.state.accumulators.get(accesses.path)
+        if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):
+            inner = Block(pending=set())
+            self._do(accesses.path, statement, Accesses(self.unit, accesses.state, inner, accesses.path))
+            match inner.statements:
+                case [lir.Assign(var, value)] if holds.type.lanes == 1:
+                    accesses.block.emit(lir.Assign(var, lir.Select(holds, value, var)))
+                    return
+        super()._where(holds, statement, accesses)
+
+    def _differs_among_neighbours(self, path: Path) -> bool:
+        """Whether a statement is alone with others in a scope marked `v` along which its condition goes, and reads
+        nothing at an index from data."""
+        scope, statement = self.unit.kernel.at(path[:-1]), self.unit.kernel.at(path)
+        if not (isinstance(scope, Scope) and "v" in scope.marks and isinstance(statement, Statement)):
+            return False
+        if statement.condition is None or any(
+            isinstance(i, Access) for read in statement.reads for i in read.indices
+        ):
+            return False
+        depth = self.unit.kernel.depth_of(path[:-1])
+        indices = [index for read in expr_accesses(statement.condition) for index in read.indices]
+        return any(isinstance(index, Affine) and depth in index.iterators for index in indices)
 
     def by_one(self, buffer: str, state: State, code: Block, block: Block) -> None:
         """Code that writes to a buffer: where all threads run it alike and see what it writes, for the first."""
@@ -326,12 +359,14 @@ class DeviceScopes(Scopes):
         return isinstance(place, Memory) and self.unit.arrays[place.array].lives != "stack"
 
     def is_atomic(self, path: Path, device: Device) -> bool:
-        """Whether several blocks accumulate into one element by the statement at `path`."""
+        """Whether the statement at `path` accumulates into an element that other blocks accumulate into as well, or
+        other threads at an index from data."""
         statement = self.unit.typed[path]
-        if statement.op is None or self.unit.buffers[statement.target.buffer].storage != "heap":
+        if statement.op is None:
             return False
         number = next(n for n, site in enumerate(self.unit.kernel.sites) if site.path == path)
-        if number not in self.exchanges[id(device.launched)].met_by_blocks:
+        exchanges = self.exchanges[id(device.launched)]
+        if number not in exchanges.met_by_blocks and number not in exchanges.met_at_data:
             return False
         if statement.dtype.name not in ATOMICS.get(statement.op, ()):
             raise self._not_atomic(path, statement)
@@ -341,7 +376,7 @@ class DeviceScopes(Scopes):
         name = statement.target.buffer
         source, span = place_in_text(self.unit.kernel, path)
         message = (
-            f"several blocks accumulate into one element of {name}, and GPUs have no atomic for that in "
+            f"several blocks or threads accumulate into one element of {name}, and GPUs have no atomic for that in "
             f"{statement.dtype.name}: split_reduction gives each block its own partial result, and a second launch "
             f"puts these together"
         )

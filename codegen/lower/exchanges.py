@@ -9,7 +9,7 @@ needs no atomic, whatever scopes of the grid stand around. Both are asked of isl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -57,13 +57,36 @@ class Exchanges:
     @cached_property
     def met_by_blocks(self) -> frozenset[int]:
         """The statements, by their numbers, that write an element which other blocks write too."""
+        every = range(len(self.threads.kernel.sites))
+        return self._met(self._touches, self._other_block, every) if self.launched.grid else frozenset()
+
+    @cached_property
+    def met_at_data(self) -> frozenset[int]:
+        """The statements that write an element which another thread, of the same block or not, may write too, one
+        of the two at an index from data. What is not at such an index is a thread's own, or put together by
+        threads: the checker lets nothing else be marked."""
+        sites = self.threads.kernel.sites
+        everywhere: dict[str, list[Touch]] = {}
+        for touch in touches_of(self.threads, self.launched):
+            everywhere.setdefault(touch.access.buffer, []).append(touch)
+        scattered = {n for n, site in enumerate(sites) if site.statement.scatters}
+        return self._met(everywhere, self._other_thread, scattered) if scattered else frozenset()
+
+    def _met(
+        self,
+        touches: Mapping[str, Sequence[Touch]],
+        different: Callable[[Touch, Touch], str],
+        among: Collection[int],
+    ) -> frozenset[int]:
+        """The statements that write an element which others do too that are `different` in who makes them; at least
+        one of each two is `among` those."""
         found: set[int] = set()
-        for touches in self._touches.values() if self.launched.grid else ():
-            writes = [touch for touch in touches if touch.writes]
+        for own in touches.values():
+            writes = [touch for touch in own if touch.writes]
             for n, one in enumerate(writes):
                 for other in writes[n:]:
                     pair = {one.number, other.number}
-                    if not pair <= found and self._is_met(one, other, self._other_block):
+                    if not pair <= found and not pair.isdisjoint(among) and self._is_met(one, other, different):
                         found |= pair
         return frozenset(found)
 

@@ -24,6 +24,7 @@ from dojoir.codegen.lir.program import (
     Fma,
     For,
     If,
+    Select,
     Stmt,
     Type,
     Value,
@@ -187,6 +188,8 @@ def _only_summed(loop: For, name: str) -> bool:
 
 def _adds(value: Value, name: str) -> bool:
     match value:
+        case Select(condition, added, Var(name=own)) if own == name:
+            return not _reads(condition, name) and _adds(added, name)
         case Binary(op="add", left=Var(name=own), right=other) if own == name:
             return not _reads(other, name)
         case Binary(op="add", left=other, right=Var(name=own)) if own == name:

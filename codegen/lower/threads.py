@@ -308,15 +308,14 @@ class Threads:
             raise KernelError(Diagnostic("warps-accumulate", message, span, source))
 
     def _in_nest(self, nest: Nest) -> Iterator[Collective]:
-        together: dict[str, list[Site]] = {}
+        together: dict[Access, list[Site]] = {}  # by what they accumulate into
         for site in self.kernel.sites:
             statement = site.statement
             if not is_inside(site.path, nest.path) or statement.accumulation in (None, MAY_ASSIGN):
                 continue
             if not self.is_own(statement.target.buffer, nest.paths[-1]):
-                together.setdefault(statement.target.buffer, []).append(site)
-        for sites in together.values():
-            target = sites[0].statement.target
+                together.setdefault(statement.target, []).append(site)
+        for target, sites in together.items():
             depths = tuple(
                 depth
                 for depth, extent in zip(nest.depths, nest.extents, strict=True)

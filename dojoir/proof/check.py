@@ -113,8 +113,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
     """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
-    plain = claim_without_data_writes(claim)
-    return answered(plain) if isinstance(plain, Claim) else verdict_of(plain)
+    return answered(claim_without_data_writes(claim))
 
 
 def _undecided(step_limit: int | None) -> Verdict:
@@ -197,8 +196,6 @@ def _answered(claim: Claim) -> Answer:
     """The answer of a claim, about kernels without scatters. What a scatter may touch is nowhere in the text around
     a change: such an answer is kept for no other kernel."""
     plain = claim_without_data_writes(claim)
-    if not isinstance(plain, Claim):
-        return Answer(False, False, False)
     found = _answer(plain)
     return found if plain is claim else found._replace(local=False, sliced=False, in_order=False)
 

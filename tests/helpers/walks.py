@@ -425,7 +425,7 @@ MARK_CODES = frozenset(
     {
         "carried-value", "shared-element", "nested-mark", "mark-clash", "open-extent", "large-extent",
         "lane-extent", "dependent-extent", "bad-hint", "duplicate-hint", "idle-hint", "lost-hint", "unused-hint",
-        "not-this-instruction", "scatter",
+        "not-this-instruction",
     }
 )  # fmt: skip
 """The refusals that are about marks and hints, of which the quick answer says nothing."""

@@ -55,8 +55,7 @@ def find_failure(claim: Claim) -> Failure | None:
     As long as it takes, or within the budget that is set around it (`dojoir.sets.limits`): past that, raises
     StepLimitReached.
     """
-    plain = claim_without_data_writes(claim)
-    return first_failure(_obligations(plain)) if isinstance(plain, Claim) else plain
+    return first_failure(_obligations(claim_without_data_writes(claim)))
 
 
 def first_failure(found: Iterable[Failure | None]) -> Failure | None:

@@ -38,16 +38,11 @@ from dataclasses import replace
 from functools import reduce
 
 from dojoir import rules
-from dojoir.errors import Diagnostic
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import I64
 from dojoir.ir.nodes import Access, Cast, Const, Expr, Extent, Guard, Index, Kernel, Node, Op, Scope, Statement
-from dojoir.ir.text import format_access
-from dojoir.ir.where import diagnostic_at
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution
 from dojoir.proof.claim import Claim
-from dojoir.proof.core.independence import is_uniform, private_buffers
-from dojoir.proof.core.marks import LEVELS
 from dojoir.sets.apart import apart
 from dojoir.support.kept import once_for_each
 from dojoir.types.identities import neutral_value
@@ -103,16 +98,12 @@ def _chosen(kernel: Kernel, statement: Statement, depth: int, op: str) -> Node:
     return inner
 
 
-def claim_without_data_writes(claim: Claim) -> Claim | Diagnostic:
-    """The same claim about kernels without such writes, or why there is none: a scatter may stand under no mark of
-    a GPU."""
+def claim_without_data_writes(claim: Claim) -> Claim:
+    """The same claim about kernels without such writes."""
     before, after, certificate = claim.parts
     old, new = without_data_writes(before), without_data_writes(after)
     if old is before and new is after:
         return claim
-    error = misplaced_data_write(after)
-    if error is not None:
-        return error
     if certificate.rule is not None:
         use = rules.seen_in(new if certificate.backward else old, certificate.rule)
         return Claim(old, new, replace(certificate, rule=use))
@@ -145,29 +136,3 @@ def _lifted(before: Kernel, after: Kernel, certificate: InstanceMap) -> Instance
         steps(before, certificate.inlined),
         steps(after, certificate.extracted),
     )
-
-
-def misplaced_data_write(kernel: Kernel) -> Diagnostic | None:
-    """A write at an index from data by a thread of a GPU, or an accumulation under a condition on data into an
-    element that threads share; None where there is neither."""
-    distinct = apart(kernel)
-    for number, site in enumerate(kernel.sites):
-        target, depth = site.statement.target, -1
-        for length, node in enumerate(
-            site.ancestors if decided(site.statement) and number not in distinct else (), 1
-        ):
-            depth += isinstance(node, Scope)
-            mark = next((mark for mark in LEVELS if isinstance(node, Scope) and mark in node.marks), None)
-            if mark is None:
-                continue
-            together = site.statement.op != "=" and is_uniform(kernel, target, depth)
-            how = "at an index from data" if site.statement.scatters else "under a condition on data"
-            cure = f"take the mark `{mark}` away"
-            if site.statement.op != "=":
-                cure += ", or accumulate into private copies on cores (split_reduction)"
-            if site.statement.scatters or (
-                together and target.buffer not in private_buffers(kernel, site.path[:length], mark)
-            ):
-                what = f"{format_access(target)} is written {how}, which no thread of a GPU may do beside others"
-                return diagnostic_at(kernel, site.path, "scatter", f"{what}: {cure}", target)
-    return None

@@ -19,7 +19,7 @@ from dojoir.ir.packing import packing_error
 from dojoir.ir.text import format_access, format_condition
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.core.bounds import OutOfBounds, prove_bounds
-from dojoir.proof.core.data_writes import misplaced_data_write, without_data_writes
+from dojoir.proof.core.data_writes import without_data_writes
 from dojoir.proof.core.independence import Conflict, Finder, find_conflict
 from dojoir.proof.core.marks import mark_error
 from dojoir.proof.core.written import Unwritten, prove_collapsed, prove_written
@@ -55,13 +55,7 @@ IllFormed = Diagnostic | EmptyDimension | OutOfBounds | Unwritten | Dependent
 def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
     """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
     looks for iterations of marked scopes in conflict."""
-    found = (
-        _impossible_facts(kernel)
-        or prove_dimensions(kernel)
-        or prove_storage(kernel)
-        or packing_error(kernel)
-        or misplaced_data_write(kernel)
-    )
+    found = _impossible_facts(kernel) or prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel)
     if found is not None:
         return found
     kernel = without_data_writes(kernel)

@@ -21,8 +21,9 @@ from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
+from dojoir.passes.schedule.plan.gpu_scatters import adds_at_data, copies_in_blocks
 from dojoir.passes.schedule.plan.nests import distribute
-from dojoir.passes.schedule.scalars import own_scalars
+from dojoir.passes.schedule.scalars import expand_scalars, own_scalars
 from dojoir.passes.schedule.simplify import join_all
 from dojoir.passes.schedule.spots import Spot
 from dojoir.support.frozen import dataclass
@@ -67,6 +68,8 @@ class Planner:
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
         multiplies = any(is_contraction(site) for site in trace.kernel.sites)
+        own_scalars(trace)
+        expand_scalars(trace)
         for form in sorted(FORMS, key=lambda form: form is not _products) if multiplies else FORMS:
             other = trace.copy()
             form(other)
@@ -124,6 +127,8 @@ STRUCTURES: tuple[Structure, ...] = (
     partial_sums,
     large_tiles,
     small_tiles,
+    adds_at_data,
+    copies_in_blocks,
 )
 """The structures, in any order."""
 
@@ -135,7 +140,6 @@ def _products(trace: Trace) -> None:
 
 
 def _apart(trace: Trace) -> None:
-    own_scalars(trace)
     for n in reversed(range(len(trace.kernel.body))):
         distribute(trace, (n,))
     sink_sums(trace)
