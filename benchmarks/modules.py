@@ -192,7 +192,7 @@ REASONS: dict[str, str] = {
     "transposed": "a transpose of a text that no stored schedule is for gets tiles of scalars, not of vectors",
     "gathered": "8 us of PyTorch: what a call costs here (about 10 us) is more than the work",
     "nll_weighted": "6 us of PyTorch: what a call costs here (about 10 us) is more than the work",
-    "bilinear": "four gathers by index arrays for each pixel; it was 0.92 in a run of few rows on a quieter machine",
+    "bilinear": "four gathers by index arrays for each pixel; it was 0.92 in a run of few rows alone",
     "bilinear_layer": "one sum over products of three tensors, which the planner makes no product of matrices of",
 }
 """Why a row is under 0.7, as far as it is known."""
