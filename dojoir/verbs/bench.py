@@ -28,9 +28,7 @@ def bench(options: argparse.Namespace) -> int:
     if options.kernelbench is not None:
         return _kernelbench(options)
     if not options.subjects:
-        raise dojoir.ArgumentError(
-            "nothing to bench: name a kernel, a trace or a run, or --kernelbench FILE", "bad-arguments"
-        )
+        options.refuse("the following arguments are required: KERNEL|TRACE|RUN, or --kernelbench FILE")
     from dojoir.evidence import TorchFunction
     from dojoir.evidence import bench as benched
     from dojoir.evidence.bundle import BENCH

@@ -24,6 +24,7 @@ def _bench(made: argparse.ArgumentParser) -> None:
         "subjects", metavar="KERNEL|TRACE|RUN", nargs="*",
         help="a .dojo file, - for stdin, library:NAME, a file of a trace, or a run",
     )  # fmt: skip
+    made.set_defaults(refuse=made.error)
     _measured(made, ("text", "optimize", "numpy", "torch"))
     made.add_argument(
         "--kernelbench", metavar="FILE|FOLDER",

@@ -82,8 +82,9 @@ def test_what_is_no_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(dojoir.ArgumentError) as caught:
         load_problem(tmp_path / "other.py")
     assert caught.value.diagnostic.code == "not-a-problem" and "get_inputs" in caught.value.diagnostic.message
-    assert main(["bench"]) == 2 or "nothing to bench" in capsys.readouterr().err
-    assert main(["bench", "--kernelbench", str(tmp_path / "missing.py")]) != 0
+    assert main(["bench", "--kernelbench", str(tmp_path / "missing.py")]) == 1
+    assert main(["bench", "library:relu", "--kernelbench", str(FOLDER)]) == 1
+    assert "inputs of its own" in capsys.readouterr().err
 
 
 def test_the_command_times_one(capsys: pytest.CaptureFixture[str]) -> None:
