@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dojoir
-from dojoir.evidence.figures import Bench, Shape, Times
+from dojoir.evidence.figures import Bench, Shape, Times, fast_p, geometric
 
 NOISY = 0.05
 """The noise above which a warning is due, as a share."""
@@ -74,6 +74,28 @@ def _row(one: Times, ratio: str) -> list[str]:
         one.name, dojoir.format_seconds(one.seconds), quartiles if one.count > 1 else "one call", f"{one.count}",
         ratio, differs,
     ]  # fmt: skip
+
+
+def problem_table(benches: Sequence[Bench]) -> str:
+    """Problems of KernelBench, a line each: right or why not, the time, the ratio to each baseline; and fast_p, the
+    share that is right and more than p times as fast."""
+    names = list(dict.fromkeys(name for bench in benches for name in bench.names))
+    rows = [["problem", "right", "time", *names]]
+    for bench in benches:
+        (shape,) = bench.shapes
+        own = "" if shape.own is None else dojoir.format_seconds(shape.own.seconds)
+        cells = [f"{one.ratio.median:.3g}x" if (one := shape.peer(n)) and one.ratio else "" for n in names]
+        rows.append([bench.kernel, "yes" if bench.correct == "pass" else "no", own, *cells])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    for bench in benches:
+        reason = bench.reason or bench.shapes[0].reason
+        lines += [f"{bench.kernel}: {reason}"] if reason else []
+    for name in names:
+        shares = ", ".join(f"fast_{p:g} {fast_p(list(benches), name, p):.0%}" for p in (0, 1, 2))
+        mean = geometric([ratio for bench in benches for ratio in bench.speedups(name)])
+        lines.append(f"beside {name}: {shares}; geometric mean {mean:.3g}x" if mean else f"beside {name}: {shares}")
+    return "\n".join(lines) + "\n"
 
 
 def result_lines(benches: Sequence[Bench]) -> list[dict[str, object]]:

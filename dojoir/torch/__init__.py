@@ -6,15 +6,16 @@ PyTorch is imported when `op` is first called: `pip install 'dojoir[torch]'`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dojoir
 
 if TYPE_CHECKING:
+    from dojoir.torch.imported import Imported
     from dojoir.torch.operator import Operator
 
-__all__ = ["onnx_table", "op"]
+__all__ = ["backend", "from_module", "onnx_table", "op"]
 
 
 def op(
@@ -62,10 +63,7 @@ def op(
     The same name again replaces the operator. Raises ArgumentError for what is not of this form, KernelError for a
     text without a gradient, ToolchainError where PyTorch is missing, and what `dojoir.compile` raises.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise dojoir.ToolchainError(
-            "dojoir.torch.op needs PyTorch, which is not installed: pip install 'dojoir[torch]'", "no-torch"
-        )
+    _need("op")
     from dojoir.torch.operator import define
 
     return define(kernel, name, backward, threads, cuda, dtypes, autocast)
@@ -82,3 +80,51 @@ def onnx_table(*operators: Operator) -> dict[Operator, Callable[..., Any]]:
     from dojoir.torch.onnx import table
 
     return table(operators)
+
+
+def from_module(
+    module: Any,
+    example_inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Any = None,
+    optimize: bool = True,
+    threads: int | None = None,
+) -> Imported:
+    """A module of PyTorch as kernels: it is exported with `example_inputs` (a tuple, and `kwargs` by name), its
+    operators are read, and what belongs together becomes one text, which `dojoir.optimize` schedules. What is
+    returned is a module again: it is called as the given one, whose parameters it shares, on the CPU or on a GPU.
+
+    - `.text` is what was read, before it is scheduled; `.kernel` the same as a kernel, where it is one; `.kernels`
+      are those that run.
+    - `dynamic` says which sizes stay open, as `dynamic_shapes` of `torch.export.export` does: for an argument `x`
+      `{"x": {0: torch.export.Dim("batch")}}`. All others are fixed to those of the example.
+    - Where gradients are asked for, forward and backward pass are what `torch.compile(module, backend="dojoir")`
+      makes of the module.
+    - `optimize=False` runs the texts as they were written.
+
+    Raises ArgumentError: `no-operator` where there is no text for an operator, with the line of the model;
+    `no-export` where PyTorch cannot export the module; and ToolchainError where PyTorch is missing.
+    """
+    _need("from_module")
+    from dojoir.torch.imported import import_module
+
+    return import_module(module, example_inputs, kwargs, dynamic, optimize, threads)
+
+
+def backend(*, whole: bool = False, threads: int | None = None, optimize: bool = True) -> Any:
+    """A backend of `torch.compile`, as `torch.compile(module, backend="dojoir")` has one, with a report of its own:
+    after a call, `print(backend.report)` says how many kernels there are and which operators were left to PyTorch.
+
+    `whole` refuses what would be left, by ArgumentError, `no-operator`."""
+    _need("backend")
+    from dojoir.torch.compiler import Backend
+
+    return Backend(whole=whole, threads=threads, optimize=optimize)
+
+
+def _need(name: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise dojoir.ToolchainError(
+            f"dojoir.torch.{name} needs PyTorch, which is not installed: pip install 'dojoir[torch]'", "no-torch"
+        )

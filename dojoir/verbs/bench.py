@@ -16,12 +16,19 @@ from dojoir.verbs.subject import RUNS, shapes_for, trace_of
 if TYPE_CHECKING:
     from dojoir.evidence import Bench
 
+BESIDE = ("text", "optimize", "numpy", "torch")
+"""What is given where nothing is said."""
+
 Given = list[tuple[str, tuple[int, ...]]]
 
 
 def bench(options: argparse.Namespace) -> int:
     """Times each subject beside others; status 3 where one is wrong, or could not be timed at any shape. Raises
     DojoError."""
+    if options.kernelbench is not None:
+        return _kernelbench(options)
+    if not options.subjects:
+        options.refuse("the following arguments are required: KERNEL|TRACE|RUN, or --kernelbench FILE")
     from dojoir.evidence import TorchFunction
     from dojoir.evidence import bench as benched
     from dojoir.evidence.bundle import BENCH
@@ -62,13 +69,49 @@ def bench(options: argparse.Namespace) -> int:
     return FINE if is_good else DIFFERS
 
 
+def _kernelbench(options: argparse.Namespace) -> int:
+    """Problems of KernelBench: a line for each, and for a folder the table and fast_p."""
+    from dojoir.evidence.kernelbench import PEERS, bench_problem, problems, result_line
+    from dojoir.evidence.told import bench_lines, problem_table
+
+    if options.subjects or options.shapes or options.torch or options.runs_folder or not options.check:
+        raise dojoir.ArgumentError(
+            "a problem has inputs of its own: leave out kernels, sizes, --torch, --runs and --no-check",
+            "bad-arguments",
+        )
+    beside = PEERS if options.beside == BESIDE else options.beside
+    files = problems(options.kernelbench)
+    found: list[Bench] = []
+    for file in files:
+        one = bench_problem(
+            file, beside=beside, target=options.target, threads=options.threads, cold=options.cold,
+            samples=options.samples, seconds=options.seconds,
+        )  # fmt: skip
+        found.append(one)
+        if options.json:
+            write_result(json.dumps(result_line(one)) + "\n", None)
+        elif len(files) == 1:
+            write_result(bench_lines(one), None)
+        else:
+            say(f"{len(found)} of {len(files)}: {one.kernel}")
+    if len(files) > 1:
+        table = problem_table(found)
+        if options.json:
+            shares = {p: _fast(found, p)["fast_p"] for p in (0.0, 1.0, 2.0)}
+            write_result(json.dumps({"fast_p": {f"{p:g}": share for p, share in shares.items()}}) + "\n", None)
+        else:
+            write_result(table, None)
+    is_good = all(one.correct == "pass" and one.shapes[0].status == "ok" for one in found)
+    return FINE if is_good else DIFFERS
+
+
 def _own(given: Given, kernel: dojoir.Kernel, sizes: set[str]) -> Given:
     """Of sizes that are given for several kernels, those of one; with what no kernel has, which is refused."""
     return [one for one in given if one[0] in kernel.runtime_sizes or one[0] not in sizes]
 
 
-def _fast(found: list[Bench]) -> dict[str, dict[str, float]]:
+def _fast(found: list[Bench], p: float = 1.0) -> dict[str, dict[str, float]]:
     from dojoir.evidence import fast_p
 
     names = dict.fromkeys(name for one in found for name in one.names)
-    return {"fast_p": {name: fast_p(found, name, 1.0) for name in names}}
+    return {"fast_p": {name: fast_p(found, name, p) for name in names}}

@@ -21,10 +21,15 @@ def add(verbs: Any, verb: Verb) -> None:
 
 def _bench(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "subjects", metavar="KERNEL|TRACE|RUN", nargs="+",
+        "subjects", metavar="KERNEL|TRACE|RUN", nargs="*",
         help="a .dojo file, - for stdin, library:NAME, a file of a trace, or a run",
     )  # fmt: skip
+    made.set_defaults(refuse=made.error)
     _measured(made, ("text", "optimize", "numpy", "torch"))
+    made.add_argument(
+        "--kernelbench", metavar="FILE|FOLDER",
+        help="a problem of KernelBench (Model, get_inputs, get_init_inputs), or a folder, instead of kernels",
+    )  # fmt: skip
     made.add_argument("--samples", type=positive, default=30, metavar="INT", help="of each, at least (30)")
     made.add_argument("--seconds", type=seconds, default=10.0, metavar="S", help="of the rounds of a shape (10)")
     made.add_argument(

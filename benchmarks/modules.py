@@ -1,0 +1,202 @@
+"""Modules of PyTorch as kernels: how fast they are beside eager PyTorch (and beside what its own compiler makes),
+at sizes of practice, and whether all are right at small ones.
+
+    python benchmarks/modules.py                        # forward passes on one thread, each row beside eager
+    python benchmarks/modules.py --compiled mlp llama   # some rows, beside torch.compile too
+    python benchmarks/modules.py --check                # forward and backward against f64, three seeds
+    python benchmarks/modules.py --page RESULTS.md      # the rows as a page
+
+A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dojoir
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "torch"))
+
+SLOW = 0.7
+"""The ratio below which a row is named with its reason."""
+
+
+def main() -> int:
+    options = _options()
+    warnings.simplefilter("ignore")
+    import torch
+    from modules import CASES
+
+    torch.set_num_threads(options.threads)
+    names = options.names or list(CASES)
+    if options.check:
+        return check(names, "cuda" if options.cuda else "cpu")
+    rows: list[dict[str, Any]] = []
+    kept = Path(options.json) if options.json else None
+    if kept is not None and kept.is_file():
+        rows = json.loads(kept.read_text(encoding="utf-8"))
+    for name in names:
+        if any(row["name"] == name for row in rows):
+            continue
+        rows.append(timed(name, options))
+        print(_line(rows[-1]), flush=True)
+        if kept is not None:
+            kept.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    print(_mean(rows))
+    if options.page:
+        dojoir.write_file(options.page, page(rows, options))
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("names", nargs="*", metavar="NAME", help="the rows (all)")
+    made.add_argument("--check", action="store_true", help="compare with f64 instead, forward and backward")
+    made.add_argument("--compiled", action="store_true", help="beside torch.compile too")
+    made.add_argument("--cuda", action="store_true", help="on a GPU")
+    made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
+    made.add_argument("--json", metavar="FILE", help="keep the rows there, and go on from what is there")
+    made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    return made.parse_args()
+
+
+def check(names: list[str], device: str) -> int:
+    """Each case at small sizes on three seeds: status 1 where one is wrong."""
+    from modules import CASES
+    from modules.agreement import right_backward, right_forward
+
+    wrong: list[str] = []
+    for name in names:
+        try:
+            right_forward(CASES[name], (0, 1, 2), device=device)
+            if CASES[name].has_gradients:
+                right_backward(CASES[name], (0, 1, 2), device=device)
+        except (AssertionError, dojoir.DojoError, RuntimeError) as error:
+            wrong.append(name)
+            print(f"{name}: {str(error).splitlines()[0]}", flush=True)
+    print(f"{len(names) - len(wrong)} of {len(names)} are right, forward and backward, on 3 seeds")
+    return 1 if wrong else 0
+
+
+def timed(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The times of one row, in seconds of a forward pass."""
+    import torch
+    from modules import CASES
+    from modules.cases import PRACTICE
+
+    device = "cuda" if options.cuda else "cpu"
+    module, given = CASES[name].make(PRACTICE, 0)
+    module = module.to(device)
+    inputs = tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in given)
+    row: dict[str, Any] = {"name": name}
+    try:
+        start = time.perf_counter()
+        imported = dojoir.torch.from_module(module, inputs, threads=options.threads)
+        calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
+        if options.compiled:
+            torch._dynamo.reset()
+            calls["compile"] = torch.compile(module)
+        with torch.no_grad():
+            imported(*inputs)
+            row["prepared"] = time.perf_counter() - start
+            row |= _rounds(calls, inputs, options.seconds, options.cuda)
+    except (dojoir.DojoError, RuntimeError) as error:
+        row["error"] = str(error).splitlines()[0]
+    return row
+
+
+def _rounds(
+    calls: dict[str, Callable[..., Any]], inputs: tuple[Any, ...], seconds: float, on_gpu: bool
+) -> dict[str, float]:
+    import torch
+
+    def sample(call: Callable[..., Any], count: int) -> float:
+        start = time.perf_counter()
+        for _ in range(count):
+            call(*inputs)
+        if on_gpu:
+            torch.cuda.synchronize()
+        return (time.perf_counter() - start) / count
+
+    counts = {name: max(1, int(1e-3 / max(min(sample(c, 1) for _ in range(3)), 1e-7))) for name, c in calls.items()}
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + seconds * len(calls)
+    while time.perf_counter() < end or len(found["eager"]) < 5:
+        for name, call in calls.items():
+            found[name].append(sample(call, counts[name]))
+    return {name: statistics.median(samples) for name, samples in found.items()}
+
+
+def _ratio(row: dict[str, Any], name: str) -> float | None:
+    return row[name] / row["dojoir"] if "dojoir" in row and name in row else None
+
+
+def _line(row: dict[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['name']:28} {row['error']}"
+    cells = [f"{row['name']:28}", f"dojoir {row['dojoir'] * 1e3:9.3f} ms", f"eager {row['eager'] * 1e3:9.3f} ms"]
+    cells += [f"{_ratio(row, 'eager'):6.2f}"]
+    if "compile" in row:
+        cells += [f"compile {row['compile'] * 1e3:9.3f} ms {_ratio(row, 'compile'):6.2f}"]
+    return "  ".join(cells)
+
+
+def _mean(rows: list[dict[str, Any]]) -> str:
+    lines = []
+    for name in ("eager", "compile"):
+        ratios = [r for row in rows if (r := _ratio(row, name)) is not None]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            under = sum(r < SLOW for r in ratios)
+            lines.append(f"beside {name}: geometric mean {mean:.2f} of {len(ratios)} rows, {under} under {SLOW}")
+    failed = [row["name"] for row in rows if "error" in row]
+    return "\n".join([*lines, *([f"not expressed: {', '.join(failed)}"] if failed else [])])
+
+
+def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
+    """The rows as a page, the slow ones first, with the reasons that REASONS knows."""
+    where = "a GPU" if options.cuda else f"{dojoir.processor()}, {options.threads} thread(s)"
+    lines = [
+        "# Modules beside PyTorch", "",
+        f"Forward passes in f32 on {where}, by `python benchmarks/modules.py`. A ratio above 1 says that dojoir is "
+        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn.", "",
+        _mean(rows).replace("\n", "; ") + ".", "",
+        "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio | why it is slow |",
+        "|---|---:|---:|---:|---:|---:|---|",
+    ]  # fmt: skip
+    for row in sorted(rows, key=lambda r: _ratio(r, "eager") or 0):
+        if "error" in row:
+            lines.append(f"| {row['name']} | | | | | | {row['error']} |")
+            continue
+        ratio = _ratio(row, "eager") or 0.0
+        compiled = _ratio(row, "compile")
+        other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
+        reason = REASONS.get(row["name"], "") if ratio < SLOW else ""
+        first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
+        lines.append(f"{first} {other} {reason} |")
+    return "\n".join(lines) + "\n"
+
+
+REASONS: dict[str, str] = {
+    "extremes": "the planner joins the loops of both extremes over rows; the one over columns then strides",
+    "transposed": "a transpose of a text that no stored schedule is for gets tiles of scalars, not of vectors",
+    "gathered": "8 us of PyTorch: what a call costs here (about 10 us) is more than the work",
+    "nll_weighted": "6 us of PyTorch: what a call costs here (about 10 us) is more than the work",
+    "bilinear": "four gathers by index arrays for each pixel; it was 0.92 in a run of few rows alone",
+    "bilinear_layer": "one sum over products of three tensors, which the planner makes no product of matrices of",
+}
+"""Why a row is under 0.7, as far as it is known."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""Modules of PyTorch as kernels: exported, read, and called as the module is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import dojoir
+from dojoir.torch.compiler import Backend, plain_attention
+from dojoir.torch.importer.graph import Refused, lower
+from dojoir.torch.importer.running import Runner
+from dojoir.torch.importer.table import decompositions
+
+
+class Imported(torch.nn.Module):
+    """A module as kernels: see `dojoir.torch.from_module`. It takes what the module takes, at the sizes of the
+    example but for those that are open, and holds the module's own parameters. Without gradients the kernels run
+    one after the other; with gradients, what `torch.compile` makes of the module by the backend `dojoir`, where
+    nothing is left to PyTorch."""
+
+    def __init__(
+        self, module: torch.nn.Module, exported: Any, runner: Runner, sources: list[Any], is_open: bool
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._exported, self._runner, self._sources, self._is_open = exported, runner, sources, is_open
+        self._with_gradients: Any = None
+        self._parameters_of = tuple(module.parameters())
+        signature, nodes = exported.graph_signature, [n for n in exported.graph.nodes if n.op == "placeholder"]
+        self._places = [n for n, source in enumerate(sources) if source is None]
+        self._given = len(self._places)
+        self._expected = [
+            (n, _Expected.of(nodes[n].name, nodes[n].meta["val"]))
+            for n in self._places
+            if isinstance(nodes[n].meta.get("val"), torch.Tensor)
+        ]
+        names = [spec.arg.name for spec in signature.input_specs]
+        self._changed: list[tuple[int, Any]] = []
+        self._results: list[int] = []
+        for number, spec in enumerate(signature.output_specs):
+            match spec.kind.name:
+                case "BUFFER_MUTATION":
+                    self._changed.append((number, _buffer(module, spec.target)))
+                case "USER_INPUT_MUTATION":
+                    self._changed.append((number, names.index(spec.target)))
+                case _:
+                    self._results.append(number)
+        _, of_example = pytree.tree_flatten((tuple(range(self._given)), {}))
+        self._is_flat = of_example == exported.call_spec.in_spec
+        self._is_single = pytree.tree_flatten(0)[1] == exported.call_spec.out_spec
+
+    @property
+    def text(self) -> str:
+        """The kernels as they were written, before they are scheduled."""
+        return self._runner.text
+
+    @property
+    def kernels(self) -> list[dojoir.Kernel]:
+        """The kernels as they run on the CPU."""
+        return self._runner.kernels()
+
+    def kernels_for(self, target: str) -> list[dojoir.Kernel]:
+        """The kernels as they run on a target: `llvm`, `cuda` or `hip`. Raises what `dojoir.optimize` raises."""
+        return self._runner.kernels(target)
+
+    @property
+    def kernel(self) -> dojoir.Kernel:
+        """The text as a kernel, where the module is one. Raises ArgumentError where it is several."""
+        if len(self._runner.parts) != 1:
+            raise dojoir.ArgumentError(
+                f"the module is {len(self._runner.parts)} kernels, not one: ask for kernels", "several-kernels"
+            )
+        return self._runner.parts[0].kernel
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's results on tensors. Raises ArgumentError where they do not fit the example."""
+        if torch.is_grad_enabled() and self._wants_gradients(args, kwargs):
+            return self._trained()(*args, **kwargs)
+        return self._run(args, kwargs)
+
+    def _wants_gradients(self, args: Any, kwargs: Any) -> bool:
+        if any(p.requires_grad for p in self._parameters_of):
+            return True
+        return any(isinstance(t, torch.Tensor) and t.requires_grad for t in pytree.tree_leaves((args, kwargs)))
+
+    def _trained(self) -> Any:
+        if self._with_gradients is None:
+            backend = Backend(whole=True, threads=self._runner.threads, optimize=self._runner.optimize)
+            self._with_gradients = torch.compile(
+                self.module, backend=backend, fullgraph=True, dynamic=self._is_open
+            )
+        return self._with_gradients
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
+        if self._is_flat and not kwargs and len(args) == self._given:
+            flat: Sequence[Any] = args
+        else:
+            flat, spec = pytree.tree_flatten((args, kwargs))
+            if spec != self._exported.call_spec.in_spec:
+                raise dojoir.ArgumentError(
+                    f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
+                    "bad-arguments",
+                )
+        inputs = list(self._sources)
+        for number, value in zip(self._places, flat, strict=True):
+            inputs[number] = value
+        for number, expected in self._expected:
+            expected.check(inputs[number])
+        found = self._runner(inputs)
+        for number, target in self._changed:
+            target = inputs[target] if isinstance(target, int) else target
+            target.copy_(found[number])
+        results = [found[number] for number in self._results]
+        if self._is_single:
+            return results[0]
+        return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What an argument has to be: its type, and its sizes; None for one that is open."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int | None, ...]
+
+    @classmethod
+    def of(cls, name: str, fake: torch.Tensor) -> _Expected:
+        shape: Any = fake.shape
+        return cls(name, fake.dtype, tuple(s if isinstance(s, int) else None for s in shape))
+
+    def check(self, tensor: Any) -> None:
+        """Raises ArgumentError, `bad-dtype` or `bad-shape`."""
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype != self.dtype or tensor.dim() != len(self.shape):
+            raise dojoir.ArgumentError(
+                f"argument {self.name} is {_kind(tensor)}, and was a {len(self.shape)}-dimensional tensor of "
+                f"{self.dtype} in the example",
+                "bad-dtype",
+            )
+        if tensor.shape == self.shape:
+            return
+        for d, (own, known) in enumerate(zip(tensor.shape, self.shape, strict=True)):
+            if known is not None and own != known:
+                raise dojoir.ArgumentError(
+                    f"dimension {d} of argument {self.name} is {own}, and was {known} in the example: give "
+                    f"dynamic= for sizes that stay open",
+                    "bad-shape",
+                )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a {value.dim()}-dimensional tensor of {value.dtype}"
+    return type(value).__name__
+
+
+def _buffer(module: torch.nn.Module, target: str) -> torch.Tensor:
+    found: Any = module
+    for part in target.split("."):
+        found = getattr(found, part)
+    assert isinstance(found, torch.Tensor)
+    return found
+
+
+def import_module(
+    module: torch.nn.Module,
+    example_inputs: Sequence[Any],
+    example_kwargs: Mapping[str, Any] | None,
+    dynamic: Any,
+    optimize: bool,
+    threads: int | None,
+) -> Imported:
+    """See `dojoir.torch.from_module`."""
+    if not isinstance(module, torch.nn.Module):
+        raise dojoir.ArgumentError(
+            f"from_module takes a torch.nn.Module, not {type(module).__name__}", "not-a-module"
+        )
+    if not isinstance(example_inputs, tuple | list):
+        raise dojoir.ArgumentError(
+            f"example_inputs is a tuple of arguments, not {type(example_inputs).__name__}", "bad-arguments"
+        )
+    try:
+        with plain_attention(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's own, of what it is about to change
+            exported = torch.export.export(
+                module, tuple(example_inputs), dict(example_kwargs or {}), dynamic_shapes=dynamic, strict=False
+            )
+            exported = _decomposed(exported)
+    except dojoir.DojoError:
+        raise
+    except Exception as error:  # whatever the module or PyTorch raises
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise dojoir.ArgumentError(f"PyTorch cannot export the module: {reason}", "no-export") from error
+    names = {
+        spec.arg.name: re.sub(r"\W", "_", spec.target.removeprefix("_lifted_tensor_constant"))
+        for spec in exported.graph_signature.input_specs
+        if spec.target
+    }
+    try:
+        lowered = lower(exported.graph, names)
+        name = re.sub(r"\W", "_", type(module).__name__).lower()
+        runner = Runner(lowered, name or "module", facts=_facts(exported), optimize=optimize, threads=threads)
+    except Refused as refused:
+        raise refused.error() from None
+    return Imported(module, exported, runner, _sources(module, exported), bool(lowered.sizes))
+
+
+def _decomposed(exported: Any) -> Any:
+    """The program by simpler operators. PyTorch's public way changes all operators that are made of others, to
+    leave some as they are; none is to be left here, and without that it takes a third of the time."""
+    try:
+        from torch.export.exported_program import _decompose_exported_program
+
+        return _decompose_exported_program(
+            exported, cia_to_decomp={}, python_decomp_table=decompositions(), joint_loss_index=None,
+            decompose_custom_triton_ops=False,
+        )  # fmt: skip
+    except (ImportError, TypeError):  # another version of PyTorch
+        return exported.run_decompositions(decompositions())
+
+
+def _sources(module: torch.nn.Module, exported: Any) -> list[Any]:
+    """For each input of the graph what the module holds; None for what a call gives."""
+    made: list[Any] = []
+    for spec in exported.graph_signature.input_specs:
+        match spec.kind.name:
+            case "USER_INPUT":
+                made.append(None)
+            case "PARAMETER" | "BUFFER" if _has(module, spec.target):
+                made.append(_buffer(module, spec.target))
+            case "CONSTANT_TENSOR" | "BUFFER" | "PARAMETER":
+                made.append(exported.constants.get(spec.target, exported.state_dict.get(spec.target)))
+            case kind:
+                raise dojoir.ArgumentError(
+                    f"the module takes {spec.arg.name} as {kind}, which no kernel does", "no-export"
+                )
+    return made
+
+
+def _has(module: torch.nn.Module, target: str) -> bool:
+    found: Any = module
+    for part in target.split("."):
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+def _facts(exported: Any) -> dict[str, tuple[int, int | None]]:
+    """The least and the largest value of each open size."""
+    made: dict[str, tuple[int, int | None]] = {}
+    for symbol, limits in exported.range_constraints.items():
+        low, high = limits.lower, limits.upper
+        top = int(high) if getattr(high, "is_Integer", False) and int(high) < 2**31 else None
+        made[str(symbol)] = (int(low) if getattr(low, "is_Integer", False) else 1, top)
+    return made

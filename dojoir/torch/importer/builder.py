@@ -1,0 +1,289 @@
+"""What the operators build: tensors as functions of an index, and the nests that store them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.index import (
+    Divided,
+    Index,
+    Size,
+    Var,
+    as_index,
+    divide,
+    most,
+    of_atom,
+    product,
+    recombine,
+)
+from dojoir.torch.importer.nests import Buffer, Node, Program, Store, loops
+from dojoir.torch.importer.values import FLOATS, Cast, Cost, Load, Number, Value, cast, cost, number
+
+DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16", torch.int64: "i64",
+    torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
+}  # fmt: skip
+"""The type of a buffer for each type of a tensor."""
+
+TORCH = {name: dtype for dtype, name in DTYPES.items()}
+
+_WORDS = frozenset({
+    "kernel", "where", "fp", "in", "out", "inout", "tmp", "if", "and", "or", "not", "inf", "nan", "exp", "log",
+    "expm1", "log1p", "log2", "exp2", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos", "tan", "atan",
+    "floor", "ceil", "round", "abs", "pow", "min", "max", "clamp", "fma", "isnan", "select", "sat",
+    "round_away", "round_to_zero", "bitcast", "argmax_key", "argmin_key", "value_of", "argmax_of", "argmin_of",
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "f4e2m1", "f8e8m0", "i64", "i32", "i16", "i8", "i4", "u64",
+    "u32", "u16", "u8", "u4", "bool",
+})  # fmt: skip
+"""The words of the language, which no buffer is called."""
+
+
+class Unsupported(Exception):
+    """An operator, or a form of it, that there is no text for; `str` says why."""
+
+
+Place = tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of some shape: the value at each index, and the buffer that it is, if it is one as it stands."""
+
+    shape: Place
+    dtype: str
+    at: Callable[[Place], Value]
+    buffer: str | None = None
+    label: str | None = None
+    """What a buffer of it is called."""
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+
+Operand = Tensor | int | float | bool | Index
+"""What an operator of elements takes."""
+
+
+class Builder:
+    """A program that grows: `program` has its buffers and nests; `node` is the operator that is being read."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.node: Any = None
+        self.parted: list[tuple[str, int, Index]] = []
+        """Dimensions of buffers that are to be two: the buffer, the dimension, the extent of the inner one."""
+        self._count = 0
+
+    # -- of the operator at hand ----------------------------------------------------------------------------
+    def shape(self, of: Any = None) -> Place:
+        """The shape of the operator's result (or of another fake tensor)."""
+        value = self.node.meta["val"] if of is None else of
+        return tuple(self.size(s) for s in value.shape)
+
+    def dtype(self, of: Any = None) -> str:
+        """The element type of the operator's result."""
+        value = self.node.meta["val"] if of is None else of
+        return self.named(value.dtype)
+
+    def named(self, dtype: Any) -> str:
+        """The element type of a type of PyTorch. Raises Unsupported."""
+        if dtype not in DTYPES:
+            raise Unsupported(f"elements of {dtype} have no type in a kernel")
+        return DTYPES[dtype]
+
+    def size(self, value: Any) -> Index:
+        """A size of PyTorch as an index."""
+        if isinstance(value, Index):
+            return value
+        return as_index(value) if isinstance(value, int) else of_sympy(value.node.expr)
+
+    # -- buffers and nests -----------------------------------------------------------------------------------
+    def var(self, extent: Index) -> Var:
+        """A new iterator."""
+        self._count += 1
+        return Var(self._count, extent)
+
+    def iterate(self, shape: Sequence[Index]) -> tuple[list[Var], Place]:
+        """Iterators over a shape, and the index that they make; there is none for an extent of 1."""
+        made: list[Var] = []
+        index: list[Index] = []
+        for extent in shape:
+            if extent.constant == 0:
+                raise Unsupported("a tensor without elements")
+            if extent.constant == 1:
+                index.append(as_index(0))
+            else:
+                made.append(self.var(extent))
+                index.append(of_atom(made[-1]))
+        return made, tuple(index)
+
+    def declare(self, shape: Place, dtype: str, name: str | None = None, order: Any = None) -> Buffer:
+        """A new buffer, called as the operator is; one without dimensions has a single element."""
+        wanted = re.sub(r"\W", "_", name or self.node.name)
+        wanted = f"{wanted}_" if wanted in _WORDS else f"p_{wanted}" if wanted[0].isdigit() else wanted
+        taken, number_ = wanted, 2
+        while taken in self.program.buffers:
+            taken, number_ = f"{wanted}_{number_}", number_ + 1
+        buffer = Buffer(taken, shape or (as_index(1),), dtype, order)
+        self.program.buffers[taken] = buffer
+        return buffer
+
+    def emit(self, variables: Sequence[Var], *body: Node) -> None:
+        """Adds a nest."""
+        self.program.nests += loops(variables, body)
+
+    def tensor(self, buffer: Buffer, shape: Place | None = None, dtype: str | None = None) -> Tensor:
+        """The tensor that a buffer is; `dtype` what it is read as."""
+        own = buffer.shape if shape is None else shape
+        kind = dtype or buffer.dtype
+
+        def at(index: Place) -> Value:
+            return cast(element(buffer, index), kind)
+
+        return Tensor(own, kind, at, buffer.name if kind == buffer.dtype else None)
+
+    def realize(self, tensor: Tensor, name: str | None = None) -> Tensor:
+        """The tensor as a buffer: its own, or a new one that a nest fills."""
+        if tensor.buffer is not None:
+            return tensor
+        buffer = self.declare(tensor.shape, tensor.dtype, name or tensor.label)
+        variables, index = self.iterate(tensor.shape)
+        self.emit(variables, Store(element(buffer, index), "=", tensor.at(index)))
+        return self.tensor(buffer, tensor.shape)
+
+    def cost(self, tensor: Tensor) -> Cost:
+        """What an element takes."""
+        return cost(tensor.at(self.iterate(tensor.shape)[1])) if tensor.buffer is None else Cost(0, 0, 1)
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """The tensor, computed once where its elements are more than plain elements: for what reads each of them
+        often."""
+        value = tensor.at(self.iterate(tensor.shape)[1])
+        while isinstance(value, Cast):
+            value = value.of
+        if isinstance(value, Number) or (isinstance(value, Load) and self._is_simple(value)):
+            return tensor
+        return self.realize(tensor, tensor.label or f"{self.node.name}_of")
+
+    def _is_simple(self, load: Load) -> bool:
+        """Whether the indices are affine, but for dimensions that may be one."""
+        index = list(load.index)
+        extents = list(self.program.buffers[load.buffer].shape)
+        for d in range(len(index) - 2, -1, -1):
+            made = recombine(index[d], index[d + 1], extents[d + 1])
+            if made is not None:
+                index[d : d + 2], extents[d : d + 2] = [made], [extents[d] * extents[d + 1]]
+        return all(isinstance(atom, Size | Var) for one in index for atom in one.atoms)
+
+    # -- tensors ----------------------------------------------------------------------------------------------
+    def full(self, shape: Place, value: float | int | bool, dtype: str) -> Tensor:
+        """A number everywhere."""
+        return Tensor(shape, dtype, lambda index: number(value, dtype))
+
+    def broadcast(self, tensor: Tensor, shape: Place) -> Tensor:
+        """The tensor in a larger shape; what takes long is computed once, before."""
+        if tensor.shape == shape:
+            return tensor
+        missing = len(shape) - tensor.rank
+        grows = [d for d in range(tensor.rank) if tensor.shape[d] != shape[d + missing]]
+        if any(tensor.shape[d].constant != 1 for d in grows):
+            raise Unsupported(f"a broadcast of {_shown(tensor.shape)} to {_shown(shape)}")
+        is_larger = bool(grows) or any(s.constant != 1 for s in shape[:missing])
+        if is_larger and tensor.buffer is None and self.cost(tensor).costly:
+            tensor = self.realize(tensor)
+        at = tensor.at
+
+        def inside(index: Place) -> Value:
+            return at(tuple(as_index(0) if d in grows else i for d, i in enumerate(index[missing:])))
+
+        return Tensor(shape, tensor.dtype, inside)
+
+    def pointwise(self, shape: Place, dtype: str, make: Callable[..., Value], *args: Tensor) -> Tensor:
+        """A tensor whose elements are made of those of others, broadcast."""
+        wide = [self.broadcast(a, shape) for a in args]
+        return Tensor(shape, dtype, lambda index: make(*(a.at(index) for a in wide)))
+
+    def as_tensor(self, operand: Operand, dtype: str | None = None) -> Tensor:
+        """An operand of elements as a tensor of a type."""
+        from dojoir.torch.importer.values import At
+
+        if isinstance(operand, Tensor):
+            if dtype is None or operand.dtype == dtype:
+                return operand
+            at = operand.at
+            return Tensor(operand.shape, dtype, lambda index: cast(at(index), dtype))
+        if isinstance(operand, Index):
+            value, kind = operand, dtype or "i64"
+            return Tensor((), kind, lambda index: cast(At(value, "i64"), kind))
+        kind = dtype or ("bool" if isinstance(operand, bool) else "i64" if isinstance(operand, int) else "f32")
+        return self.full((), operand, kind)
+
+    def reduce(
+        self,
+        shape: Place,
+        over: Sequence[Index],
+        value: Callable[[Place, Place], Value],
+        op: str,
+        start: float | int | bool,
+        dtype: str,
+        name: str | None = None,
+    ) -> Tensor:
+        """Accumulates `value(index, index over)` by `op`, from `start` on. Narrow floats are carried in f32."""
+        carried = "f32" if dtype in ("bf16", "f16") else dtype
+        buffer = self.declare(shape, carried, name)
+        outer, index = self.iterate(shape)
+        inner, below = self.iterate(over)
+        target = element(buffer, index)
+        first = Store(target, "=", number(start, carried))
+        added = Store(target, op, cast(value(index, below), carried))
+        self.emit(outer, first, *loops(inner, (added,)))
+        return self.tensor(buffer, shape, dtype)
+
+
+def element(buffer: Buffer, index: Place) -> Load:
+    """An element of a buffer."""
+    return Load(buffer.name, index or (as_index(0),), buffer.dtype)
+
+
+def _shown(shape: Place) -> str:
+    return f"[{', '.join(s.key for s in shape)}]"
+
+
+def of_sympy(expression: Any) -> Index:
+    """A size of PyTorch, which it keeps as an expression of sympy. Raises Unsupported."""
+    kind = type(expression).__name__
+    if expression.is_Integer:
+        return as_index(int(expression))
+    if expression.is_Symbol:
+        return of_atom(Size(str(expression)))
+    args = [of_sympy(a) for a in expression.args if not (kind == "Pow" and a is expression.args[1])]
+    match kind:
+        case "Add":
+            return sum(args[1:], args[0])
+        case "Mul":
+            return product(tuple(args))
+        case "Pow" if expression.args[1].is_Integer and expression.args[1] > 0:
+            return product((args[0],) * int(expression.args[1]))
+        case "FloorDiv" | "CleanDiv":
+            return divide(args[0], args[1])[0]
+        case "Mod" | "PythonMod":
+            return divide(args[0], args[1])[1]
+        case "Max" if len(args) == 2:
+            return most(args[0], args[1])
+        case _:
+            raise Unsupported(f"the size {expression}")
+
+
+def is_plain(index: Index) -> bool:
+    """Whether it has no quotient in it."""
+    return not any(isinstance(atom, Divided) for atom in index.atoms)
+
+
+def is_float(dtype: str) -> bool:
+    return dtype in FLOATS

@@ -1,0 +1,220 @@
+"""Convolutions of one to three dimensions: strides, padding, dilation, groups, transposed ones; their gradients.
+
+Borders are guards of the sums, so that a padded input is never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
+from dojoir.torch.importer.index import Index, as_index, divide, is_within
+from dojoir.torch.importer.nests import Node, Store, When, loops
+from dojoir.torch.importer.values import apply, cast, number
+
+aten: Any = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Window:
+    """How the windows lie: for each dimension the stride, the padding in front, and the dilation."""
+
+    stride: tuple[int, ...]
+    pad: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    @classmethod
+    def of(cls, stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], rank: int) -> Window:
+        """From what PyTorch gives, where one number is for all dimensions."""
+        made = [tuple(int(v) for v in g) for g in (stride, pad, dilation)]
+        return cls(*((g * rank if len(g) == 1 else g) for g in made))
+
+    def place(self, at: Sequence[Index], taps: Sequence[Index]) -> list[Index]:
+        """Where a tap of a window is."""
+        steps = zip(at, taps, self.stride, self.pad, self.dilation, strict=True)
+        return [i * s + k * d - p for i, k, s, p, d in steps]
+
+
+Condition = tuple[Index, str, Index]
+
+
+def inside(index: Sequence[Index], extents: Sequence[Index]) -> tuple[Condition, ...]:
+    """The conditions under which an index is in range, as far as they are not seen."""
+    made: list[Condition] = []
+    for i, extent in zip(index, extents, strict=True):
+        if not is_within(i, 0, extent):
+            constant = i.terms.get((), 0)
+            made.append((i - constant, ">=", as_index(-constant)))
+            made.append((i - constant, "<", extent - constant))
+    return tuple(made)
+
+
+def guarded(conditions: Sequence[Condition], body: Sequence[Node]) -> tuple[Node, ...]:
+    """The body under conditions, if there are any."""
+    return (When(tuple(conditions), tuple(body)),) if conditions else tuple(body)
+
+
+def _convolution(
+    b: Builder, x: Tensor, w: Tensor, bias: Tensor | None, stride: Any, pad: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    if x.rank != w.rank:
+        raise Unsupported("a convolution without a batch")
+    window = Window.of(stride, pad, dilation, w.rank - 2)
+    x, w = b.stored(x), b.stored(w)
+    if transposed:
+        made = spread(b, x, w, window, groups, b.shape())
+    else:
+        made = convolve(b, x, w, window, groups, b.shape())
+    if bias is None:
+        return made
+    at, of_bias = made.at, bias.at
+    return Tensor(made.shape, made.dtype, lambda index: apply("+", at(index), of_bias((index[1],))))
+
+
+def _grouped(b: Builder, groups: int, each: Index) -> tuple[list[Any], Index, Index, Index]:
+    """Iterators over groups and the channels of one: the two indices, and that of the channel."""
+    variables, (group, channel) = b.iterate([as_index(groups), each])
+    return variables, group, channel, group * each + channel
+
+
+def _part_groups(b: Builder, groups: int, *of: tuple[Tensor, int]) -> None:
+    """Lets the groups of channels have a dimension of their own in the buffers that tensors are."""
+    for tensor, d in of:
+        each = divide(tensor.shape[d], as_index(groups))[0]
+        buffer = tensor.buffer
+        if groups > 1 and each.constant != 1 and buffer is not None and b.program.buffers[buffer].order is None:
+            b.parted.append((buffer, d, each))
+
+
+def convolve(
+    b: Builder, x: Tensor, w: Tensor, window: Window, groups: int, shape: Place, name: str | None = None
+) -> Tensor:
+    """`y[n, o, i] = sum_(c, k) x[n, c, stride i + dilation k - pad] w[o, c, k]`."""
+    dtype = x.dtype
+    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    buffer = b.declare(shape, carried, name)
+    batch, (n,) = b.iterate(shape[:1])
+    outputs, group, _, o = _grouped(b, groups, divide(shape[1], as_index(groups))[0])
+    spatial, at = b.iterate(shape[2:])
+    channels, (c,) = b.iterate(w.shape[1:2])
+    taps, k = b.iterate(w.shape[2:])
+    place = window.place(at, k)
+    target = element(buffer, (n, o, *at))
+    factor = w.at((o, c, *k))
+    value = apply("*", cast(x.at((n, group * w.shape[1] + c, *place)), carried), cast(factor, carried))
+    body = _under_guards(taps, k, place, x.shape[2:], (Store(target, "+=", value),))
+    b.emit([*batch, *outputs, *spatial], Store(target, "=", number(0, carried)), *loops(channels, body))
+    made = b.tensor(buffer, shape, dtype)
+    _part_groups(b, groups, (x, 1), (w, 0), (made, 1))
+    return made
+
+
+def _under_guards(
+    taps: Sequence[Any], k: Place, place: Sequence[Index], extents: Sequence[Index], body: Sequence[Node]
+) -> tuple[Node, ...]:
+    """The body in the loops over taps, each with its guard right inside of it."""
+    variables = iter(taps)
+    made: list[tuple[list[Any], tuple[Condition, ...]]] = []
+    for tap, index, extent in zip(k, place, extents, strict=True):
+        own = [next(variables)] if tap.constant is None else []
+        made.append((own, inside([index], [extent])))
+    inner = tuple(body)
+    for own, conditions in reversed(made):
+        inner = loops(own, guarded(conditions, inner))
+    return inner
+
+
+def spread(
+    b: Builder, x: Tensor, w: Tensor, window: Window, groups: int, shape: Place, name: str | None = None
+) -> Tensor:
+    """The transposed convolution: `y[n, o, stride i + dilation k - pad] += x[n, c, i] w[c, o, k]`, as a sum for
+    each element of the result."""
+    dtype = x.dtype
+    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    buffer = b.declare(shape, carried, name)
+    each = w.shape[1]
+    batch, (n,) = b.iterate(shape[:1])
+    outputs, group, own, o = _grouped(b, groups, each)
+    spatial, at = b.iterate(shape[2:])
+    per_group = divide(w.shape[0], as_index(groups))[0]
+    channels, (c,) = b.iterate([per_group])
+    taps, k = b.iterate(w.shape[2:])
+    place: list[Index] = []
+    conditions: list[tuple[Condition, ...]] = []
+    for i, tap, s, p, d, extent in zip(at, k, window.stride, window.pad, window.dilation, x.shape[2:], strict=True):
+        moved = i - tap * d + p
+        if s == 1:
+            place.append(moved)
+            conditions.append(inside([moved], [extent]))
+            continue
+        place.append(divide(moved, as_index(s))[0])
+        asked: list[Condition] = []
+        if not is_within(moved, 0, extent * s):
+            constant = moved.terms.get((), 0)
+            asked = [(moved - constant, ">=", as_index(-constant)), (moved - constant, "<", extent * s - constant)]
+        conditions.append((*asked, (divide(moved, as_index(s))[1], "==", as_index(0))))
+    channel = group * per_group + c
+    target = element(buffer, (n, o, *at))
+    value = apply("*", cast(x.at((n, channel, *place)), carried), cast(w.at((channel, own, *k)), carried))
+    body: tuple[Node, ...] = (Store(target, "+=", value),)
+    variables = iter(taps)
+    nested: list[tuple[list[Any], tuple[Condition, ...]]] = []
+    for tap, asked_of in zip(k, conditions, strict=True):
+        nested.append(([next(variables)] if tap.constant is None else [], asked_of))
+    for variable, asked_of in reversed(nested):
+        body = loops(variable, guarded(asked_of, body))
+    b.emit([*batch, *outputs, *spatial], Store(target, "=", number(0, carried)), *loops(channels, body))
+    return b.tensor(buffer, shape, dtype)
+
+
+def _of_weights(
+    b: Builder, x: Tensor, grad: Tensor, window: Window, groups: int, shape: Place, name: str
+) -> Tensor:
+    """`w[o, c, k] = sum_(n, i) grad[n, o, i] x[n, c, stride i + dilation k - pad]`."""
+    dtype = x.dtype
+    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    buffer = b.declare(shape, carried, name)
+    outputs, group, _, o = _grouped(b, groups, divide(shape[0], as_index(groups))[0])
+    channels, (c,) = b.iterate(shape[1:2])
+    taps, k = b.iterate(shape[2:])
+    batch, (n,) = b.iterate(grad.shape[:1])
+    spatial, at = b.iterate(grad.shape[2:])
+    place = window.place(at, k)
+    target = element(buffer, (o, c, *k))
+    value = apply("*", cast(grad.at((n, o, *at)), carried), cast(x.at((n, group * shape[1] + c, *place)), carried))
+    body = _under_guards(spatial, at, place, x.shape[2:], (Store(target, "+=", value),))
+    b.emit([*outputs, *channels, *taps], Store(target, "=", number(0, carried)), *loops(batch, body))
+    return b.tensor(buffer, shape, dtype)
+
+
+def _backward(
+    b: Builder, grad: Tensor, x: Tensor, w: Tensor, bias_sizes: Any, stride: Any, pad: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, wanted: Sequence[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    window = Window.of(stride, pad, dilation, w.rank - 2)
+    grad, x, w = b.stored(grad), b.stored(x), b.stored(w)
+    made: list[Tensor | None] = [None, None, None]
+    name = b.node.name
+    if wanted[0]:
+        back = convolve if transposed else spread
+        made[0] = back(b, grad, w, window, groups, x.shape, f"{name}_x")
+    if wanted[1]:
+        pair = (grad, x) if transposed else (x, grad)
+        made[1] = _of_weights(b, *pair, window, groups, w.shape, f"{name}_w")
+    if wanted[2]:
+        from dojoir.torch.importer.reductions import fold
+
+        dims = [0, *range(2, grad.rank)]
+        made[2] = fold(b, grad, dims, "+=", 0, grad.dtype, name=f"{name}_bias")
+    return tuple(made)
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.convolution.default: _convolution,
+    aten.convolution_backward.default: _backward,
+}

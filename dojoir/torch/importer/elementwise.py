@@ -1,0 +1,424 @@
+"""Operators of elements: arithmetic, comparisons, functions, choices, casts, tensors that are made of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.builder import Builder, Operand, Tensor, Unsupported
+from dojoir.torch.importer.index import Index, as_index
+from dojoir.torch.importer.values import FLOATS, At, Number, Value, apply, cast, compare, number, select
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+Make = Callable[..., Value]
+
+
+def _one(value: Value, factor: float = 1.0) -> Number:
+    return number(factor, value.dtype)
+
+
+# -- functions of one element -------------------------------------------------------------------------------
+def _call(name: str) -> Make:
+    return lambda x: apply(name, x)
+
+
+def _sign(x: Value) -> Value:
+    zero = _one(x, 0)
+    if x.dtype not in FLOATS:
+        return select(compare("<", x, zero), _one(x, -1), select(compare(">", x, zero), _one(x), zero))
+    return select(compare("<", x, zero), _one(x, -1), select(compare(">", x, zero), _one(x), apply("*", x, zero)))
+
+
+def _trunc(x: Value) -> Value:
+    return x if x.dtype not in FLOATS else select(compare("<", x, _one(x, 0)), apply("ceil", x), apply("floor", x))
+
+
+def _rounded(name: str) -> Make:
+    return lambda x: apply(name, x) if x.dtype in FLOATS else x
+
+
+def _half_of_exponentials(sign: str) -> Make:
+    def make(x: Value) -> Value:
+        return apply("*", apply(sign, apply("exp", x), apply("exp", apply("neg", x))), _one(x, 0.5))
+
+    return make
+
+
+def _sinh(x: Value) -> Value:
+    grown = apply("expm1", x)
+    return apply("*", apply("+", grown, apply("/", grown, apply("+", grown, _one(x)))), _one(x, 0.5))
+
+
+def _asinh(x: Value) -> Value:
+    a = apply("abs", x)
+    root = apply("sqrt", apply("+", apply("*", a, a), _one(x)))
+    return apply("*", _sign(x), apply("log", apply("+", a, root)))
+
+
+def _acosh(x: Value) -> Value:
+    return apply("log", apply("+", x, apply("sqrt", apply("-", apply("*", x, x), _one(x)))))
+
+
+def _atanh(x: Value) -> Value:
+    return apply("*", apply("-", apply("log1p", x), apply("log1p", apply("neg", x))), _one(x, 0.5))
+
+
+def _asin(x: Value) -> Value:
+    return apply("atan", apply("/", x, apply("sqrt", apply("-", _one(x), apply("*", x, x)))))
+
+
+def _acos(x: Value) -> Value:
+    return apply("-", _one(x, math.pi / 2), _asin(x))
+
+
+def _is_infinite(x: Value) -> Value:
+    return compare("==", apply("abs", x), _one(x, math.inf)) if x.dtype in FLOATS else number(False, "bool")
+
+
+def relu(x: Value) -> Value:
+    """`max(x, 0)`."""
+    return apply("max", x, _one(x, 0))
+
+
+_FUNCTIONS = (
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
+    "tan", "atan",
+)  # fmt: skip
+
+_FLOAT: dict[str, Make] = {
+    **{n: _call(n) for n in _FUNCTIONS},
+    "reciprocal": lambda x: apply("/", _one(x), x),
+    "erfc": lambda x: apply("-", _one(x), apply("erf", x)),
+    "log10": lambda x: apply("*", apply("log2", x), _one(x, math.log10(2))),
+    "sinh": _sinh, "cosh": _half_of_exponentials("+"), "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
+    "asin": _asin, "acos": _acos,
+}  # fmt: skip
+"""What gives a float of any number."""
+
+_SAME: dict[str, Make] = {
+    "neg": _call("neg"), "abs": _call("abs"), "relu": relu, "sign": _sign, "trunc": _trunc,
+    "floor": _rounded("floor"), "ceil": _rounded("ceil"), "round": _rounded("round"),
+    "square": lambda x: apply("*", x, x), "alias": lambda x: x, "detach": lambda x: x, "clone": lambda x: x,
+    "lift_fresh_copy": lambda x: x, "lift_fresh": lambda x: x, "lift": lambda x: x,
+    "positive": lambda x: x, "bitwise_not": lambda x: _not(x),
+}  # fmt: skip
+"""What gives the type that it takes."""
+
+
+def _not(x: Value) -> Value:
+    return apply("not" if x.dtype == "bool" else "~", x)
+
+
+def _unary(make: Make) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, **_: Any) -> Tensor:
+        kind = b.dtype()
+        return b.pointwise(x.shape, kind, make, b.as_tensor(x, kind))
+
+    return lower
+
+
+def _question(make: Make) -> Callable[..., Tensor]:
+    return lambda b, x: b.pointwise(x.shape, "bool", make, x)
+
+
+# -- of two -------------------------------------------------------------------------------------------------
+def _binary(make: Make) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Operand, y: Operand, **_: Any) -> Tensor:
+        kind = b.dtype()
+        return b.pointwise(b.shape(), kind, make, b.as_tensor(x, kind), b.as_tensor(y, kind))
+
+    return lower
+
+
+def _scaled(sign: str, is_turned: bool = False) -> Callable[..., Tensor]:
+    """Sum or difference; `alpha` multiplies the second."""
+
+    def lower(b: Builder, x: Operand, y: Operand, *, alpha: Any = 1, **_: Any) -> Tensor:
+        kind = b.dtype()
+        left, right = b.as_tensor(x, kind), b.as_tensor(y, kind)
+
+        def make(p: Value, q: Value) -> Value:
+            q = q if alpha == 1 else apply("*", q, number(alpha, kind))
+            if kind == "bool":
+                return apply("or", p, q)
+            return apply(sign, q, p) if is_turned else apply(sign, p, q)
+
+        return b.pointwise(b.shape(), kind, make, left, right)
+
+    return lower
+
+
+def _times(p: Value, q: Value) -> Value:
+    return apply("and" if p.dtype == "bool" else "*", p, q)
+
+
+def _div(b: Builder, x: Operand, y: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    kind = b.dtype()
+
+    def make(p: Value, q: Value) -> Value:
+        match rounding_mode:
+            case None:
+                return apply("/", p, q)
+            case "floor":
+                return apply("//", p, q) if kind not in FLOATS else apply("floor", apply("/", p, q))
+            case _ if kind in FLOATS:
+                return _trunc(apply("/", p, q))
+            case _:
+                quotient = apply("//", apply("abs", p), apply("abs", q))
+                negative = compare("!=", compare("<", p, number(0, kind)), compare("<", q, number(0, kind)))
+                return select(negative, apply("neg", quotient), quotient)
+
+    return b.pointwise(b.shape(), kind, make, b.as_tensor(x, kind), b.as_tensor(y, kind))
+
+
+def _remainder(p: Value, q: Value) -> Value:
+    if p.dtype not in FLOATS:
+        return apply("%", p, q)
+    return apply("-", p, apply("*", q, apply("floor", apply("/", p, q))))
+
+
+def _fmod(p: Value, q: Value) -> Value:
+    if p.dtype not in FLOATS:
+        raise Unsupported("fmod of integers")
+    return apply("-", p, apply("*", q, _trunc(apply("/", p, q))))
+
+
+def power(x: Value, exponent: Value) -> Value:
+    """A power; of a number that is known by products and roots."""
+    if isinstance(exponent, Number):
+        match float(exponent.value):
+            case 0.0:
+                return _one(x)
+            case 1.0:
+                return x
+            case 2.0:
+                return apply("*", x, x)
+            case 3.0:
+                return apply("*", apply("*", x, x), x)
+            case 4.0:
+                return apply("*", apply("*", x, x), apply("*", x, x))
+            case 0.5 if x.dtype in FLOATS:
+                return apply("sqrt", x)
+            case -0.5 if x.dtype in FLOATS:
+                return apply("rsqrt", x)
+            case -1.0 if x.dtype in FLOATS:
+                return apply("/", _one(x), x)
+            case -2.0 if x.dtype in FLOATS:
+                return apply("/", _one(x), apply("*", x, x))
+            case _:
+                pass
+    if x.dtype not in FLOATS:
+        raise Unsupported("a power of integers whose exponent is not known")
+    return apply("pow", x, exponent)
+
+
+def _atan2(y: Value, x: Value) -> Value:
+    zero, pi = _one(x, 0), _one(x, math.pi)
+    plain = apply("atan", apply("/", y, x))
+    turned = apply("+", plain, select(compare("<", y, zero), _one(x, -math.pi), pi))
+    upright = select(
+        compare("<", y, zero), _one(x, -math.pi / 2), select(compare(">", y, zero), _one(x, math.pi / 2), zero)
+    )
+    return select(compare(">", x, zero), plain, select(compare("<", x, zero), turned, upright))
+
+
+def _comparison(sign: str) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Operand, y: Operand) -> Tensor:
+        kind = b.named(torch.result_type(*map(_raw, b.node.args[:2])))
+        kind = "i8" if kind == "bool" and sign not in ("==", "!=") else kind
+        left, right = b.as_tensor(x, kind), b.as_tensor(y, kind)
+        return b.pointwise(b.shape(), "bool", lambda p, q: _compared(sign, p, q), left, right)
+
+    return lower
+
+
+def _compared(sign: str, p: Value, q: Value) -> Value:
+    if p.dtype == "bool" and not isinstance(p, Number) and not isinstance(q, Number):
+        p, q = cast(p, "i32"), cast(q, "i32")
+    elif p.dtype == "bool":
+        value, known = (p, q) if isinstance(q, Number) else (q, p)
+        assert isinstance(known, Number)
+        return value if bool(known.value) == (sign == "==") else apply("not", value)
+    return compare(sign, p, q)
+
+
+def _raw(arg: Any) -> Any:
+    """An argument of a node as PyTorch's rules of types ask for it."""
+    value = arg.meta["val"] if hasattr(arg, "meta") else arg
+    return 1 if isinstance(value, torch.SymInt) else value
+
+
+def _logical(name: str) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Operand, y: Operand) -> Tensor:
+        def make(p: Value, q: Value) -> Value:
+            if name == "!=":
+                return compare("!=", cast(p, "i32"), cast(q, "i32"))
+            return apply(name, p, q, dtype="bool")
+
+        return b.pointwise(b.shape(), "bool", make, b.as_tensor(x, "bool"), b.as_tensor(y, "bool"))
+
+    return lower
+
+
+def _bits(sign: str, word: str) -> Callable[..., Tensor]:
+    def make(p: Value, q: Value) -> Value:
+        if p.dtype != "bool":
+            return apply(sign, p, q)
+        if sign == "^":
+            return compare("!=", cast(p, "i32"), cast(q, "i32"))
+        return apply(word, p, q)
+
+    return _binary(make)
+
+
+# -- choices, limits, casts -----------------------------------------------------------------------------------
+def _where(b: Builder, condition: Tensor, x: Operand, y: Operand) -> Tensor:
+    kind = b.dtype()
+    asked = b.as_tensor(condition, "bool")
+    return b.pointwise(b.shape(), kind, select, asked, b.as_tensor(x, kind), b.as_tensor(y, kind))
+
+
+def _masked_fill(b: Builder, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    return _where(b, mask, value, x)
+
+
+def _clamp(b: Builder, x: Tensor, low: Operand | None = None, high: Operand | None = None) -> Tensor:
+    kind = b.dtype()
+    made = b.as_tensor(x, kind)
+    for name, limit in (("max", low), ("min", high)):
+        if limit is not None:
+            made = b.pointwise(
+                b.shape(), kind, lambda p, q, name=name: apply(name, p, q), made, b.as_tensor(limit, kind)
+            )
+    return made
+
+
+def _hardtanh(b: Builder, x: Tensor, low: float = -1.0, high: float = 1.0) -> Tensor:
+    return _clamp(b, x, low, high)
+
+
+def _leaky_relu(b: Builder, x: Tensor, slope: float = 0.01) -> Tensor:
+    def make(p: Value) -> Value:
+        return select(compare(">", p, _one(p, 0)), p, apply("*", p, _one(p, slope)))
+
+    return b.pointwise(x.shape, x.dtype, make, x)
+
+
+def _gelu(b: Builder, x: Tensor, *, approximate: str = "none") -> Tensor:
+    def make(p: Value) -> Value:
+        half = apply("*", p, _one(p, 0.5))
+        if approximate == "tanh":
+            cube = apply("*", apply("*", p, p), p)
+            inner = apply("+", p, apply("*", cube, _one(p, 0.044715)))
+            grown = apply("tanh", apply("*", inner, _one(p, math.sqrt(2 / math.pi))))
+        else:
+            grown = apply("erf", apply("*", p, _one(p, math.sqrt(0.5))))
+        return apply("*", half, apply("+", _one(p), grown))
+
+    return b.pointwise(x.shape, x.dtype, make, x)
+
+
+def _silu(b: Builder, x: Tensor) -> Tensor:
+    return b.pointwise(x.shape, x.dtype, lambda p: apply("*", p, apply("sigmoid", p)), x)
+
+
+def _cast(b: Builder, x: Operand, *_: Any, **__: Any) -> Tensor:
+    return b.as_tensor(x, b.dtype())
+
+
+# -- made of numbers -----------------------------------------------------------------------------------------
+def _filled(value: float | None) -> Callable[..., Tensor]:
+    def lower(b: Builder, *args: Any, **_: Any) -> Tensor:
+        given = args[1] if value is None else value
+        if isinstance(given, Tensor | Index):
+            return b.broadcast(b.as_tensor(given, b.dtype()), b.shape())
+        return b.full(b.shape(), given, b.dtype())
+
+    return lower
+
+
+def _arange(b: Builder, *args: Any, **_: Any) -> Tensor:
+    start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
+    return _iota(b, b.shape(), start, step, b.dtype())
+
+
+def _iota(b: Builder, shape: tuple[Index, ...], start: Any, step: Any, kind: str) -> Tensor:
+    if kind in FLOATS:
+
+        def at(index: tuple[Index, ...]) -> Value:
+            moved = apply("*", cast(At(index[0], "i64"), kind), number(step, kind))
+            return apply("+", moved, b.as_tensor(start, kind).at(()))
+    else:
+
+        def at(index: tuple[Index, ...]) -> Value:
+            return At(index[0] * as_index(step) + as_index(start), kind)
+
+    return Tensor(shape, kind, at)
+
+
+def _prims_iota(b: Builder, _: Any, *, start: Any, step: Any, **__: Any) -> Tensor:
+    return _iota(b, b.shape(), start, step, b.dtype())
+
+
+def _copy(b: Builder, x: Tensor, source: Tensor, *_: Any) -> Tensor:
+    return b.broadcast(b.as_tensor(source, b.dtype()), b.shape())
+
+
+def _scalar_tensor(b: Builder, value: Any, **_: Any) -> Tensor:
+    return b.as_tensor(value, b.dtype())
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    **{getattr(aten, n).default: _unary(f) for n, f in {**_FLOAT, **_SAME}.items() if hasattr(aten, n)},
+    aten.isnan.default: _question(lambda x: compare("!=", x, x) if x.dtype in FLOATS else number(False, "bool")),
+    aten.isinf.default: _question(_is_infinite),
+    aten.logical_not.default: _question(lambda x: apply("not", cast(x, "bool"))),
+    aten.add.Tensor: _scaled("+"), aten.add.Scalar: _scaled("+"),
+    aten.sub.Tensor: _scaled("-"), aten.sub.Scalar: _scaled("-"),
+    aten.rsub.Tensor: _scaled("-", True), aten.rsub.Scalar: _scaled("-", True),
+    aten.mul.Tensor: _binary(_times), aten.mul.Scalar: _binary(_times),
+    aten.div.Tensor: _div, aten.div.Scalar: _div, aten.div.Tensor_mode: _div, aten.div.Scalar_mode: _div,
+    aten.floor_divide.default: lambda b, x, y: _div(b, x, y, rounding_mode="floor"),
+    aten.remainder.Tensor: _binary(_remainder), aten.remainder.Scalar: _binary(_remainder),
+    aten.fmod.Tensor: _binary(_fmod), aten.fmod.Scalar: _binary(_fmod),
+    aten.pow.Tensor_Scalar: _binary(power), aten.pow.Tensor_Tensor: _binary(power), aten.pow.Scalar: _binary(power),
+    aten.atan2.default: _binary(_atan2),
+    aten.maximum.default: _binary(lambda p, q: apply("max", p, q)),
+    aten.minimum.default: _binary(lambda p, q: apply("min", p, q)),
+    **{
+        getattr(getattr(aten, name), overload): _comparison(sign)
+        for name, sign in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">="))
+        for overload in ("Tensor", "Scalar")
+    },
+    aten.logical_and.default: _logical("and"), aten.logical_or.default: _logical("or"),
+    aten.logical_xor.default: _logical("!="),
+    **{
+        getattr(getattr(aten, name), overload): _bits(sign, word)
+        for name, sign, word in (("bitwise_and", "&", "and"), ("bitwise_or", "|", "or"), ("bitwise_xor", "^", ""))
+        for overload in ("Tensor", "Scalar")
+    },
+    aten.where.self: _where, aten.where.ScalarSelf: _where, aten.where.ScalarOther: _where,
+    aten.where.Scalar: _where,
+    aten.masked_fill.Scalar: _masked_fill, aten.masked_fill.Tensor: _masked_fill,
+    aten.clamp.default: _clamp, aten.clamp.Tensor: _clamp,
+    aten.clamp_min.default: _clamp, aten.clamp_min.Tensor: _clamp,
+    aten.clamp_max.default: lambda b, x, high: _clamp(b, x, None, high),
+    aten.hardtanh.default: _hardtanh, aten.leaky_relu.default: _leaky_relu, aten.gelu.default: _gelu,
+    aten.silu.default: _silu,
+    aten._to_copy.default: _cast, prims.convert_element_type.default: _cast, aten.to.dtype: _cast,
+    aten.full.default: _filled(None), aten.full_like.default: _filled(None), aten.fill.Scalar: _filled(None),
+    aten.zeros.default: _filled(0), aten.zeros_like.default: _filled(0), aten.new_zeros.default: _filled(0),
+    aten.ones.default: _filled(1), aten.ones_like.default: _filled(1), aten.new_ones.default: _filled(1),
+    prims.empty_strided.default: _filled(0), aten.empty_strided.default: _filled(0),
+    aten.new_empty_strided.default: _filled(0), aten.new_empty.default: _filled(0),
+    aten.empty.memory_format: _filled(0), aten.empty_like.default: _filled(0), aten.new_full.default:
+        lambda b, _, __, value, **___: b.full(b.shape(), value, b.dtype()),
+    aten.arange.start_step: _arange, aten.arange.start: _arange, aten.arange.default: _arange,
+    prims.iota.default: _prims_iota,
+    aten.scalar_tensor.default: _scalar_tensor, aten.copy.default: _copy,
+}  # fmt: skip

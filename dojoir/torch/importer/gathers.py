@@ -1,0 +1,333 @@
+"""Elements at places from data: gathers, which are indices, and scatters, which are statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
+from dojoir.torch.importer.index import Data, Index, as_index, clamp, of_atom
+from dojoir.torch.importer.nests import Store
+from dojoir.torch.importer.values import At, Load, Number, Value, apply, cast, compare, select
+
+aten: Any = torch.ops.aten
+
+
+def place(value: Value, extent: Index, wraps: bool = True) -> Index:
+    """An index from a value; one below zero counts from the end where `wraps`."""
+    if isinstance(value, At):
+        return value.index
+    if isinstance(value, Number):
+        return as_index(int(value.value)) + (extent if wraps and value.value < 0 else 0)
+    if wraps:
+        end = At(extent, "i64")
+        wide = cast(value, "i64")
+        value = select(compare("<", wide, At(as_index(0), "i64")), apply("+", wide, end), wide)
+    return of_atom(Data(value))
+
+
+def _plain(b: Builder, index: Tensor) -> Tensor:
+    """Indices as elements of memory or of iterators."""
+    value = index.at(b.iterate(index.shape)[1])
+    return index if isinstance(value, Load | At | Number) else b.realize(index, f"{b.node.name}_index")
+
+
+def _light(b: Builder, x: Tensor) -> Tensor:
+    """What elements are picked of: as it is where an element is a matter of few operations, else stored."""
+    found = b.cost(x)
+    return x if found.operations <= 4 and not found.costly else b.stored(x)
+
+
+def _embedding(b: Builder, weight: Tensor, ids: Tensor, *_: Any, **__: Any) -> Tensor:
+    ids = _plain(b, ids)
+    weight = b.stored(weight)
+    rank = ids.rank
+
+    def at(index: Place) -> Value:
+        return weight.at((place(ids.at(index[:rank]), weight.shape[0], False), *index[rank:]))
+
+    return Tensor(b.shape(), weight.dtype, at)
+
+
+def _gather(b: Builder, x: Tensor, dim: int, ids: Tensor, **_: Any) -> Tensor:
+    if not x.rank:
+        return x
+    dim %= x.rank
+    x, ids = _light(b, x), _plain(b, ids)
+
+    def at(index: Place) -> Value:
+        return x.at((*index[:dim], place(ids.at(index), x.shape[dim], False), *index[dim + 1 :]))
+
+    return Tensor(ids.shape, x.dtype, at)
+
+
+def _index_select(b: Builder, x: Tensor, dim: int, ids: Tensor) -> Tensor:
+    dim %= x.rank
+    x, ids = b.stored(x), _plain(b, ids)
+
+    def at(index: Place) -> Value:
+        return x.at((*index[:dim], place(ids.at((index[dim],)), x.shape[dim], False), *index[dim + 1 :]))
+
+    return Tensor(b.shape(), x.dtype, at)
+
+
+def _where_to(
+    b: Builder, shape: Place, given: Sequence[Tensor | None], wraps: bool = True
+) -> tuple[Place, Callable[[Place], Place]]:
+    """For indices of some dimensions, as PyTorch has them: the shape of what is indexed, and the place in the
+    tensor for each index of it."""
+    there = [(d, _plain(b, t)) for d, t in enumerate(given) if t is not None]
+    if any(t.dtype == "bool" for _, t in there):
+        raise Unsupported("an index by a mask: its shape is a matter of data (use where, or masked_fill)")
+    wide: Place = ()
+    for _, t in there:
+        wide = _broadcast(wide, t.shape)
+    dims = [d for d, _ in there]
+    first = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    rest = [d for d in range(len(shape)) if d not in dims]
+    before = [d for d in rest if d < first] if first else []
+    after = [d for d in rest if d not in before]
+    tensors = [(d, b.broadcast(t, wide)) for d, t in there]
+
+    def change(index: Place) -> Place:
+        middle = index[len(before) : len(before) + len(wide)]
+        at: dict[int, Index] = dict(zip(before, index, strict=False))
+        at |= dict(zip(after, index[len(before) + len(wide) :], strict=True))
+        at |= {d: place(t.at(middle), shape[d], wraps) for d, t in tensors}
+        return tuple(at[d] for d in range(len(shape)))
+
+    result = (*(shape[d] for d in before), *wide, *(shape[d] for d in after))
+    return result, change
+
+
+def _broadcast(first: Place, second: Place) -> Place:
+    longer, shorter = (first, second) if len(first) >= len(second) else (second, first)
+    padded = (as_index(1),) * (len(longer) - len(shorter)) + shorter
+    return tuple(q if p.constant == 1 else p for p, q in zip(longer, padded, strict=True))
+
+
+def _index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
+    return _picked(b, x, given, True)
+
+
+def _unsafe_index(b: Builder, x: Tensor, given: Sequence[Tensor | None]) -> Tensor:
+    """As PyTorch's decompositions write it, of indices that are in range: none counts from the end."""
+    return _picked(b, x, given, False)
+
+
+def _picked(b: Builder, x: Tensor, given: Sequence[Tensor | None], wraps: bool) -> Tensor:
+    x = _light(b, x)
+    shape, change = _where_to(b, x.shape, given, wraps)
+    return Tensor(shape, x.dtype, lambda index: x.at(change(index)))
+
+
+def _index_put(
+    b: Builder, x: Tensor, given: Sequence[Tensor | None], value: Tensor, accumulate: bool = False
+) -> Tensor:
+    shape, change = _where_to(b, x.shape, given)
+    source = b.stored(b.broadcast(b.as_tensor(value, x.dtype), shape))
+    return _scattered(b, x, shape, lambda i: (change(i), source.at(i)), "+=" if accumulate else "=")
+
+
+def _scattered(
+    b: Builder,
+    x: Tensor,
+    shape: Place,
+    what: Callable[[Place], tuple[Place, Value]],
+    op: str,
+    dtype: str | None = None,
+) -> Tensor:
+    """The tensor with values put at places: a copy of it, and then each value in order."""
+    kind = x.dtype
+    carried = "f32" if op != "=" and kind in ("bf16", "f16") else kind
+    buffer = b.declare(x.shape, carried)
+    copied, index = b.iterate(x.shape)
+    b.emit(copied, Store(element(buffer, index), "=", cast(x.at(index), carried)))
+    variables, index = b.iterate(shape)
+    to, value = what(index)
+    b.emit(variables, Store(element(buffer, to), op, cast(value, carried)))
+    return b.tensor(buffer, x.shape, kind)
+
+
+def _scatter(op: str) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, dim: int, ids: Tensor, source: Any, **_: Any) -> Tensor:
+        dim %= x.rank
+        ids = _plain(b, ids)
+        given = b.as_tensor(source, x.dtype)
+        given = given if given.rank else b.broadcast(given, ids.shape)
+        given = b.stored(given)
+
+        def what(index: Place) -> tuple[Place, Value]:
+            spot = place(ids.at(index), x.shape[dim], False)
+            return (*index[:dim], spot, *index[dim + 1 :]), given.at(index)
+
+        return _scattered(b, x, ids.shape, what, op)
+
+    return lower
+
+
+def _scatter_reduce(
+    b: Builder, x: Tensor, dim: int, ids: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    ops = {"sum": "+=", "prod": "*=", "amax": "max=", "amin": "min="}
+    if reduce not in ops or not include_self:
+        raise Unsupported(f"scatter_reduce by {reduce}, include_self={include_self}")
+    made = _scatter(ops[reduce])(b, x, dim, ids, source)
+    assert isinstance(made, Tensor)
+    return made
+
+
+def _index_add(b: Builder, x: Tensor, dim: int, ids: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    from dojoir.torch.importer.values import number
+
+    dim %= x.rank
+    ids, source = _plain(b, ids), b.stored(source)
+
+    def what(index: Place) -> tuple[Place, Value]:
+        spot = place(ids.at((index[dim],)), x.shape[dim], False)
+        return (*index[:dim], spot, *index[dim + 1 :]), apply("*", source.at(index), number(alpha, x.dtype))
+
+    return _scattered(b, x, source.shape, what, "+=")
+
+
+def _embedding_backward(
+    b: Builder, grad: Tensor, ids: Tensor, count: Any, padding: int = -1, by_frequency: bool = False
+) -> Tensor:
+    if by_frequency:
+        raise Unsupported("gradients of an embedding scaled by frequency")
+    ids, grad = _plain(b, ids), b.stored(grad)
+    rank = ids.rank
+    zero = b.full(b.shape(), 0, grad.dtype)
+    carried = "f32" if grad.dtype in ("bf16", "f16") else grad.dtype
+    buffer = b.declare(zero.shape, carried)
+    copied, index = b.iterate(zero.shape)
+    b.emit(copied, Store(element(buffer, index), "=", cast(zero.at(index), carried)))
+    variables, index = b.iterate(grad.shape)
+    id_ = ids.at(index[:rank])
+    asked = None if padding < 0 else compare("!=", id_, At(as_index(padding), "i64"))
+    to = element(buffer, (place(id_, zero.shape[0], False), *index[rank:]))
+    b.emit(variables, Store(to, "+=", cast(grad.at(index), carried), asked))
+    return b.tensor(buffer, zero.shape, grad.dtype)
+
+
+# -- parts put together, parts replaced ------------------------------------------------------------------------
+def _cat(b: Builder, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    there = [t for t in tensors if not (t.rank == 1 and t.shape[0].constant == 0)]
+    there = [t for t in there if all(s.constant != 0 for s in t.shape)]
+    dim %= there[0].rank
+    shape, kind = b.shape(), b.dtype()
+    if len(there) == 1:
+        return b.as_tensor(there[0], kind)
+    buffer = b.declare(shape, kind)
+    first = as_index(0)
+    for part in there:
+        variables, index = b.iterate(part.shape)
+        to = (*index[:dim], index[dim] + first, *index[dim + 1 :])
+        b.emit(variables, Store(element(buffer, to), "=", cast(part.at(index), kind)))
+        first = first + part.shape[dim]
+    return b.tensor(buffer, shape)
+
+
+def _slice_scatter(
+    b: Builder, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Tensor:
+    from dojoir.torch.importer.views import begin
+
+    dim %= x.rank
+    first = begin(b, start, x.shape[dim])
+    return _replaced(b, x, source, lambda i: (*i[:dim], i[dim] * step + first, *i[dim + 1 :]))
+
+
+def _select_scatter(b: Builder, x: Tensor, source: Tensor, dim: int, at: Any) -> Tensor:
+    from dojoir.torch.importer.views import begin
+
+    dim %= x.rank
+    spot = begin(b, at, x.shape[dim])
+    return _replaced(b, x, source, lambda i: (*i[:dim], spot, *i[dim:]))
+
+
+def _diagonal_scatter(
+    b: Builder, x: Tensor, source: Tensor, offset: int = 0, first: int = 0, second: int = 1
+) -> Tensor:
+    first, second = first % x.rank, second % x.rank
+    moved = {first: max(-offset, 0), second: max(offset, 0)}
+    others = [d for d in range(x.rank) if d not in moved]
+
+    def to(index: Place) -> Place:
+        at = dict(zip(others, index, strict=False)) | {d: index[-1] + by for d, by in moved.items()}
+        return tuple(at[d] for d in range(x.rank))
+
+    return _replaced(b, x, source, to)
+
+
+def _replaced(b: Builder, x: Tensor, source: Tensor, to: Callable[[Place], Place]) -> Tensor:
+    """The tensor with a part of it replaced: both are stored, one after the other."""
+    buffer = b.declare(x.shape, x.dtype)
+    copied, index = b.iterate(x.shape)
+    b.emit(copied, Store(element(buffer, index), "=", x.at(index)))
+    variables, index = b.iterate(source.shape)
+    b.emit(variables, Store(element(buffer, to(index)), "=", cast(source.at(index), x.dtype)))
+    return b.tensor(buffer, x.shape)
+
+
+def _slice_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, start: Any, end: Any, step: int) -> Tensor:
+    return _slice_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, dim, start, end, step)
+
+
+def _select_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, at: Any) -> Tensor:
+    return _select_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, dim, at)
+
+
+def _diagonal_backward(b: Builder, grad: Tensor, sizes: Any, offset: int, first: int, second: int) -> Tensor:
+    return _diagonal_scatter(b, b.full(b.shape(), 0, grad.dtype), grad, offset, first, second)
+
+
+def _edged_backward(b: Builder, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Tensor:
+    """Of padding by the border: each element gets what was handed on to its copies."""
+    source = b.stored(grad)
+    spots: dict[int, Tensor] = {}
+    for n in range(len(pad) // 2):
+        d = x.rank - 1 - n
+        extent, before = x.shape[d], pad[2 * n]
+
+        def at(index: Place, extent: Index = extent, before: int = before) -> Value:
+            return At(clamp(index[0] - before, extent), "i64")
+
+        spots[d] = b.realize(Tensor((grad.shape[d],), "i64", at), f"{b.node.name}_at")
+
+    def what(index: Place) -> tuple[Place, Value]:
+        to = tuple(place(spots[d].at((i,)), x.shape[d], False) if d in spots else i for d, i in enumerate(index))
+        return to, source.at(index)
+
+    return _scattered(b, b.full(x.shape, 0, grad.dtype), grad.shape, what, "+=")
+
+
+def _unfold_backward(b: Builder, grad: Tensor, sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    shape = b.shape()
+    dim %= len(shape)
+    zero = b.full(shape, 0, grad.dtype)
+    source = b.stored(grad)
+
+    def what(index: Place) -> tuple[Place, Value]:
+        return (*index[:dim], index[dim] * step + index[-1], *index[dim + 1 : -1]), source.at(index)
+
+    return _scattered(b, zero, grad.shape, what, "+=")
+
+
+_EDGES = {getattr(aten, f"replication_pad{n}d_backward").default: _edged_backward for n in (1, 2, 3)}
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.embedding.default: _embedding, aten.embedding_dense_backward.default: _embedding_backward,
+    aten.gather.default: _gather, aten.index_select.default: _index_select,
+    aten.index.Tensor: _index, aten._unsafe_index.Tensor: _unsafe_index,
+    aten.index_put.default: _index_put, aten._unsafe_index_put.default: _index_put,
+    aten.scatter.src: _scatter("="), aten.scatter.value: _scatter("="), aten.scatter_add.default: _scatter("+="),
+    aten.scatter_reduce.two: _scatter_reduce, aten.index_add.default: _index_add,
+    aten.cat.default: _cat, aten.slice_scatter.default: _slice_scatter,
+    aten.select_scatter.default: _select_scatter,
+    aten.diagonal_scatter.default: _diagonal_scatter, aten.slice_backward.default: _slice_backward,
+    aten.select_backward.default: _select_backward, aten.diagonal_backward.default: _diagonal_backward,
+    aten.unfold_backward.default: _unfold_backward, **_EDGES,
+}  # fmt: skip

@@ -1,0 +1,373 @@
+"""A graph of PyTorch read operator by operator: what is stored, what is written where it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+import dojoir
+from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, of_sympy
+from dojoir.torch.importer.index import Index, Size
+from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
+from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
+from dojoir.torch.importer.table import operators
+from dojoir.torch.importer.views import REPLAYED
+
+LARGEST_VALUE = 40
+"""How many operations a value has at most before it is stored."""
+
+
+@dataclass(frozen=True)
+class Viewed:
+    """A result that is a view of another: operators of PyTorch with their arguments, the first of all left out."""
+
+    of: Result
+    steps: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A result in a buffer."""
+
+    buffer: str
+    shape: tuple[Index, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Given:
+    """A result that is an input as it is, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """A result that is no tensor: None, a number, a size."""
+
+    value: Any
+
+
+Result = Viewed | Stored | Given | Known
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the graph: a buffer, or a number that is a size; else unused."""
+
+    name: str
+    buffer: str | None
+    size: str | None
+
+
+@dataclass
+class Lowered:
+    """What a graph has become: a program, its inputs in order, and its results; and where sizes are from."""
+
+    program: Program
+    inputs: list[Input]
+    results: list[Result]
+    constants: dict[str, torch.Tensor] = field(default_factory=dict)
+    """What is in the buffers that are no inputs: tensors that the graph has of its own."""
+
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Of each size the input, and the dimension of it, or -1 for the number itself."""
+
+
+class Refused(Exception):
+    """An operator that there is no text for; `node` is where it stands."""
+
+    def __init__(self, node: Any, reason: str) -> None:
+        super().__init__(reason)
+        self.node, self.reason = node, reason
+
+    def error(self) -> dojoir.ArgumentError:
+        """The error for the user, with the operator and the line of the model."""
+        line = user_line(self.node)
+        place = f", at {line}" if line else ""
+        return dojoir.ArgumentError(
+            f"{self.node.target} has no text in a kernel{place}: {self.reason}. Tried were the operators of "
+            f"dojoir.torch.importer ({len(operators())} overloads) and PyTorch's decompositions of others; "
+            f'torch.compile(module, backend="dojoir") leaves such an operator to PyTorch',
+            "no-operator",
+        )
+
+
+def user_line(node: Any) -> str:
+    """Where in the model an operator comes from, as PyTorch kept it."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
+    of_user = [n for n in frames if os.path.dirname(torch.__file__) not in lines[n]]
+    for n in (of_user or frames)[-1:]:
+        if lines[n].startswith("File "):
+            file = lines[n].removeprefix("File ").split(", in ")[0].replace('"', "").replace(", line ", ":")
+            code = lines[n + 1] if n + 1 < len(lines) else ""
+            return f"{file}: `{code}`" if code else file
+    return ""
+
+
+def lower(graph: Any, names: Mapping[str, str] | None = None) -> Lowered:
+    """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
+    names for inputs. Raises Refused."""
+    reader = _Reader(names or {})
+    for node in graph.nodes:
+        try:
+            reader.read(node)
+        except Unsupported as error:
+            raise Refused(node, str(error)) from None
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.builder = Builder()
+        self.values: dict[Any, Any] = {}
+        self.inputs: list[Input] = []
+        self.numbers: dict[Any, int] = {}
+        self.sizes: dict[str, tuple[int, int]] = {}
+        self.names = names
+        self.results: list[Result] = []
+        self.constants: dict[str, torch.Tensor] = {}
+
+    def read(self, node: Any) -> None:
+        self.builder.node = node
+        match node.op:
+            case "placeholder":
+                self._input(node)
+            case "call_function":
+                self.values[node] = self._kept(node, self._call(node))
+            case "output":
+                (given,) = node.args
+                for one in given if isinstance(given, tuple | list) else (given,):
+                    self.results.append(self._result(one))
+            case "get_attr":
+                self.values[node] = self._attribute(node)
+            case _:
+                raise Unsupported(f"a node of kind {node.op}")
+
+    # -- what comes in ---------------------------------------------------------------------------------------
+    def _input(self, node: Any) -> None:
+        value = node.meta.get("val")
+        number = len(self.inputs)
+        self.numbers[node] = number
+        name = self.names.get(node.name, node.name)
+        if isinstance(value, torch.SymInt):
+            expression = value.node.expr
+            size = str(expression) if expression.is_Symbol else None
+            if size is not None:
+                self.sizes.setdefault(size, (number, -1))
+            self.inputs.append(Input(name, None, size))
+            self.values[node] = of_sympy(expression)
+            return
+        if not isinstance(value, torch.Tensor):
+            self.inputs.append(Input(name, None, None))
+            self.values[node] = value
+            return
+        extents: Any = value.shape
+        for d, extent in enumerate(extents):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.sizes.setdefault(str(extent.node.expr), (number, d))
+        try:
+            shape, dtype = self.builder.shape(value), self.builder.dtype(value)
+        except Unsupported as error:
+            self.inputs.append(Input(name, None, None))
+            self.values[node] = error  # of an input that is only handed on, or not used
+            return
+        if any(s.constant == 0 for s in shape):
+            self.inputs.append(Input(name, None, None))
+            self.values[node] = Tensor(shape, dtype, _nothing)
+            return
+        buffer = self.builder.declare(shape, dtype, name, _order(value))
+        self.inputs.append(Input(name, buffer.name, None))
+        self.values[node] = self.builder.tensor(buffer, shape)
+
+    def _attribute(self, node: Any) -> Any:
+        found: Any = node.graph.owning_module
+        for part_of in str(node.target).split("."):
+            found = getattr(found, part_of, None)
+        if not isinstance(found, torch.Tensor) or any(s == 0 for s in found.shape):
+            raise Unsupported(f"the constant {node.target}, which is no tensor")
+        shape, dtype = self.builder.shape(found), self.builder.dtype(found)
+        buffer = self.builder.declare(shape, dtype)
+        self.constants[buffer.name] = found  # as it is: graphs are read while PyTorch has fake tensors
+        return self.builder.tensor(buffer, shape)
+
+    # -- operators -------------------------------------------------------------------------------------------
+    def _call(self, node: Any) -> Any:
+        target = node.target
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            return of_sympy(value.node.expr)
+        if isinstance(value, int | float | torch.SymBool):
+            return value
+        if getattr(target, "__name__", "") == "getitem":
+            return self._argument(node.args[0])[node.args[1]]
+        if value is None and not node.users:
+            return None  # an assertion
+        found = operators().get(target)
+        if found is None:
+            raise Unsupported("there is no such operator here")
+        args = [self._argument(a) for a in node.args]
+        kwargs = {k: self._argument(v) for k, v in node.kwargs.items()}
+        try:
+            return found(self.builder, *args, **kwargs)
+        except (TypeError, KeyError, IndexError, ValueError) as error:
+            raise Unsupported(f"its arguments {node.args}, {node.kwargs} ({error})") from error
+
+    def _argument(self, given: Any) -> Any:
+        if isinstance(given, torch.fx.Node):
+            value = self.values[given]
+            if isinstance(value, Unsupported):
+                raise value
+            return value
+        if isinstance(given, tuple | list):
+            return [self._argument(one) for one in given]
+        return given
+
+    def _kept(self, node: Any, made: Any) -> Any:
+        """The value of an operator; stored where it would be computed often, or is long."""
+        if isinstance(made, tuple | list) or not isinstance(made, Tensor) or made.buffer is not None:
+            return made
+        made = replace(made, label=node.name)
+        readers = len(node.users)
+        if node.target in REPLAYED and readers <= 1:
+            return made
+        found = self.builder.cost(made)
+        often = readers > 1 and (found.costly or found.operations > 6 or found.reads > 2)
+        if often or found.operations > LARGEST_VALUE:
+            return self.builder.realize(made)
+        return made
+
+    # -- what goes out ---------------------------------------------------------------------------------------
+    def _result(self, node: Any) -> Result:
+        if not isinstance(node, torch.fx.Node):
+            return Known(node)
+        if node in self.numbers and isinstance(node.meta.get("val"), torch.Tensor):
+            return Given(self.numbers[node])
+        value = self._argument(node)
+        if isinstance(value, Index):
+            return Known(value)
+        if not isinstance(value, Tensor):
+            return Known(value)
+        chain = self._replayed(node)
+        if chain is not None:
+            return chain
+        self.builder.node = node
+        if value.buffer is None or self._is_input(value.buffer):
+            value = self._copied(node, value)
+        self.values[node] = value
+        assert value.buffer is not None
+        return Stored(value.buffer, value.shape, node.meta["val"].dtype)
+
+    def _copied(self, node: Any, value: Tensor) -> Tensor:
+        return self.builder.realize(Tensor(value.shape, value.dtype, value.at))
+
+    def _is_input(self, buffer: str) -> bool:
+        return buffer in self.constants or any(one.buffer == buffer for one in self.inputs)
+
+    def _replayed(self, node: Any) -> Viewed | None:
+        """A result as a view of what is stored anyway."""
+        steps: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+        at = node
+        while at.op == "call_function" and at.target in REPLAYED:
+            own = self.values.get(at)
+            if (
+                isinstance(own, Tensor)
+                and own.buffer is not None
+                and own.shape == self.builder.shape(at.meta["val"])
+            ):
+                break
+            steps.append((at.target, self._plain(at.args[1:]), dict(at.kwargs)))
+            at = at.args[0]
+        if not steps:
+            return None
+        if at in self.numbers:
+            return Viewed(Given(self.numbers[at]), tuple(reversed(steps)))
+        own = self.values.get(at)
+        if not isinstance(own, Tensor):
+            return None
+        if own.buffer is None:
+            if len(at.users) > 1:
+                return None
+            self.builder.node = at
+            own = self.values[at] = self.builder.realize(own)
+        if self._is_input(own.buffer or "") or own.buffer is None:
+            return None
+        if any(s.constant == 0 for s in own.shape):
+            return None
+        return Viewed(Stored(own.buffer, own.shape, at.meta["val"].dtype), tuple(reversed(steps)))
+
+    def _plain(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Arguments of a view, with sizes as indices."""
+        return tuple(self._argument(list(a) if isinstance(a, tuple | list) else a) for a in args)
+
+    def finish(self) -> Lowered:
+        program = self.builder.program
+        _prune(program, self.results)
+        flatten(program)
+        for name, d, by in self.builder.parted:
+            if name in {b for nest in program.nests for b in written(nest) | read(nest)}:
+                part(program, name, d, by)
+        while True:
+            part_products(program)
+            before = program.nests
+            program.nests = [split_loops(nest, self.builder.var) for nest in before]
+            if all(new is old for new, old in zip(program.nests, before, strict=True)):
+                break
+        drop_ones(program)
+        merge_loops(program, self.builder.var)
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes)
+
+
+def _nothing(_: Any) -> Any:
+    raise Unsupported("an element of a tensor without elements")
+
+
+def _prune(program: Program, results: Sequence[Result]) -> None:
+    """Leaves out nests whose buffers nothing reads."""
+    wanted = {b for r in results for b in _buffers(r)}
+    kept = []
+    for nest in reversed(program.nests):
+        if written(nest) & wanted:
+            wanted |= read(nest)
+            kept.append(nest)
+    program.nests = list(reversed(kept))
+
+
+def _buffers(result: Result) -> tuple[str, ...]:
+    match result:
+        case Stored(buffer):
+            return (buffer,)
+        case Viewed(of):
+            return _buffers(of)
+        case Given() | Known():
+            return ()
+
+
+def _order(value: Any) -> tuple[int, ...] | None:
+    """The dimensions from outermost to innermost in memory, of a tensor that is dense in another order."""
+    if value.is_contiguous() or value.dim() < 2:
+        return None
+    strides = value.stride()
+    try:
+        order = sorted(range(value.dim()), key=lambda d: (-int(strides[d]), d))
+    except Exception:  # a stride that is an expression of sizes: PyTorch says it has no number
+        return None
+    if not value.permute(order).is_contiguous() or order == sorted(order):
+        return None
+    return tuple(order)
+
+
+def buffers_of(results: Sequence[Result]) -> set[str]:
+    """The buffers that results are in."""
+    return {b for r in results for b in _buffers(r)}
+
+
+def sizes_in(index: Index) -> set[str]:
+    """The sizes that an index is made of."""
+    return {atom.name for atom in index.atoms if isinstance(atom, Size)}

@@ -1,0 +1,269 @@
+"""Fewer loops for the planner: dimensions of 1 are dropped, and loops over what is contiguous are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dojoir.torch.importer.index import Data, Divided, Index, Size, Var, as_index, degree, divide, of_atom
+from dojoir.torch.importer.nests import (
+    Buffer,
+    Loop,
+    Node,
+    Program,
+    Store,
+    When,
+    bare_indices,
+    change,
+    loads,
+    stores,
+)
+from dojoir.torch.importer.values import Load
+
+
+def drop_ones(program: Program) -> None:
+    """Takes away the dimensions of one element of each buffer."""
+    dropped: dict[str, set[int]] = {}
+    for name, buffer in program.buffers.items():
+        ones = {d for d, s in enumerate(buffer.shape) if s.constant == 1}
+        if len(ones) == len(buffer.shape):
+            ones.discard(0)
+        if ones and buffer.order is None:
+            dropped[name] = ones
+            shape = tuple(s for d, s in enumerate(buffer.shape) if d not in ones)
+            program.buffers[name] = Buffer(name, shape, buffer.dtype)
+
+    def without(load: Load) -> Load:
+        gone = dropped.get(load.buffer)
+        if not gone:
+            return load
+        return Load(load.buffer, tuple(i for d, i in enumerate(load.index) if d not in gone), load.dtype)
+
+    if dropped:
+        program.nests = [change(nest, of_atom, without) for nest in program.nests]
+
+
+def part_products(program: Program) -> None:
+    """Makes several dimensions of one whose extent is a product of sizes, by a factor that indices have in it."""
+    again = True
+    while again:
+        again = False
+        for nest in program.nests:
+            for load in loads(nest):
+                for d, (index, extent) in enumerate(
+                    zip(load.index, program.buffers[load.buffer].shape, strict=True)
+                ):
+                    by = _factor(index, extent) if degree(extent) > 1 else None
+                    if by is not None:
+                        part(program, load.buffer, d, by)
+                        again = True
+                        break
+                if again:
+                    break
+            if again:
+                break
+
+
+def _factor(index: Index, extent: Index) -> Index | None:
+    """A factor of an extent that an index multiplies an iterator by, or divides one by."""
+    found = [atom.by for atom in index.atoms if isinstance(atom, Divided)]
+    for monomial, factor in index.terms.items():
+        if any(isinstance(a, Var) for a in monomial):
+            found.append(Index({tuple(a for a in monomial if isinstance(a, Size)): factor}))
+    for one in found:
+        if one.constant is None and one != extent and divide(extent, one)[1] == as_index(0):
+            return one
+    return None
+
+
+def part(program: Program, name: str, d: int, by: Index) -> None:
+    """Makes two dimensions of one, the inner one of the extent `by`; nothing where it does not divide it."""
+    buffer = program.buffers[name]
+    if d >= len(buffer.shape) or divide(buffer.shape[d], by)[1] != as_index(0):
+        return
+    shape = (*buffer.shape[:d], divide(buffer.shape[d], by)[0], by, *buffer.shape[d + 1 :])
+    program.buffers[name] = Buffer(name, shape, buffer.dtype, _order(buffer.order, d))
+
+    def parted(load: Load) -> Load:
+        if load.buffer != name:
+            return load
+        return Load(name, (*load.index[:d], *divide(load.index[d], by), *load.index[d + 1 :]), load.dtype)
+
+    program.nests = [change(nest, of_atom, parted) for nest in program.nests]
+
+
+def _order(order: tuple[int, ...] | None, d: int) -> tuple[int, ...] | None:
+    if order is None:
+        return None
+    made: list[int] = []
+    for one in order:
+        made += [one + (one > d)] if one != d else [d, d + 1]
+    return tuple(made)
+
+
+def merge_loops(program: Program, fresh: Callable[[Index], Var]) -> None:
+    """Makes one loop of two where all indices have both in one sum, and one dimension of two where it helps."""
+    again = True
+    while again:
+        again = False
+        for number in range(len(program.nests)):
+            nest = program.nests[number]
+            for outer, inner in list(_pairs(nest)):
+                joined = _mergeable(program, nest, outer, inner)
+                if joined is None or any(_parts_a_sum(program, number, *one) for one in joined):
+                    continue
+                for name, d in joined:
+                    _join(program, name, d)
+                one = fresh(outer.extent * inner.extent)
+                program.nests[number] = _merged(program.nests[number], outer, inner, one)
+                again = True
+                break
+
+
+def _pairs(node: Node) -> Iterator[tuple[Var, Var]]:
+    """Loops right inside of each other, innermost first."""
+    match node:
+        case Loop(var, body):
+            for below in body:
+                yield from _pairs(below)
+            if len(body) == 1 and isinstance(body[0], Loop):
+                yield var, body[0].var
+        case When(_, body):
+            for below in body:
+                yield from _pairs(below)
+        case Store():
+            pass
+
+
+def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tuple[str, int]] | None:
+    """The dimensions of buffers to be joined with the next, so that two loops can be one; None if they cannot."""
+    if any(outer in i.atoms for i in _extents(nest)) or any(inner in i.atoms for i in _extents(nest)):
+        return None
+    if degree(outer.extent * inner.extent) > 1:
+        return None  # a product of sizes is no extent that is planned for
+    joined: set[tuple[str, int]] = set()
+    for load in loads(nest):
+        buffer = program.buffers[load.buffer]
+        index, extents = list(load.index), list(buffer.shape)
+        wrong = [d for d, i in enumerate(index) if not _fits(i, outer, inner)]
+        if not wrong:
+            continue
+        if len(wrong) != 2 or wrong[1] != wrong[0] + 1 or buffer.order is not None:
+            return None
+        d = wrong[0]
+        if not _fits(index[d] * extents[d + 1] + index[d + 1], outer, inner):
+            return None
+        if degree(extents[d] * extents[d + 1]) > 1 or _is_from_data(program, buffer.name, d):
+            return None
+        joined.add((buffer.name, d))
+    if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
+        return None
+    # what is joined is joined for all: two joined pairs of one buffer may not overlap
+    names = [name for name, _ in joined]
+    return joined if len(set(names)) == len(names) else None
+
+
+def _is_from_data(program: Program, name: str, d: int) -> bool:
+    """Whether a dimension or the next is indexed by data somewhere: a row that is known then stays apart."""
+    places = (load.index[d : d + 2] for nest in program.nests for load in loads(nest) if load.buffer == name)
+    return any(isinstance(atom, Data) for pair in places for index in pair for atom in index.atoms)
+
+
+def _parts_a_sum(program: Program, nest: int, name: str, d: int) -> bool:
+    """Whether another nest accumulates in loops over a dimension and the next that have to stay two: a convolution
+    is planned by its own dimensions."""
+    for number, other in enumerate(program.nests):
+        if number == nest or all(store.op == "=" for store in stores(other)):
+            continue
+        for load in loads(other):
+            if load.buffer != name:
+                continue
+            outer, inner = load.index[d].only, load.index[d + 1].only
+            if isinstance(outer, Var) and isinstance(inner, Var) and not _is_one_loop(other, outer, inner):
+                return True
+    return False
+
+
+def _is_one_loop(nest: Node, outer: Var, inner: Var) -> bool:
+    """Whether two loops could be one but for the dimensions of buffers that have to be joined as well."""
+    if not all(_fits(one, outer, inner) for one in bare_indices(nest)):
+        return False
+    for load in loads(nest):
+        wrong = [i.only for i in load.index if not _fits(i, outer, inner)]
+        if wrong and wrong != [outer, inner]:
+            return False
+    return True
+
+
+def _fits(index: Index, outer: Var, inner: Var) -> bool:
+    """Whether the outer iterator has the factor of the inner one, times its extent."""
+    if outer not in index.atoms and inner not in index.atoms:
+        return True
+    of_outer = of_inner = as_index(0)
+    for monomial, factor in index.terms.items():
+        others = [a for a in monomial if not isinstance(a, Size | Var)]
+        if any({outer, inner} & of_atom(a).atoms for a in others):
+            return False
+        if outer in monomial and inner in monomial:
+            return False
+        for var in (outer, inner):
+            if var in monomial:
+                rest = list(monomial)
+                rest.remove(var)
+                if var in rest:
+                    return False
+                if var == outer:
+                    of_outer = of_outer + Index({tuple(rest): factor})
+                else:
+                    of_inner = of_inner + Index({tuple(rest): factor})
+    return of_outer == of_inner * inner.extent
+
+
+def _extents(node: Node) -> Iterator[Index]:
+    match node:
+        case Loop(var, body):
+            yield var.extent
+            for below in body:
+                yield from _extents(below)
+        case When(_, body):
+            for below in body:
+                yield from _extents(below)
+        case Store():
+            pass
+
+
+def _join(program: Program, name: str, d: int) -> None:
+    buffer = program.buffers[name]
+    extent = buffer.shape[d + 1]
+    shape = (*buffer.shape[:d], buffer.shape[d] * extent, *buffer.shape[d + 2 :])
+    program.buffers[name] = Buffer(name, shape, buffer.dtype)
+
+    def joined(load: Load) -> Load:
+        if load.buffer != name:
+            return load
+        index = load.index[d] * extent + load.index[d + 1]
+        return Load(name, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
+
+    program.nests = [change(nest, of_atom, joined) for nest in program.nests]
+
+
+def _merged(node: Node, outer: Var, inner: Var, one: Var) -> Node:
+    def replaced(var: Var) -> Index:
+        return as_index(0) if var == outer else of_atom(one) if var == inner else of_atom(var)
+
+    return _without(change(node, replaced, lambda load: load), outer, inner, one)
+
+
+def _without(node: Node, outer: Var, inner: Var, one: Var) -> Node:
+    match node:
+        case Loop(var, body):
+            if var == outer and isinstance(body[0], Loop) and body[0].var == inner:
+                return Loop(one, body[0].body)
+            return Loop(var, _each(body, outer, inner, one))
+        case When(conditions, body):
+            return When(conditions, _each(body, outer, inner, one))
+        case Store():
+            return node
+
+
+def _each(body: Sequence[Node], outer: Var, inner: Var, one: Var) -> tuple[Node, ...]:
+    return tuple(_without(b, outer, inner, one) for b in body)

@@ -1,0 +1,273 @@
+"""Nests of loops: what the importer writes before it is text, and what is done to all of their indices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dojoir.torch.importer.index import (
+    Divided,
+    Index,
+    Var,
+    as_index,
+    degree,
+    divide,
+    of_atom,
+    recombine,
+    substitute,
+)
+from dojoir.torch.importer.values import At, Load, Value, indices, parts, rewrite
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array of the program: its shape, its type, and its dimensions from outermost to innermost in memory."""
+
+    name: str
+    shape: tuple[Index, ...]
+    dtype: str
+    order: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A scope."""
+
+    var: Var
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class When:
+    """A guard of comparisons `left sign right` of indices."""
+
+    conditions: tuple[tuple[Index, str, Index], ...]
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A statement; with a `place`, that of a pair: `(buffer, at) op (value, place)`."""
+
+    target: Load
+    op: str
+    value: Value
+    condition: Value | None = None
+    at: Load | None = None
+    place: Value | None = None
+
+
+Node: TypeAlias = Loop | When | Store
+
+
+@dataclass
+class Program:
+    """Nests in order, and the buffers that they use by name."""
+
+    buffers: dict[str, Buffer] = field(default_factory=dict)
+    nests: list[Node] = field(default_factory=list)
+
+
+def loops(variables: Sequence[Var], body: Sequence[Node]) -> tuple[Node, ...]:
+    """The body in a scope for each iterator, the first one outermost."""
+    made = tuple(body)
+    for var in reversed(variables):
+        made = (Loop(var, made),)
+    return made
+
+
+def stores(node: Node) -> Iterator[Store]:
+    """All statements of a nest."""
+    match node:
+        case Store():
+            yield node
+        case Loop(_, body) | When(_, body):
+            for below in body:
+                yield from stores(below)
+
+
+def values(store: Store) -> Iterator[Value]:
+    """All values of a statement, also the elements that it writes."""
+    yield store.target
+    yield store.value
+    yield from (v for v in (store.condition, store.at, store.place) if v is not None)
+
+
+def loads(node: Node) -> Iterator[Load]:
+    """All elements that a nest reads or writes, also in indices."""
+    for store in stores(node):
+        for value in values(store):
+            for part in parts(value):
+                if isinstance(part, Load):
+                    yield part
+
+
+def written(node: Node) -> set[str]:
+    """The buffers that a nest writes."""
+    found = set()
+    for store in stores(node):
+        found |= {store.target.buffer} | ({store.at.buffer} if store.at is not None else set())
+    return found
+
+
+def read(node: Node) -> set[str]:
+    """The buffers that a nest reads before it writes them, or without writing them."""
+    found: set[str] = set()
+    begun: set[str] = set()
+    for store in stores(node):
+        for value in (store.value, store.condition, store.place):
+            if value is not None:
+                found |= {p.buffer for p in parts(value) if isinstance(p, Load)} - begun
+        for target in (store.target, store.at):
+            if target is not None:
+                inside = {p.buffer for p in parts(target) if isinstance(p, Load) and p is not target}
+                found |= inside - begun
+                if store.op != "=" and target.buffer not in begun:
+                    found.add(target.buffer)
+                begun.add(target.buffer)
+    return found
+
+
+def change(node: Node, var: Callable[[Var], Index], load: Callable[[Load], Load]) -> Node:
+    """The nest with other iterators in indices, and other elements."""
+
+    def in_value(value: Value | None) -> Value | None:
+        return None if value is None else rewrite(value, var, load)
+
+    def target(one: Load) -> Load:
+        made = rewrite(one, var, load)
+        assert isinstance(made, Load)
+        return made
+
+    def in_index(index: Index) -> Index:
+        return substitute(index, lambda a: var(a) if isinstance(a, Var) else of_atom(a))
+
+    match node:
+        case Loop(own, body):
+            extent = in_index(own.extent)
+            return Loop(Var(own.number, extent), tuple(change(b, var, load) for b in body))
+        case When(conditions, body):
+            made = tuple((in_index(a), sign, in_index(b)) for a, sign, b in conditions)
+            return When(made, tuple(change(b, var, load) for b in body))
+        case Store(to, op, value, condition, at, place):
+            found = in_value(value)
+            assert found is not None
+            return Store(
+                target(to), op, found, in_value(condition), None if at is None else target(at), in_value(place)
+            )
+
+
+# -- dimensions of buffers as one, iterators as several -----------------------------------------------------
+def flatten(program: Program, kept: frozenset[str] = frozenset()) -> None:
+    """Makes one dimension of two neighbours of a buffer that some access indexes as the parts of one index: the
+    view that merged them is then the buffer's own shape."""
+    again = True
+    while again:
+        again = False
+        for nest in program.nests:
+            for load in loads(nest):
+                buffer = program.buffers[load.buffer]
+                if buffer.order is not None or load.buffer in kept:
+                    continue
+                for d in range(len(load.index) - 1):
+                    made = recombine(load.index[d], load.index[d + 1], buffer.shape[d + 1])
+                    if made is not None and degree(buffer.shape[d] * buffer.shape[d + 1]) < 2:
+                        _join_dims(program, buffer, d)
+                        again = True
+                        break
+                if again:
+                    break
+            if again:
+                break
+
+
+def _join_dims(program: Program, buffer: Buffer, d: int) -> None:
+    extent = buffer.shape[d + 1]
+    shape = (*buffer.shape[:d], buffer.shape[d] * extent, *buffer.shape[d + 2 :])
+    program.buffers[buffer.name] = Buffer(buffer.name, shape, buffer.dtype)
+
+    def joined(load: Load) -> Load:
+        if load.buffer != buffer.name:
+            return load
+        outer, inner = load.index[d], load.index[d + 1]
+        one = recombine(outer, inner, extent)
+        index = outer * extent + inner if one is None else one
+        return Load(load.buffer, (*load.index[:d], index, *load.index[d + 2 :]), load.dtype)
+
+    program.nests = [change(nest, of_atom, joined) for nest in program.nests]
+
+
+def split_loops(node: Node, fresh: Callable[[Index], Var]) -> Node:
+    """A scope whose iterator is only used in parts, `i // 4` and `i % 4`, as two scopes."""
+    while True:
+        found = _to_split(node)
+        if found is None:
+            return node
+        var, by = found
+        outer, inner = fresh(divide(var.extent, by)[0]), fresh(by)
+        whole = of_atom(outer) * by + of_atom(inner)
+
+        def replaced(one: Var, var: Var = var, whole: Index = whole) -> Index:
+            return whole if one == var else of_atom(one)
+
+        node = _split(change(node, replaced, lambda load: load), var, outer, inner)
+
+
+def _split(node: Node, var: Var, outer: Var, inner: Var) -> Node:
+    match node:
+        case Loop(own, body):
+            made = tuple(_split(b, var, outer, inner) for b in body)
+            if own != var:
+                return Loop(own, made)
+            return Loop(outer, (Loop(inner, made),))
+        case When(conditions, body):
+            return When(conditions, tuple(_split(b, var, outer, inner) for b in body))
+        case Store():
+            return node
+
+
+def _to_split(node: Node) -> tuple[Var, Index] | None:
+    """An iterator that is divided, with a divisor of its extent."""
+    for index in all_indices(node):
+        for atom in index.atoms:
+            if not isinstance(atom, Divided) or not isinstance(atom.of.only, Var):
+                continue
+            var = atom.of.only
+            if divide(var.extent, atom.by)[1] == as_index(0):
+                return var, atom.by
+    return None
+
+
+def all_indices(node: Node) -> Iterator[Index]:
+    """All indices of a nest, also those of guards."""
+    match node:
+        case Loop(_, body):
+            for below in body:
+                yield from all_indices(below)
+        case When(conditions, body):
+            for left, _, right in conditions:
+                yield left
+                yield right
+            for below in body:
+                yield from all_indices(below)
+        case Store():
+            for value in values(node):
+                yield from indices(value)
+
+
+def bare_indices(node: Node) -> Iterator[Index]:
+    """The indices of a nest that are values or stand in guards."""
+    match node:
+        case Loop(_, body):
+            for below in body:
+                yield from bare_indices(below)
+        case When(conditions, body):
+            for left, _, right in conditions:
+                yield left
+                yield right
+            for below in body:
+                yield from bare_indices(below)
+        case Store():
+            for value in values(node):
+                yield from (part.index for part in parts(value) if isinstance(part, At))

@@ -1,0 +1,227 @@
+"""Pooling: the largest and the mean of windows, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
+from dojoir.torch.importer.convolution import Window, _under_guards, guarded, inside
+from dojoir.torch.importer.gathers import place as placed
+from dojoir.torch.importer.index import Index, as_index, divide, least, most, product
+from dojoir.torch.importer.nests import Store, loops
+from dojoir.torch.importer.reductions import lowest
+from dojoir.torch.importer.values import At, Value, apply, cast, compare, number
+
+aten: Any = torch.ops.aten
+
+
+def _window(rank: int, kernel: Any, stride: Any, pad: Any, dilation: Any) -> tuple[tuple[int, ...], Window]:
+    sizes = tuple(kernel) * rank if len(kernel) == 1 else tuple(kernel)
+    return sizes, Window.of(stride or sizes, pad, dilation, rank)
+
+
+def _largest(is_flat: int) -> Callable[..., Any]:
+    """With the places in the plane where these are used."""
+
+    def lower(
+        b: Builder,
+        x: Tensor,
+        kernel: Any,
+        stride: Any = (),
+        pad: Any = (0,),
+        dilation: Any = (1,),
+        ceil: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        rank = is_flat
+        sizes, window = _window(rank, kernel, stride, pad, dilation)
+        shape = b.shape(b.node.meta["val"][0])
+        lead = x.rank - rank
+        x = b.stored(x)
+        buffer = b.declare(shape, x.dtype)
+        outer, index = b.iterate(shape)
+        taps, k = b.iterate([as_index(s) for s in sizes])
+        at = window.place(index[lead:], k)
+        target, start = element(buffer, index), number(lowest(x.dtype, "max="), x.dtype)
+        value = x.at((*index[:lead], *at))
+        is_asked = any(u.args[1] == 1 and u.users for u in b.node.users if len(u.args) > 1)
+        if not is_asked:
+            body = _under_guards(taps, k, at, x.shape[lead:], (Store(target, "max=", value),))
+            b.emit(outer, Store(target, "=", start), *body)
+            return b.tensor(buffer, shape), None
+        place = b.declare(shape, "i64", f"{b.node.name}_at")
+        spot, flat = element(place, index), as_index(0)
+        for i, extent in zip(at, x.shape[lead:], strict=True):
+            flat = flat * extent + i
+        # the first place of the window that is in the plane, for a window of no larger element
+        found = Store(spot, "=", At(flat, "i64"), compare(">", value, target)), Store(target, "max=", value)
+        body = _under_guards(taps, k, at, x.shape[lead:], found)
+        first = as_index(0)
+        for i, p, extent in zip(index[lead:], range(rank), x.shape[lead:], strict=True):
+            first = first * extent + most(i * window.stride[p] - window.pad[p], as_index(0))
+        b.emit(outer, Store(target, "=", start), Store(spot, "=", At(first, "i64")), *body)
+        return b.tensor(buffer, shape), b.tensor(place, shape)
+
+    return lower
+
+
+def _largest_backward(rank: int) -> Callable[..., Tensor]:
+    def lower(b: Builder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool,
+              at: Tensor) -> Tensor:  # fmt: skip
+        from dojoir.torch.importer.views import reshape
+
+        lead = x.rank - rank
+        plane = (*x.shape[:lead], product(x.shape[lead:]))
+        grad, at = b.stored(grad), b.stored(at)
+        buffer = b.declare(plane, grad.dtype)
+        zeros, index = b.iterate(plane)
+        b.emit(zeros, Store(element(buffer, index), "=", number(0, grad.dtype)))
+        variables, index = b.iterate(grad.shape)
+        to = element(buffer, (*index[:lead], placed(at.at(index), plane[-1], False)))
+        b.emit(variables, Store(to, "+=", grad.at(index)))
+        return reshape(b.tensor(buffer, plane), x.shape)
+
+    return lower
+
+
+def _counts(
+    x: Tensor, lead: int, index: Place, sizes: Sequence[int], window: Window, has_pad: bool, by: int | None
+) -> tuple[Index, bool]:
+    """How many elements a mean is of, and whether that is the same everywhere."""
+    if by is not None:
+        return as_index(by), True
+    total, plain = as_index(1), True
+    for i, size, s, p, extent in zip(index, sizes, window.stride, window.pad, x.shape[lead:], strict=True):
+        start = i * s - p
+        end = least(start + size, extent + p)
+        if not has_pad:
+            start, end = most(start, as_index(0)), least(end, extent)
+        span = end - start
+        plain = plain and span.constant is not None
+        total = total * span
+    return total, plain
+
+
+def _average(rank: int) -> Callable[..., Tensor]:
+    def lower(
+        b: Builder, x: Tensor, kernel: Any, stride: Any = (), pad: Any = (0,), ceil: bool = False,
+        has_pad: bool = True, by: int | None = None,
+    ) -> Tensor:  # fmt: skip
+        sizes, window = _window(rank, kernel, stride, pad, (1,))
+        return average(b, b.stored(x), sizes, window, b.shape(), has_pad, by)
+
+    return lower
+
+
+def average(
+    b: Builder, x: Tensor, sizes: Sequence[int], window: Window, shape: Place, has_pad: bool, by: int | None
+) -> Tensor:
+    """The mean of each window."""
+    lead = x.rank - len(sizes)
+    carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
+    buffer = b.declare(shape, carried)
+    outer, index = b.iterate(shape)
+    taps, k = b.iterate([as_index(s) for s in sizes])
+    at = window.place(index[lead:], k)
+    target = element(buffer, index)
+    body = _under_guards(
+        taps, k, at, x.shape[lead:], (Store(target, "+=", cast(x.at((*index[:lead], *at)), carried)),)
+    )
+    b.emit(outer, Store(target, "=", number(0, carried)), *body)
+    total = b.tensor(buffer, shape, x.dtype)
+
+    def mean(index: Place) -> Value:
+        number_of, _ = _counts(x, lead, index[lead:], sizes, window, has_pad, by)
+        if number_of.constant is not None:
+            return apply("/", total.at(index), number(number_of.constant, carried))
+        return apply("/", total.at(index), At(number_of, carried))
+
+    return Tensor(shape, x.dtype, mean)
+
+
+def _average_backward(rank: int) -> Callable[..., Tensor]:
+    def lower(
+        b: Builder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, ceil: bool, has_pad: bool,
+        by: int | None,
+    ) -> Tensor:  # fmt: skip
+        sizes, window = _window(rank, kernel, stride, pad, (1,))
+        lead = x.rank - rank
+        grad = b.stored(grad)
+
+        def share(index: Place) -> Value:
+            count, _ = _counts(x, lead, index[lead:], sizes, window, has_pad, by)
+            of = number(count.constant, grad.dtype) if count.constant is not None else At(count, grad.dtype)
+            return apply("/", grad.at(index), of)
+
+        return spread_back(b, Tensor(grad.shape, grad.dtype, share), x, sizes, window)
+
+    return lower
+
+
+def spread_back(b: Builder, grad: Tensor, x: Tensor, sizes: Sequence[int], window: Window) -> Tensor:
+    """For each element the sum of what the windows that it is in hand back."""
+    lead = x.rank - len(sizes)
+    carried = "f32" if x.dtype in ("bf16", "f16") else x.dtype
+    buffer = b.declare(x.shape, carried)
+    zeros, index = b.iterate(x.shape)
+    b.emit(zeros, Store(element(buffer, index), "=", number(0, carried)))
+    variables, index = b.iterate(grad.shape)
+    taps, k = b.iterate([as_index(s) for s in sizes])
+    at = window.place(index[lead:], k)
+    to = Store(element(buffer, (*index[:lead], *at)), "+=", cast(grad.at(index), carried))
+    b.emit(variables, *loops(taps, guarded(inside(at, x.shape[lead:]), (to,))))
+    return b.tensor(buffer, x.shape, x.dtype)
+
+
+def _adaptive(rank: int) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, _: Any) -> Tensor:
+        shape = b.shape()
+        sizes, window = _equal_windows(x, shape, rank)
+        return average(b, b.stored(x), sizes, window, shape, True, None)
+
+    return lower
+
+
+def _adaptive_backward(rank: int) -> Callable[..., Tensor]:
+    def lower(b: Builder, grad: Tensor, x: Tensor) -> Tensor:
+        sizes, _ = _equal_windows(x, grad.shape, rank)
+        total = 1
+        for s in sizes:
+            total *= s
+
+        def at(index: Place) -> Value:
+            lead = x.rank - rank
+            spot = tuple(divide(i, as_index(s))[0] for i, s in zip(index[lead:], sizes, strict=True))
+            return apply("/", grad.at((*index[:lead], *spot)), number(total, grad.dtype))
+
+        return Tensor(x.shape, grad.dtype, at)
+
+    return lower
+
+
+def _equal_windows(x: Tensor, shape: Place, rank: int) -> tuple[tuple[int, ...], Window]:
+    """The windows of an adaptive pooling, where all are of one size."""
+    sizes: list[int] = []
+    for extent, count in zip(x.shape[-rank:], shape[-rank:], strict=True):
+        size, rest = divide(extent, count)
+        if rest.constant != 0 or size.constant is None:
+            raise Unsupported(
+                f"an adaptive pooling of {extent.key} elements to {count.key}: not windows of one size"
+            )
+        sizes.append(size.constant)
+    return tuple(sizes), Window(tuple(sizes), (0,) * rank, (1,) * rank)
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.max_pool2d_with_indices.default: _largest(2), aten.max_pool3d_with_indices.default: _largest(3),
+    aten.max_pool2d_with_indices_backward.default: _largest_backward(2),
+    aten.max_pool3d_with_indices_backward.default: _largest_backward(3),
+    aten.avg_pool1d.default: _average(1), aten.avg_pool2d.default: _average(2),
+    aten.avg_pool3d.default: _average(3),
+    aten.avg_pool2d_backward.default: _average_backward(2), aten.avg_pool3d_backward.default: _average_backward(3),
+    aten._adaptive_avg_pool2d.default: _adaptive(2), aten._adaptive_avg_pool3d.default: _adaptive(3),
+    aten._adaptive_avg_pool2d_backward.default: _adaptive_backward(2),
+    aten._adaptive_avg_pool3d_backward.default: _adaptive_backward(3),
+}  # fmt: skip

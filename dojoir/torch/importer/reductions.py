@@ -1,0 +1,357 @@
+"""Reductions: sums, products, extremes, means and variances, questions, places of extremes, running values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from dojoir.torch.importer.builder import Builder, Place, Tensor, element
+from dojoir.torch.importer.index import Data, as_index, of_atom, product
+from dojoir.torch.importer.nests import Node, Store, loops
+from dojoir.torch.importer.values import FLOATS, At, Value, apply, cast, compare, number, select
+
+aten: Any = torch.ops.aten
+prims: Any = torch.ops.prims
+
+EXTREMES: dict[str, tuple[int, int]] = {"i64": (-(2**63), 2**63 - 1), "i32": (-(2**31), 2**31 - 1)} | {
+    "i16": (-(2**15), 2**15 - 1), "i8": (-128, 127), "u8": (0, 255), "bool": (0, 1)
+}  # fmt: skip
+
+
+def dims_of(dims: Any, rank: int) -> list[int]:
+    """The dimensions that are meant, in order; none means all."""
+    if dims is None or (isinstance(dims, Sequence) and not dims):
+        return list(range(rank))
+    return sorted({d % max(rank, 1) for d in ([dims] if isinstance(dims, int) else dims)}) if rank else []
+
+
+def fold(
+    b: Builder, x: Tensor, dims: Any, op: str, start: float | int | bool, dtype: str, keepdim: bool = False,
+    change: Callable[[Value, Place], Value] | None = None, name: str | None = None,
+) -> Tensor:  # fmt: skip
+    """One number of all along some dimensions. `change` gives what is accumulated, of an element and the index in
+    the result."""
+    over = dims_of(dims, x.rank)
+    rest = [d for d in range(x.rank) if d not in over]
+    shape = tuple(x.shape[d] for d in rest)
+
+    def value(index: Place, below: Place) -> Value:
+        at = dict(zip(rest, index, strict=True)) | dict(zip(over, below, strict=True))
+        found = cast(x.at(tuple(at[d] for d in range(x.rank))), dtype)
+        return found if change is None else change(found, index)
+
+    made = b.reduce(shape, [x.shape[d] for d in over], value, op, start, dtype, name)
+    return kept(made, x, over) if keepdim else made
+
+
+def kept(made: Tensor, x: Tensor, over: Sequence[int]) -> Tensor:
+    """A reduced tensor with its dimensions of 1."""
+    shape = tuple(as_index(1) if d in over else s for d, s in enumerate(x.shape))
+
+    def at(index: Place) -> Value:
+        return made.at(tuple(i for d, i in enumerate(index) if d not in over))
+
+    return Tensor(shape, made.dtype, at)
+
+
+def _sum(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    return fold(b, x, dims, "+=", 0, b.dtype(), keepdim)
+
+
+def _prod(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    return fold(b, x, dims, "*=", 1, b.dtype(), keepdim)
+
+
+def _extreme(op: str) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+        return extreme(b, x, dims, op, keepdim)
+
+    return lower
+
+
+def extreme(b: Builder, x: Tensor, dims: Any, op: str, keepdim: bool = False) -> Tensor:
+    """The largest or smallest along dimensions."""
+    if x.dtype == "bool":
+        return fold(b, x, dims, "|=" if op == "max=" else "&=", op != "max=", "bool", keepdim)
+    return fold(b, x, dims, op, lowest(x.dtype, op), x.dtype, keepdim)
+
+
+def lowest(dtype: str, op: str) -> float | int:
+    """What an extreme begins with."""
+    if dtype in FLOATS:
+        return -math.inf if op == "max=" else math.inf
+    return EXTREMES[dtype][op != "max="]
+
+
+def _any(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+    return fold(b, x, dims, "|=", False, "bool", keepdim)
+
+
+def _all(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+    return fold(b, x, dims, "&=", True, "bool", keepdim)
+
+
+def count(b: Builder, x: Tensor, dims: Any) -> Value:
+    """How many elements a reduction sees, as a number of the type that is computed in."""
+    total = product(tuple(x.shape[d] for d in dims_of(dims, x.rank)))
+    kind = "f64" if x.dtype == "f64" else "f32"
+    return number(total.constant, kind) if total.constant is not None else At(total, kind)
+
+
+def mean(b: Builder, x: Tensor, dims: Any, keepdim: bool = False, name: str | None = None) -> Tensor:
+    """The sum through the count."""
+    by = count(b, x, dims)
+    total = fold(b, x, dims, "+=", 0, x.dtype, keepdim, name=name)
+    return b.pointwise(total.shape, x.dtype, lambda s: apply("/", s, by), total)
+
+
+def _mean(b: Builder, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    return mean(b, b.as_tensor(x, b.dtype()), dims, keepdim)
+
+
+def _moments(b: Builder, x: Tensor, dims: Any, correction: Any, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Variance and mean: the sum of squares of differences through the count less the correction."""
+    if b.cost(x).operations > 4:
+        x = b.realize(x, x.label or f"{b.node.name}_of")
+    middle = mean(b, x, dims, True, f"{b.node.name}_mean")
+    wide = b.broadcast(middle, x.shape)
+    less = b.pointwise(x.shape, x.dtype, lambda p, m: apply("-", p, m), x, wide)
+    squares = b.pointwise(x.shape, x.dtype, lambda p: apply("*", p, p), less)
+    total = fold(b, squares, dims, "+=", 0, x.dtype, keepdim)
+    n = count(b, x, dims)
+    free = 1 if correction is None else correction
+    divisor = apply("-", n, number(free, n.dtype)) if free else n
+    made = b.pointwise(total.shape, x.dtype, lambda s: apply("/", s, divisor), total)
+    if not keepdim:
+        over = dims_of(dims, x.rank)
+        at = middle.at
+        shape = tuple(s for d, s in enumerate(x.shape) if d not in over)
+
+        def without(index: Place) -> Value:
+            rest = iter(index)
+            return at(tuple(as_index(0) if d in over else next(rest) for d in range(x.rank)))
+
+        middle = Tensor(shape, x.dtype, without)
+    return made, middle
+
+
+def _var(b: Builder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> Tensor:
+    return _moments(b, x, dims, correction, keepdim)[0]
+
+
+def _var_mean(b: Builder, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    return _moments(b, x, dims, correction, keepdim)
+
+
+# -- softmax -------------------------------------------------------------------------------------------------
+def _softmax(is_safe: bool) -> Callable[..., Tensor]:
+    """`exp(x - max) / sum`; of a row of -inf alone 0, where it is to be safe."""
+
+    def lower(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
+        kind, name = b.dtype(), b.node.name
+        carried = "f32" if kind in ("bf16", "f16") else kind
+        x = b.as_tensor(x, carried)
+        if b.cost(x).operations > 6:
+            x = b.realize(x, x.label or f"{name}_of")
+        if not x.rank:
+            return b.full((), 1, kind)
+        top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{name}_max")
+        wide = b.broadcast(top, x.shape)
+        grown = b.pointwise(x.shape, carried, lambda p, m: apply("exp", apply("-", p, m)), x, wide)
+        grown = b.realize(grown, f"{name}_exp")
+        total = fold(b, grown, [dim], "+=", 0, carried, True, name=f"{name}_sum")
+
+        def share(e: Value, s: Value, m: Value) -> Value:
+            made = apply("/", e, s)
+            if is_safe:
+                made = select(compare("==", m, number(-math.inf, carried)), number(0, carried), made)
+            return cast(made, kind)
+
+        return b.pointwise(x.shape, kind, share, grown, total, top)
+
+    return lower
+
+
+def _log_softmax(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
+    """`x - max - log(sum(exp(x - max)))`."""
+    kind, name = b.dtype(), b.node.name
+    carried = "f32" if kind in ("bf16", "f16") else kind
+    x = b.as_tensor(x, carried)
+    if b.cost(x).operations > 6:
+        x = b.realize(x, x.label or f"{name}_of")
+    if not x.rank:
+        return b.full((), 0, kind)
+    top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{name}_max")
+    grown = b.pointwise(x.shape, carried, lambda p, m: apply("exp", apply("-", p, m)), x, b.broadcast(top, x.shape))
+    total = fold(b, grown, [dim], "+=", 0, carried, True, name=f"{name}_sum")
+    logged = b.pointwise(total.shape, carried, lambda s: apply("log", s), total)
+    logged = b.realize(logged, f"{name}_log")
+    return b.pointwise(x.shape, kind, lambda p, m, s: cast(apply("-", apply("-", p, m), s), kind), x, top, logged)
+
+
+# -- places of extremes ---------------------------------------------------------------------------------------
+def _place(op: str) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return placed(b, x, dim, op, keepdim)[1]
+
+    return lower
+
+
+def _value_and_place(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    def lower(b: Builder, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        return placed(b, x, dim, op, keepdim)
+
+    return lower
+
+
+def placed(b: Builder, x: Tensor, dim: int | None, op: str, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The extreme along a dimension (none: of all), and the first place that has it."""
+    from dojoir.torch.importer.views import reshape
+
+    if dim is None:
+        found = placed(b, reshape(x, (product(x.shape),)), 0, op, False)
+        whole = list(range(x.rank))
+        return (kept(found[0], x, whole), kept(found[1], x, whole)) if keepdim else found
+    if x.dtype == "bool":
+        numbers, spots = placed(b, b.as_tensor(x, "i32"), dim, op, keepdim)
+        return b.as_tensor(numbers, "bool"), spots
+    over = [dim % x.rank]
+    rest = [d for d in range(x.rank) if d not in over]
+    shape = tuple(x.shape[d] for d in rest)
+    wide = b.realize(x) if b.cost(x).operations > 2 and x.dtype in ("f64", "i64") else x
+    value, place = b.declare(shape, x.dtype, f"{b.node.name}_value"), b.declare(shape, "i64", f"{b.node.name}_at")
+    outer, index = b.iterate(shape)
+    inner, below = b.iterate([x.shape[d] for d in over])
+    at = dict(zip(rest, index, strict=True)) | dict(zip(over, below, strict=True))
+    found_value = wide.at(tuple(at[d] for d in range(x.rank)))
+    top, spot = element(value, index), element(place, index)
+    step = At(below[0], "i64")
+    start = number(lowest(x.dtype, op), x.dtype)
+    if x.dtype in ("f64", "i64"):
+        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(0, "i64")))
+        sign = ">" if op == "max=" else "<"
+        body: tuple[Node, ...] = (
+            Store(spot, "=", step, compare(sign, found_value, top)),
+            Store(top, op, found_value),
+        )
+    else:
+        pair = At(below[0], "bare")
+        first = (Store(top, "=", start, None, spot, number(0, "i64")),)
+        body = (Store(top, op, found_value, None, spot, pair),)
+    b.emit(outer, *first, *loops(inner, body))
+    made = b.tensor(value, shape), b.tensor(place, shape)
+    return (kept(made[0], x, over), kept(made[1], x, over)) if keepdim else made
+
+
+def _top(b: Builder, x: Tensor, k: int, dim: int = -1, is_largest: bool = True, is_sorted: bool = True) -> Any:
+    """The largest `k` along a dimension, one after the other, and their places: each is taken out for the next."""
+    dim %= max(x.rank, 1)
+    op, sign = ("max=", ">") if is_largest else ("min=", "<")
+    x = b.stored(x)
+    rest = [d for d in range(x.rank) if d != dim]
+    shape = (*(x.shape[d] for d in rest),)
+    wide = (*shape[:dim], as_index(k), *shape[dim:])
+    name = b.node.name
+    value, place = b.declare(wide, x.dtype, f"{name}_value"), b.declare(wide, "i64", f"{name}_at")
+    taken = b.declare(x.shape, "bool", f"{name}_taken")
+    all_of, index = b.iterate(x.shape)
+    b.emit(all_of, Store(element(taken, index), "=", number(False, "bool")))
+    outer, index = b.iterate(shape)
+    rounds, (r,) = b.iterate([as_index(k)])
+    inner, (j,) = b.iterate([x.shape[dim]])
+    top, spot = (element(one, (*index[:dim], r, *index[dim:])) for one in (value, place))
+    at = (*index[:dim], j, *index[dim:])
+    found, is_free = x.at(at), apply("not", element(taken, at))
+    start = number(lowest(x.dtype, op), x.dtype)
+    if x.dtype in ("f64", "i64"):
+        first: tuple[Node, ...] = (Store(top, "=", start), Store(spot, "=", number(0, "i64")))
+        better = apply("and", is_free, compare(sign, found, top))
+        body: tuple[Node, ...] = (Store(spot, "=", At(j, "i64"), better), Store(top, op, found, is_free))
+    else:
+        first = (Store(top, "=", start, None, spot, number(0, "i64")),)
+        body = (Store(top, op, found, is_free, spot, At(j, "bare")),)
+    gone = element(taken, (*index[:dim], of_atom(Data(spot)), *index[dim:]))
+    b.emit([*outer, *rounds], *first, *loops(inner, body), Store(gone, "=", number(True, "bool")))
+    return b.tensor(value, wide), b.tensor(place, wide)
+
+
+# -- running values -------------------------------------------------------------------------------------------
+def _running(op: str, start: float) -> Callable[..., Tensor]:
+    def lower(b: Builder, x: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+        return running(b, x, dim, op, start, b.dtype())
+
+    return lower
+
+
+def running(b: Builder, x: Tensor, dim: int, op: str, start: float, dtype: str) -> Tensor:
+    """What has been accumulated along a dimension up to each element."""
+    if not x.rank:
+        return b.as_tensor(x, dtype)
+    dim %= x.rank
+    carried = "f32" if dtype in ("bf16", "f16") else dtype
+    shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
+    state, buffer = b.declare(shape, carried, f"{b.node.name}_state"), b.declare(x.shape, dtype)
+    outer, index = b.iterate(shape)
+    inner, below = b.iterate([x.shape[dim]])
+    at = (*index[:dim], below[0], *index[dim:])
+    kept_in = element(state, index)
+    body: list[Node] = [
+        Store(kept_in, op, cast(x.at(at), carried)),
+        Store(element(buffer, at), "=", cast(kept_in, dtype)),
+    ]
+    b.emit(outer, Store(kept_in, "=", number(start, carried)), *loops(inner, body))
+    return b.tensor(buffer, x.shape)
+
+
+def _running_extreme(op: str) -> Callable[..., tuple[Tensor, Tensor]]:
+    def lower(b: Builder, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        dim %= x.rank
+        shape = tuple(s for d, s in enumerate(x.shape) if d != dim)
+        name = b.node.name
+        best, spot = b.declare(shape, x.dtype, f"{name}_best"), b.declare(shape, "i64", f"{name}_best_at")
+        value, place = b.declare(x.shape, x.dtype, f"{name}_value"), b.declare(x.shape, "i64", f"{name}_at")
+        outer, index = b.iterate(shape)
+        inner, below = b.iterate([x.shape[dim]])
+        at = (*index[:dim], below[0], *index[dim:])
+        top, where = element(best, index), element(spot, index)
+        found = x.at(at)
+        is_new = compare(">=" if op == "max=" else "<=", found, top)
+        b.emit(
+            outer,
+            Store(top, "=", number(lowest(x.dtype, op), x.dtype)),
+            Store(where, "=", number(0, "i64")),
+            *loops(
+                inner,
+                (
+                    Store(where, "=", At(below[0], "i64"), is_new),
+                    Store(top, op, found),
+                    Store(element(value, at), "=", top),
+                    Store(element(place, at), "=", where),
+                ),
+            ),
+        )
+        return b.tensor(value, x.shape), b.tensor(place, x.shape)
+
+    return lower
+
+
+TABLE: dict[Any, Callable[..., Any]] = {
+    aten.sum.dim_IntList: _sum, aten.sum.default: _sum,
+    aten.prod.dim_int: _prod, aten.prod.default: _prod,
+    aten.amax.default: _extreme("max="), aten.amin.default: _extreme("min="),
+    aten.max.default: _extreme("max="), aten.min.default: _extreme("min="),
+    aten.any.dim: _any, aten.any.dims: _any, aten.any.default: _any,
+    aten.all.dim: _all, aten.all.default: _all,
+    aten.mean.dim: _mean, aten.mean.default: _mean,
+    aten.var.correction: _var, aten.var_mean.correction: _var_mean, prims.var.default: _var,
+    aten.topk.default: _top,
+    aten.argmax.default: _place("max="), aten.argmin.default: _place("min="),
+    aten.max.dim: _value_and_place("max="), aten.min.dim: _value_and_place("min="),
+    aten._softmax.default: _softmax(False), aten._safe_softmax.default: _softmax(True),
+    aten._log_softmax.default: _log_softmax,
+    aten.cumsum.default: _running("+=", 0), aten.cumprod.default: _running("*=", 1),
+    aten.cummax.default: _running_extreme("max="), aten.cummin.default: _running_extreme("min="),
+}  # fmt: skip

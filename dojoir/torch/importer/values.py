@@ -1,0 +1,331 @@
+"""Values of a kernel's statements: numbers, elements, iterators, operations; their text, cost and rewriting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from dojoir.torch.importer.index import Atom, Data, Index, Var, render, substitute
+
+FLOATS = ("f64", "f32", "bf16", "f16")
+INTEGERS = ("i64", "i32", "i16", "i8", "u8")
+COSTLY = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "sin", "cos",
+    "tan", "atan", "pow", "/", "//", "%",
+})  # fmt: skip
+_STRENGTH = {
+    "or": 1, "and": 2, "not": 3, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7,
+    "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "//": 10, "%": 10, "neg": 11, "~": 11,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number of a type."""
+
+    value: float | int | bool
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.value!r}:{self.dtype}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """An element of a buffer."""
+
+    buffer: str
+    index: tuple[Index, ...]
+    dtype: str
+
+    @cached_property
+    def key(self) -> str:
+        return f"{self.buffer}[{', '.join(i.key for i in self.index)}]"
+
+
+@dataclass(frozen=True)
+class At:
+    """An index as a value."""
+
+    index: Index
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.dtype}({self.index.key})"
+
+
+@dataclass(frozen=True)
+class Apply:
+    """An operation of the language on values: an operator by its sign, or a function."""
+
+    name: str
+    args: tuple[Value, ...]
+    dtype: str
+
+    @cached_property
+    def key(self) -> str:
+        return f"{self.name}({', '.join(a.key for a in self.args)}):{self.dtype}"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """A value in another type."""
+
+    of: Value
+    dtype: str
+
+    @cached_property
+    def key(self) -> str:
+        return f"{self.dtype}({self.of.key})"
+
+
+Value: TypeAlias = Number | Load | At | Apply | Cast
+
+
+def of_data(atom: Data) -> Value:
+    """The value that an index is read from."""
+    assert isinstance(atom.value, Number | Load | At | Apply | Cast)
+    return atom.value
+
+
+def number(value: float | int | bool, dtype: str) -> Number:
+    """A number, as the type has it."""
+    if dtype == "bool":
+        return Number(bool(value), dtype)
+    return Number(float(value) if dtype in FLOATS else int(value), dtype)
+
+
+def cast(value: Value, dtype: str) -> Value:
+    """A value in another type; numbers are converted at once."""
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, Number) and not (dtype in INTEGERS and not math.isfinite(value.value)):
+        return number(value.value, dtype)
+    if isinstance(value, At):
+        return At(value.index, dtype) if dtype != "bool" else Apply("!=", (value, number(0, value.dtype)), "bool")
+    if dtype == "bool":
+        return Apply("!=", (value, number(0, value.dtype)), "bool")
+    if value.dtype == "bool":
+        return Apply("select", (value, number(1, dtype), number(0, dtype)), dtype)
+    return Cast(value, dtype)
+
+
+def apply(name: str, *args: Value, dtype: str | None = None) -> Value:
+    """An operation, with what is seen at once: sums with 0, products with 1, choices that are known."""
+    kind = args[-1].dtype if dtype is None else dtype
+    match name, args:
+        case "+", (Number(0), other) | (other, Number(0)):
+            return other
+        case "-", (other, Number(0)):
+            return other
+        case "*", (Number(1), other) | (other, Number(1)):
+            return other
+        case "/", (other, Number(1)):
+            return other
+        case "*", (Number(a), Number(b)):
+            return number(a * b, kind)
+        case "+", (Number(a), Number(b)):
+            return number(a + b, kind)
+        case "-", (Number(a), Number(b)):
+            return number(a - b, kind)
+        case "/", (other, Number(a)) if kind in FLOATS and a and math.frexp(a)[0] in (0.5, -0.5):
+            return apply("*", other, number(1 / a, kind))
+        case "neg", (Number(a),):
+            return number(-a, kind)
+        case "select", (Number(condition), yes, no):
+            return yes if condition else no
+        case "select", (_, yes, no) if yes == no:
+            return yes
+        case "select", (condition, Number(True), Number(False)) if kind == "bool":
+            return condition
+        case "select", (Apply("select", (condition, Number(a), Number(b)), "bool"), yes, no):
+            return no if not (a or b) else select(condition, yes if a else no, yes if b else no)
+        case "not", (Number(a),):
+            return number(not a, "bool")
+        case "and", (Number(a), other) | (other, Number(a)):
+            return other if a else number(False, "bool")
+        case "or", (Number(a), other) | (other, Number(a)):
+            return number(True, "bool") if a else other
+        case _:
+            return Apply(name, args, kind)
+
+
+def select(condition: Value, yes: Value, no: Value) -> Value:
+    """One of two values."""
+    return apply("select", condition, yes, no, dtype=yes.dtype)
+
+
+def compare(name: str, left: Value, right: Value) -> Value:
+    """A comparison."""
+    if isinstance(left, Number) and isinstance(right, Number):
+        a, b = left.value, right.value
+        known = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}
+        return number(known[name], "bool")
+    if isinstance(left, At) and isinstance(right, At) and (left.index - right.index).constant is not None:
+        return compare(name, number((left.index - right.index).constant or 0, "i64"), number(0, "i64"))
+    return Apply(name, (left, right), "bool")
+
+
+def parts(value: Value) -> Iterator[Value]:
+    """The value and all in it, also what its indices read."""
+    yield value
+    match value:
+        case Apply(_, args):
+            for arg in args:
+                yield from parts(arg)
+        case Cast(of):
+            yield from parts(of)
+        case Load(_, index):
+            for one in index:
+                yield from _in_index(one)
+        case At(index):
+            yield from _in_index(index)
+        case Number():
+            pass
+
+
+def _in_index(index: Index) -> Iterator[Value]:
+    for atom in index.atoms:
+        if isinstance(atom, Data):
+            yield from parts(of_data(atom))
+
+
+def indices(value: Value) -> Iterator[Index]:
+    """All indices in a value."""
+    for part in parts(value):
+        match part:
+            case Load(_, index):
+                yield from index
+            case At(index):
+                yield index
+            case _:
+                pass
+
+
+def rewrite(value: Value, var: Callable[[Var], Index], load: Callable[[Load], Value]) -> Value:
+    """The value with other iterators and, after that, with other elements."""
+
+    def in_index(atom: Var | Data) -> Index:
+        if isinstance(atom, Var):
+            return var(atom)
+        made = again(of_data(atom))
+        return made.index if isinstance(made, At) else Index({(Data(made),): 1})
+
+    def again(one: Value) -> Value:
+        match one:
+            case Number():
+                return one
+            case Load(buffer, index, dtype):
+                return load(Load(buffer, tuple(substitute(i, in_index) for i in index), dtype))
+            case At(index, dtype):
+                return At(substitute(index, in_index), dtype)
+            case Apply(name, args, dtype):
+                return Apply(name, tuple(map(again, args)), dtype)
+            case Cast(of, dtype):
+                return Cast(again(of), dtype)
+
+    return again(value)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What computing a value takes: operations, those that take long, elements that are read."""
+
+    operations: int
+    costly: int
+    reads: int
+
+
+def _outside_indices(value: Value) -> Iterator[Value]:
+    yield value
+    match value:
+        case Apply(_, args):
+            for arg in args:
+                yield from _outside_indices(arg)
+        case Cast(of):
+            yield from _outside_indices(of)
+        case Load() | At() | Number():
+            pass
+
+
+def cost(value: Value) -> Cost:
+    """Counted over the tree, but for what is in indices."""
+    operations = costly = reads = 0
+    for part in _outside_indices(value):
+        match part:
+            case Apply(name):
+                operations += 1
+                costly += name in COSTLY
+            case Load():
+                reads += 1
+            case _:
+                pass
+    return Cost(operations, costly, reads)
+
+
+def to_text(value: Value, var: Callable[[Var], str]) -> str:
+    """The value as the language writes it."""
+
+    def atom(one: Atom) -> str:
+        if isinstance(one, Var):
+            return var(one)
+        assert isinstance(one, Data)
+        return _text(of_data(one))[0]
+
+    def wrapped(one: Value, least: int) -> str:
+        text, strength = _text(one)
+        return f"({text})" if strength < least else text
+
+    def bare(one: At | Number) -> str:
+        """A comparison of indices, which the checker reads as one."""
+        return render(one.index, atom) if isinstance(one, At) else _number(one.value, one.dtype)[0]
+
+    def _text(one: Value) -> tuple[str, int]:
+        match one:
+            case Number(value, dtype):
+                return _number(value, dtype)
+            case Load(buffer, index):
+                inside = ", ".join(render(i, atom) for i in index)
+                return (f"{buffer}[{inside}]" if index else buffer), 12
+            case At(index, "bare"):
+                return render(index, atom), 9
+            case At(index, dtype):
+                return f"{dtype}({render(index, atom)})", 12
+            case Cast(of, dtype):
+                return f"{dtype}({_text(of)[0]})", 12
+            case Apply("neg", (of,)):
+                return f"-{wrapped(of, 11)}", 11
+            case Apply("not", (of,)):
+                return f"not {wrapped(of, 3)}", 3
+            case Apply("~", (of,)):
+                return f"~{wrapped(of, 11)}", 11
+            case Apply(name, (At() | Number() as left, At() | Number() as right)) if _STRENGTH.get(name) == 4:
+                return f"{bare(left)} {name} {bare(right)}", 4
+            case Apply(name, (left, right)) if name in _STRENGTH:
+                strength = _STRENGTH[name]
+                first = wrapped(left, strength + (strength == 4))
+                return f"{first} {name} {wrapped(right, strength + 1)}", strength
+            case Apply(name, args):
+                return f"{name}({', '.join(_text(a)[0] for a in args)})", 12
+
+    return _text(value)[0]
+
+
+def _number(value: float | int | bool, dtype: str) -> tuple[str, int]:
+    if dtype == "bool":
+        return f"bool({int(value)})", 12
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "nan", 12
+        if math.isinf(value):
+            return ("inf", 12) if value > 0 else ("-inf", 11)
+        text = repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+        if value == 0 and math.copysign(1, value) < 0:
+            text = "0"
+        return text, 11 if value < 0 else 12
+    return str(value), 11 if value < 0 else 12
