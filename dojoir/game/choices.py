@@ -18,7 +18,7 @@ EACH = 12
 FORMS = ("joined", "products", "apart")
 STRUCTURES = (
     "rules", "blocks_in_threads", "rows_in_warps", "rows_in_blocks", "sum_along", "sum_across", "partial_sums",
-    "large_tiles", "small_tiles", "adds_at_data", "copies_in_blocks",
+    "large_tiles", "small_tiles", "adds_at_data", "copies_in_blocks", "columns_in_threads",
 )  # fmt: skip
 """The arguments of the passes `arrange` (FORMS) and `structure` (STRUCTURES)."""
 

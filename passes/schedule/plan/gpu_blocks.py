@@ -16,7 +16,9 @@ from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.gpu_threads import grid, shared_among
+from dojoir.passes.schedule.plan.nests import known
 from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.strides import depends, sites_in
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.proof.core.marks import GRID
 
@@ -46,6 +48,10 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
         raise ArgumentError("too many scopes around the blocks", "bad-arguments")
     if not only_blocks and not all(_is_blocks(child.scope) or _is_leaf(child.scope) for child in children):
         raise ArgumentError("other nests beside the blocks", "bad-arguments")
+    for scope in [last] if only_blocks else [child for child in children if _is_blocks(child.scope)]:
+        results = [s.statement.target for s in sites_in(trace.kernel, scope.path)]
+        results = [target for target in results if trace.kernel.buffer(target.buffer).role != "tmp"]
+        known(all(depends(target, scope.depth) for target in results), "blocks with results of their own")
     _registers(trace, path)
     if only_blocks:
         act(trace, Split, last, ALONE)

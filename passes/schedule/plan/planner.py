@@ -18,6 +18,7 @@ from dojoir.passes.schedule.gpu_schedule import schedule_grid
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.parting import is_contraction, part_products
 from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
+from dojoir.passes.schedule.plan.gpu_columns import columns_in_threads
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
@@ -129,6 +130,7 @@ STRUCTURES: tuple[Structure, ...] = (
     small_tiles,
     adds_at_data,
     copies_in_blocks,
+    columns_in_threads,
 )
 """The structures, in any order."""
 
