@@ -4,8 +4,8 @@ Every statement in the loop must have them, but for those that give values to te
 others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
 `{1} < i64(rows[{0}])`, is where it ends: it holds in all iterations before that, and in none behind. What is asked
 must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
-first iteration: where nothing asks, an element need not exist. On a GPU the loop must be one of a single thread,
-since others may have another answer.
+first iteration: where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
+of a whole block that asks inputs alone: all its threads have the same answer, and meet at its barriers as often.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class Once:
 def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
     """What the loop of a scope asks once; None where that is nothing."""
     device = state.device
-    if state.lanes is not None or (device is not None and (device.level != "thread" or "v" in scope.marks)):
+    if state.lanes is not None or (device is not None and (device.level == "warp" or "v" in scope.marks)):
         return None
+    of_block = device is not None and device.level == "block"
     all_inside = [own for own in unit.typed if is_inside(own, path)]
     inside = [own for own in all_inside if unit.typed[own].condition is not None or not _is_idle(unit, own, path)]
     sure = next((own for own in inside if is_sure(unit.kernel, own, path, state, runs=True)), None)
@@ -44,6 +45,7 @@ def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | Non
         return None
     first, *others = (conjuncts(unit.typed[own].condition) for own in inside)
     shared = [part for part in first if part not in state.settled and all(part in other for other in others)]
+    shared = [part for part in shared if not of_block or _asks_inputs(unit, part)]
     depth = len(state.iterators)
     written = frozenset(unit.typed[own].target.buffer for own in all_inside)
     around = tuple(part for part in shared if _stays(part, depth, written))
@@ -89,6 +91,18 @@ def _is_safe(typed: Typed) -> bool:
             return name not in MAY_FAIL and all(map(_is_safe, args))
         case Number() | IndexValue():
             return True
+
+
+def _asks_inputs(unit: Unit, typed: Typed) -> bool:
+    """Whether all that a value reads are inputs, which nobody writes."""
+    match typed:
+        case Load(_, access):
+            return unit.buffers[access.buffer].role == "in"
+        case Convert(_, arg):
+            return _asks_inputs(unit, arg)
+        case Apply(_, _, args):
+            return all(_asks_inputs(unit, arg) for arg in args)
+    return True
 
 
 def _stays(typed: Typed, depth: int, written: frozenset[str]) -> bool:
