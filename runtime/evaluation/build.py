@@ -105,6 +105,7 @@ def build(
     if name == "llvm":
         return _through_llvm(kernel, threads, chosen_cpu(cpu), source, full)
     made: Compiled
+    kernel = in_bytes(kernel)
     if emulated:
         made = code(backend.emulate)(kernel, name)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fake_gpu import FakeDriver
@@ -73,6 +74,30 @@ def test_a_gpu_is_timed_by_its_events(pool: Pool, monkeypatch: pytest.MonkeyPatc
     assert bool(fake.graphs) is not cold
     noise = bench.evaluate(Job(tiled(), (), (timed(pool),), tiled(), "itself"))
     assert noise.ratio is not None
+
+
+def test_packed_results_stay_on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = dojoir.kernels.load("nvfp4_quantize")
+    made = Pool(str(tmp_path), kernel, "cuda", ({"M": 4, "B": 8},), (11, 22, 33), 60.0)
+    for case in timed(made):
+        made.prepare(case)
+    fake = FakeDriver()
+    monkeypatch.setattr(devices, "find", lambda target: fake)
+    monkeypatch.setattr("dojoir.runtime.gpu.targets.devices.find", lambda target: fake)
+    monkeypatch.setattr(race, "MOST_CALLS", 1)
+    monkeypatch.setattr(race, "MOST", 3)
+    monkeypatch.setattr(DeviceRunner, "tick", 1e-9)
+    monkeypatch.setattr(DeviceRunner, "slop_of_call", 10.0)
+    monkeypatch.setattr(DeviceRunner, "slop", 10.0)
+    found = Bench(made, 1).evaluate(Job(dojoir.optimize(kernel, "cuda").kernel, (), (timed(made),)))
+    assert found.ok, found.reason
+
+
+def test_packed_results_are_evaluated_through_c() -> None:
+    kernel = dojoir.kernels.load("nvfp4_quantize")
+    with dojoir.Evaluator(kernel, "c", {"M": 4, "B": 8}, time_limit=60.0) as evaluator:
+        (found,) = evaluator.evaluate([dojoir.optimize(kernel, "c").kernel])
+    assert found.ok, found.reason
 
 
 def test_an_emulated_processor_evaluates() -> None:
