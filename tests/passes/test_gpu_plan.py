@@ -12,11 +12,32 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
+from dojoir.passes.schedule.plan import gpu_scatters
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
 
 NO_SIZES = MappingProxyType[str, int]({})
 
 TEXTS = {
+    "counts": """kernel t(N = 1500)
+in  x: u8[N]
+in  w: i32[N]
+inout h: i32[256]
+
+N
+| h[x[{0}]] += w[{0}] if w[{0}] > 0
+""",
+    "gathered rows": """kernel t(N = 6, M = 5, V = 9, D = 40)
+in  ids: i32[N, M]
+in  w: f32[V, D]
+out y: f32[N, D]
+
+N
+| D
+| | y[{0}, {1}] = 0
+| M
+| | D
+| | | y[{0}, {2}] += w[ids[{0}, {1}] % 9, {2}]
+""",
     "sum of all": """kernel t(A = 6, B = 40, C = 132)
 in  x: f32[A, B, C]
 out s: f32
@@ -137,9 +158,10 @@ def test_a_plan_gives_what_its_text_gives(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("structure", [s for s in STRUCTURES if s is not rules], ids=lambda s: s.__name__)
-def test_a_structure_gives_what_a_text_gives(structure: Structure) -> None:
+def test_a_structure_gives_what_a_text_gives(structure: Structure, monkeypatch: pytest.MonkeyPatch) -> None:
     """On each nest that is of its form, whether a plan would choose it or not; the rest is as the rules have it."""
     machine, tried = machine_named("cuda"), 0
+    monkeypatch.setattr(gpu_scatters, "BLOCKS", 3)
     for written in TEXTS.values():
         text = dojoir.parse(written)
         for form in FORMS:

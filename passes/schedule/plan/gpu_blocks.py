@@ -17,9 +17,10 @@ from dojoir.passes.loops.splitting import Split
 from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.gpu_threads import grid, shared_among
 from dojoir.passes.schedule.plan.nests import known
-from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.spots import Spot, act, move, spot
 from dojoir.passes.schedule.strides import depends, sites_in
 from dojoir.passes.storage.placing import PlaceBuffer
+from dojoir.passes.storage.reuse import ReuseDims
 from dojoir.proof.core.marks import GRID
 
 LARGEST = 64
@@ -98,8 +99,10 @@ def _registers(trace: Trace, path: Path) -> None:
         inside = [is_inside(site.path, path) for site in kernel.sites if buffer.name in site.statement.buffers]
         if buffer.role != "tmp" or buffer.storage != "heap" or not inside or not all(inside):
             continue
+        for n, dim in enumerate(buffer.dims):
+            _ = dim.collapsed or tried(trace, move(ReuseDims, buffer.name, n))
         elements = 1
-        for dim in buffer.dims:
+        for dim in trace.kernel.buffer(buffer.name).dims:
             elements *= 1 if dim.collapsed else dim.extent.offset if dim.extent.is_constant else LARGEST + 1
         if elements <= LARGEST:
             act(trace, PlaceBuffer, buffer.name, "reg")

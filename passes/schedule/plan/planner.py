@@ -64,13 +64,22 @@ class Planner:
         return OPEN_GAIN if is_open else GAIN
 
     def kernel(self, trace: Trace) -> None:
-        """Schedules all nests, fused and distributed in the ways that there are: the best of these stays."""
+        """Schedules all nests, fused and distributed in the ways that there are: the best of these stays. Where a
+        loop is left to the host, scalars may be what its iterations wait for: arrays in their place are tried."""
+        begun = trace.copy()
+        least = self._forms(trace)
+        if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in trace.kernel.body):
+            own_scalars(begun)
+            expand_scalars(begun)
+            if begun.steps and self._forms(begun) < least:
+                take_over(trace, begun)
+
+    def _forms(self, trace: Trace) -> float:
+        """Schedules a kernel in the best of its forms. Returns its seconds by the model."""
         found: list[tuple[Trace, float]] = []
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
         multiplies = any(is_contraction(site) for site in trace.kernel.sites)
-        own_scalars(trace)
-        expand_scalars(trace)
         for form in sorted(FORMS, key=lambda form: form is not _products) if multiplies else FORMS:
             other = trace.copy()
             form(other)
@@ -82,8 +91,9 @@ class Planner:
             found.append((other, self.cost(other) * (self.gain(other.kernel) if found else 1)))
             if found[-1][1] <= NEAR * floor:
                 break
-        best, _ = min(found, key=lambda pair: pair[1])
+        best, seconds = min(found, key=lambda pair: pair[1])
         take_over(trace, best)
+        return seconds
 
     def nest(self, trace: Trace, path: Path, depth: int = 0) -> None:
         """Schedules the nest at a path."""
@@ -142,6 +152,7 @@ def _products(trace: Trace) -> None:
 
 
 def _apart(trace: Trace) -> None:
+    own_scalars(trace)
     for n in reversed(range(len(trace.kernel.body))):
         distribute(trace, (n,))
     sink_sums(trace)
