@@ -3,6 +3,7 @@
 - The files of shell completion, from the options of `dojoir-opt`; shells find them in `share` of the environment
   that dojoir is installed in.
 - The tables of the grammars, which a first process would else compute for a tenth of a second.
+- The pages of docs/, in the package, for `dojoir know`.
 """
 
 import os
@@ -54,6 +55,15 @@ class WithTables(build_py):
         super().run()
         if not self.editable_mode:
             tables(Path(self.build_lib).resolve())
+            pages(Path(self.build_lib).resolve())
+
+
+def pages(built: Path) -> None:
+    """Puts the pages of docs/ into a package that is built; a checkout reads its own."""
+    folder = built / "dojoir" / "know" / "pages"
+    folder.mkdir(parents=True, exist_ok=True)
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        shutil.copy(page, folder)
 
 
 GRAMMARS = """

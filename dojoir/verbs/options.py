@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import dataset_options, evidence, run_options, task_options
+from dojoir.verbs import dataset_options, evidence, know_options, mcp_options, run_options, task_options
 from dojoir.verbs.values import cost_model, device, positive, seconds, seed, size
 
 EPILOG = """\
@@ -25,6 +25,8 @@ examples:
   dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir tasks held-out; dojoir rollout beam held-out -o beam
   dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
+  dojoir know "rows bound by memory"; dojoir know --like library:groupnorm
+  dojoir mcp --folder schedules
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -61,6 +63,8 @@ def parser() -> argparse.ArgumentParser:
     run_options.add(verbs, _verb)
     task_options.add(verbs, _verb)
     dataset_options.add(verbs, _verb)
+    know_options.add(verbs, _verb)
+    mcp_options.add(verbs, _verb)
     return made
 
 

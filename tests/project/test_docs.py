@@ -116,7 +116,7 @@ def test_the_commands_work(block: Block, shell: dict[str, str], tmp_path: Path) 
         assert agree(run.stdout + run.stderr, block.prints), run.stdout + run.stderr
 
 
-EVIDENCE = [ROOT / "docs" / f"{name}.md" for name in ("bench", "gates", "bundles", "tasks", "data")]
+EVIDENCE = [ROOT / "docs" / f"{name}.md" for name in ("bench", "gates", "bundles", "tasks", "data", "know")]
 
 
 @pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.stem)

@@ -16,14 +16,15 @@ from dojoir.backends.backend import code
 from dojoir.backends.registry import OURS
 from dojoir.codegen.simd.isas import ISAS
 
-TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "verbs")
+TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "know", "llm", "verbs")
 """The rooms on top: users of the API, each of which may also use those before it."""
 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
 """What knows only the names that a user types."""
 
-PRINTERS = {"numba_text.py": {"ir", "meaning", "types"}}
-"""But for what prints kernels in a way of its own: it reads the tree, as a target does."""
+PRINTERS = {"numba_text.py": {"ir", "meaning", "types"}, "sources.py": {"codes", "passes"}}
+"""But for what prints kernels in a way of its own: it reads the tree, as a target does; and for what makes
+documents of the table of codes and of the docstrings of the planner's structures."""
 
 
 @pytest.mark.parametrize("module", sorted(MODULES - {"dojoir"}))

@@ -21,7 +21,20 @@ from dojoir.codes import CODES
 
 ON_TOP = tuple(
     f"dojoir/{room}/"
-    for room in ("cli", "torch", "schedules", "records", "search", "game", "evidence", "tasks", "data", "verbs")
+    for room in (
+        "cli",
+        "torch",
+        "schedules",
+        "records",
+        "search",
+        "game",
+        "evidence",
+        "tasks",
+        "data",
+        "know",
+        "llm",
+        "verbs",
+    )
 )
 """What knows only the public names."""
 

@@ -1,0 +1,50 @@
+"""Retrieval: documents on what dojoir does, found by words, by exact name, or by how alike kernels are built.
+
+`ask` ranks documents by words, `exact` gives those of a name, `like` finds library kernels that are built as
+another one, with those of their stored schedules that can be made on it. `docs/know.md` says what is searched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dojoir.records.lazily import lazily
+
+if TYPE_CHECKING:
+    from dojoir.know.asking import Hit, ask, exact, known
+    from dojoir.know.document import KINDS, Document
+    from dojoir.know.likeness import Like, Tried, how_alike, like
+    from dojoir.know.notes import notes_in
+    from dojoir.know.sources import documents
+
+_HOME = {
+    "KINDS": "document",
+    "Document": "document",
+    "Hit": "asking",
+    "Like": "likeness",
+    "Tried": "likeness",
+    "ask": "asking",
+    "documents": "sources",
+    "exact": "asking",
+    "known": "asking",
+    "how_alike": "likeness",
+    "like": "likeness",
+    "notes_in": "notes",
+}
+
+__all__ = [
+    "KINDS",
+    "Document",
+    "Hit",
+    "Like",
+    "Tried",
+    "ask",
+    "documents",
+    "exact",
+    "how_alike",
+    "known",
+    "like",
+    "notes_in",
+]
+
+
+__getattr__, __dir__ = lazily(__name__, _HOME)

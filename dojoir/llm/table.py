@@ -1,0 +1,291 @@
+"""The tools that a language model plays with, each a method that answers with plain data whatever it is given.
+
+`status` of an answer is `ok`, `refused` (with the verdict of the checker), `error` (with a code and a message) or
+`limit`. Nothing that a model says is run as code: it names kernels, moves, passes and files of one folder.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, TypeVar
+
+import dojoir
+from dojoir.game.choices import choices, made
+from dojoir.game.given import sizes_of
+from dojoir.game.scoring import Scorer
+from dojoir.know import exact, known, like
+from dojoir.llm.folder import Folder
+from dojoir.llm.limits import Limits, Spent, Stop, reached
+from dojoir.llm.playing import Game
+
+Answer = dict[str, Any]
+
+SOON = 100_000
+"""Steps of the checker within which a move that is listed must be shown to be legal."""
+
+_T = TypeVar("_T")
+
+
+class Table:
+    """The games of one connection. `folder` is the only one that is read (`*.dojo`) and written (`save`); `timer`
+    is `measure` or `static`. One call works at a time; others wait."""
+
+    def __init__(
+        self, folder: str | os.PathLike[str], limits: Limits | None = None, *, timer: str = "measure"
+    ) -> None:
+        """Raises ArgumentError for a folder or a timer that there is not."""
+        self.folder, self.limits, self.timer = Folder(folder), limits or Limits(), timer
+        self.spent, self.games, self.count = Spent(self.limits), dict[str, Game](), 0
+        self._lock, self._scorers = Lock(), dict[str, Scorer]()
+        self._scorer("llvm")
+
+    def stop(self) -> Stop:
+        """What ends a call at its time."""
+        return Stop(self.limits.call_seconds)
+
+    # -- the tools: the game -----------------------------------------------------------------------------------
+    def new_game(
+        self, kernel: str, sizes: Mapping[str, int] | None = None, target: str = "llvm", fp: str | None = None
+    ) -> Answer:
+        """Begins a game on a kernel: `library:NAME`, the text of one, or a file NAME.dojo of the folder. `sizes`
+        are its runtime sizes (chosen where none are given); `fp` what rewrites may do to floating point: strict,
+        reassoc or fast."""
+        return self._call(lambda: self._new_game(kernel, sizes, target, fp))
+
+    def _new_game(self, kernel: str, sizes: Mapping[str, int] | None, target: str, fp: str | None) -> Answer:
+        if len(self.games) >= self.limits.games:
+            raise reached(f"{self.limits.games} games")
+        text = self._text(kernel)
+        made = dojoir.parse(text, "<kernel>" if "\n" in kernel else kernel)
+        dojoir.prove(made)
+        if fp is not None:
+            made = made.with_fp(fp)
+        game = Game(made, sizes_of(made, sizes), self._scorer(target))
+        self.count += 1
+        name = f"g{self.count}"
+        self.games[name] = game
+        return {"game": name, "target": target, "sizes": game.sizes, **game.state()}
+
+    def _text(self, kernel: str) -> str:
+        self._short(kernel)
+        if "\n" in kernel:
+            return kernel
+        if kernel.startswith("library:"):
+            return dojoir.kernels.source(kernel.removeprefix("library:"))
+        return self.folder.read(kernel, self.limits.characters)
+
+    def moves(self, game: str, word: str = "", most: int = 50, stop: Stop | None = None) -> Answer:
+        """The legal moves of the state, those with `word` in them, at most `most`. `left` is how many that the
+        shape of the tree allows were not looked at."""
+        return self._call(lambda: self._moves(self._game(game), word, most, stop or self.stop()))
+
+    def _moves(self, game: Game, word: str, most: int, stop: Stop) -> Answer:
+        kernel = game.trace.kernel
+        could = [move for move in dojoir.candidates(kernel, game.target) if word in str(move)]
+        found: list[str] = []
+        for number, move in enumerate(could):
+            if len(found) >= most or stop:
+                return {"moves": found, "left": len(could) - number}
+            if dojoir.check(kernel, move, SOON):
+                found.append(str(move))
+        return {"moves": found, "left": 0}
+
+    def check(self, game: str, move: str) -> Answer:
+        """Whether a move is legal here: the verdict, with a witness where it is not."""
+        return self._call(lambda: self._verdict(dojoir.check(self._kernel(game, move), move)))
+
+    def suggest(self, game: str, move: str) -> Answer:
+        """As check; the hint names the nearest legal alternative where one is found."""
+        return self._call(lambda: self._verdict(dojoir.suggest(self._kernel(game, move), move)))
+
+    def explain(self, game: str, move: str) -> Answer:
+        """Why a move is legal or not: the verdict in words, and what its code means, with an example and a
+        cure."""
+        return self._call(lambda: self._explain(self._kernel(game, move), move))
+
+    def _explain(self, kernel: dojoir.Kernel, move: str) -> Answer:
+        verdict = dojoir.suggest(kernel, move)
+        means = [hit.document.text for hit in exact(verdict.code, kind="code")]
+        return {**self._verdict(verdict), "words": str(verdict), "means": means[0] if means else ""}
+
+    def _verdict(self, verdict: dojoir.Verdict) -> Answer:
+        return {"status": "ok" if verdict else "refused", "verdict": verdict.to_json()}
+
+    def apply(self, game: str, moves: str, stop: Stop | None = None) -> Answer:
+        """Makes moves and passes, such as `join_scopes(0, 1); default_schedule`, one after another until one is
+        refused: those before it stay made."""
+        return self._call(lambda: self._apply(self._game(game), moves, stop or self.stop()))
+
+    def _apply(self, game: Game, moves: str, stop: Stop) -> Answer:
+        self._short(moves)
+        count, verdict, reason = game.apply(moves, stop)
+        refused: Answer = {} if verdict is None else {"verdict": verdict.to_json()}
+        status = "refused" if verdict is not None else "limit" if reason else "ok"
+        return {"status": status, "made": count, "reason": reason, **refused, **game.state()}
+
+    def undo(self, game: str, count: int = 1) -> Answer:
+        """Takes the last moves back."""
+        return self._call(lambda: self._undo(self._game(game), count))
+
+    def _undo(self, game: Game, count: int) -> Answer:
+        if not 1 <= count <= len(game.trace.moves):
+            message = f"{len(game.trace.moves)} moves can be taken back, not {count}"
+            raise dojoir.ArgumentError(message, "empty-trace")
+        for _ in range(count):
+            game.trace.undo()
+        return game.state()
+
+    # -- the tools: how good it is -----------------------------------------------------------------------------
+    def measure(self, game: str) -> Answer:
+        """Builds, verifies and times the state, beside the start; the fastest is kept as the best."""
+        return self._call(lambda: self._measured(lambda: self._game(game).measure()))
+
+    def verify(self, game: str) -> Answer:
+        """Runs the state on random inputs and compares it with what the start means."""
+        return self._call(lambda: self._measured(lambda: self._verify(self._game(game))))
+
+    def _verify(self, game: Game) -> Answer:
+        report = dojoir.verify(
+            game.trace.kernel, game.trace.start, target=game.target, time_limit=self.limits.call_seconds
+        )
+        return {"verified": report.status, "reason": report.reason, "cases": len(report.cases)}
+
+    def profile(self, game: str) -> Answer:
+        """A card of what bounds the state: bandwidth, arithmetic, and where in its text."""
+        return self._call(lambda: self._measured(lambda: self._profile(self._game(game))))
+
+    def _profile(self, game: Game) -> Answer:
+        card = dojoir.profile(game.trace.kernel, game.target, sizes=game.sizes, time_limit=self.limits.call_seconds)
+        return {"card": card.to_json(), "words": str(card)}
+
+    def _measured(self, work: Callable[[], _T]) -> _T:
+        self.spent.measurement()
+        return work()
+
+    def plan(self, game: str, most: int = 8, stop: Stop | None = None) -> Answer:
+        """Passes and structures that could be applied here, the best first by an estimate from the texts (no
+        measurement): each as the text that `apply` takes."""
+        return self._call(lambda: self._plan(self._game(game), most, stop or self.stop()))
+
+    def _plan(self, game: Game, most: int, stop: Stop) -> Answer:
+        now = dojoir.estimate(game.trace.kernel, game.sizes, game.target, 1)
+        found: list[tuple[float, str]] = []
+        could = choices(game.target, 1)
+        tried = 0
+        for choice in could:
+            if stop:
+                break
+            tried += 1
+            longer = made(game.trace, choice, game.target) if choice.is_about(game.trace.kernel) else ""
+            if not isinstance(longer, str):
+                seconds = dojoir.estimate(longer.kernel, game.sizes, game.target, 1)
+                found.append((now / seconds if seconds else 1.0, str(choice)))
+        found.sort(key=lambda one: (-one[0], one[1]))
+        chosen = [{"apply": text, "about_times_as_fast": round(ratio, 4)} for ratio, text in found[:most]]
+        return {"choices": chosen, "left": len(could) - tried}
+
+    # -- the tools: others -------------------------------------------------------------------------------------
+    def know(self, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5) -> Answer:
+        """What is known: by words, or by the name of a code, move, pass, mark, rule, structure or schedule; with a
+        `game` and no question, library kernels that are built like its start, with their schedules made on it."""
+        return self._call(lambda: self._know(question, game, kind, count))
+
+    def _know(self, question: str, game: str | None, kind: str | None, count: int) -> Answer:
+        if bool(question.strip()) == (game is not None):
+            raise dojoir.ArgumentError("give either a question or a game", "bad-arguments")
+        if game is None:
+            found = [hit.to_json() for hit in known(question[:1000], count=count, kind=kind)]
+            return {"know": found}
+        one = self._game(game)
+        alike = like(one.trace.start, count=count, target=one.target, sizes=one.sizes)
+        return {"like": [each.to_json() for each in alike]}
+
+    def emit(self, game: str, target: str | None = None) -> Answer:
+        """The source of the state: of the game's target, or of c, llvm, asm, avx512, cuda, …"""
+        return self._call(lambda: self._emit(self._game(game), target))
+
+    def _emit(self, game: Game, target: str | None) -> Answer:
+        source = dojoir.emit(game.trace.kernel, target or game.target)
+        most = self.limits.characters
+        return {"source": source[:most], "cut": len(source) > most}
+
+    def best(self, game: str) -> Answer:
+        """The fastest state that was measured: its moves, its text and its seconds."""
+        return self._call(lambda: self._game(game).answer())
+
+    def save(self, game: str, name: str) -> Answer:
+        """Writes the best state to the folder: NAME.dojo, and NAME.json, the trace that anybody can check."""
+        return self._call(lambda: self._save(self._game(game), name))
+
+    def _save(self, game: Game, name: str) -> Answer:
+        trace = game.trace if game.best is None else game.best[0]
+        for each in (f"{name}.dojo", f"{name}.json"):
+            self.folder.place(each)
+        kernel = self.folder.write(f"{name}.dojo", dojoir.to_text(trace.kernel))
+        written = self.folder.write(f"{name}.json", json.dumps(trace.to_json(), indent=1) + "\n")
+        return {"files": [kernel, written]}
+
+    # -- what all of them do -----------------------------------------------------------------------------------
+    def _call(self, work: Callable[[], Answer]) -> Answer:
+        """The answer of a tool, and what is left; an error is an answer too."""
+        with self._lock:
+            try:
+                with self.spent.call():
+                    found: Answer = {"status": "ok", **work()}
+            except dojoir.IllegalMove as error:
+                found = {"status": "refused", "verdict": error.verdict.to_json()}
+            except dojoir.DojoError as error:
+                code, message = error.diagnostic.code, error.diagnostic.message[:2000]
+                status = "limit" if code == "limit-reached" else "error"
+                found = {"status": status, "code": code, "message": message}
+            plain: Answer = _plain({**found, "left_of_limits": self.spent.left()})
+            return plain
+
+    def _game(self, name: str) -> Game:
+        if name not in self.games:
+            known = ", ".join(self.games) or "none: call new_game"
+            raise dojoir.ArgumentError(f"there is no game {name[:40]!r}; there are {known}", "no-game")
+        return self.games[name]
+
+    def _kernel(self, game: str, move: str) -> dojoir.Kernel:
+        """The kernel of a game, for a question on a move. Raises ArgumentError."""
+        self._short(move)
+        return self._game(game).trace.kernel
+
+    def _short(self, text: str) -> None:
+        most = self.limits.characters
+        if len(text) > most:
+            raise dojoir.ArgumentError(f"the text has more than {most} characters", "bad-arguments")
+
+    def _scorer(self, target: str) -> Scorer:
+        if target not in dojoir.TARGETS:
+            known = ", ".join(dojoir.TARGETS)
+            raise dojoir.ArgumentError(
+                f"there is no target {target[:40]!r}; the targets are {known}", "unknown-target"
+            )
+        if target not in self._scorers:
+            self._scorers[target] = Scorer(target, timer=self.timer)
+        return self._scorers[target]
+
+    def close(self) -> None:
+        """Ends the processes that build and time."""
+        for one in self._scorers.values():
+            one.close()
+
+
+def _plain(value: Any) -> Any:
+    """The same as JSON has it: halves of characters escaped, numbers that are none or infinite as null."""
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode("utf-8")
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {_plain(str(key)): _plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+    return value

@@ -1,0 +1,64 @@
+"""`dojoir know`: retrieval over what dojoir has written down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import dojoir
+from dojoir.cli.chunks import display_name, read_input
+from dojoir.cli.output import write_result
+from dojoir.cli.report import FINE
+
+SHOWN = 3
+"""How many lines of a document are shown where several answer."""
+
+
+def know(options: argparse.Namespace) -> int:
+    """Answers a question of words, or of likeness. Raises DojoError."""
+    question = " ".join(options.question).strip()
+    if bool(question) == bool(options.like):
+        options.refuse('ask either by words or by --like KERNEL, such as dojoir know "rows bound by memory"')
+    for given, word in ((options.kind, "--kind"), (options.notes, "--notes")):
+        if options.like and given:
+            options.refuse(f"{word} is for questions of words")
+    if options.sizes and not options.like:
+        options.refuse("--size goes with --like")
+    return _like(options) if options.like else _asked(options, question)
+
+
+def _asked(options: argparse.Namespace, question: str) -> int:
+    from dojoir.know import known, notes_in
+
+    more = notes_in(options.notes) if options.notes else ()
+    hits = known(question, count=options.count, kind=options.kind, more=more)
+    if options.json:
+        write_result(json.dumps({"know": [hit.to_json() for hit in hits]}) + "\n", None)
+        return FINE
+    whole = len(hits) == 1
+    for hit in hits:
+        one = hit.document
+        lines = one.text.splitlines()
+        shown = lines if whole else [line for line in lines if line.strip()][:SHOWN]
+        write_result(f"{one.kind} {one.name} ({one.where}; {hit.score:.2f})\n", None)
+        write_result("".join(f"  {line}".rstrip() + "\n" for line in shown), None)
+    return FINE
+
+
+def _like(options: argparse.Namespace) -> int:
+    from dojoir.game.given import sizes_of
+    from dojoir.know import like
+
+    kernel = dojoir.parse(read_input(options.like), display_name(options.like))
+    dojoir.prove(kernel)
+    sizes = sizes_of(kernel, dict(options.sizes)) if options.sizes else None
+    found = like(kernel, count=options.count, target=options.target, sizes=sizes)
+    if options.json:
+        write_result(json.dumps({"like": [one.to_json() for one in found]}) + "\n", None)
+        return FINE
+    for one in found:
+        write_result(f"{one.kernel}: alike {one.likeness:.2f} ({', '.join(one.common[:6])})\n", None)
+        for tried in one.schedules:
+            ratio = "" if tried.ratio is None else f"; about {tried.ratio:.2f}x as fast as default_schedule"
+            write_result(f"  schedule {tried.name}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+    return FINE

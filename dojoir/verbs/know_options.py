@@ -1,0 +1,32 @@
+"""The options of `dojoir know`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dojoir.verbs.evidence import Verb
+from dojoir.verbs.values import positive, size
+
+KINDS = ("move", "rule", "schedule", "structure", "pass", "code", "mark", "doc", "note")
+
+
+def add(verbs: Any, verb: Verb) -> None:
+    """Adds the verb."""
+    made = verb(verbs, "know", "what is known: by words, by a name, or of kernels built alike", "know:know")
+    add = made.add_argument
+    add(
+        "question", metavar="WORDS", nargs="*",
+        help="a question in words, or the name of a code, move, pass, mark, rule, structure or schedule",
+    )  # fmt: skip
+    add(
+        "--like", metavar="KERNEL", help="library kernels that are built as this one: a .dojo file, -, library:NAME"
+    )
+    add(
+        "-s", "--size", dest="sizes", action="append", default=[], type=size, metavar="NAME=INT",
+        help="with --like: a runtime size of KERNEL to estimate at; all of them, or none",
+    )  # fmt: skip
+    add("--kind", choices=KINDS, help="only documents of this kind")
+    add("--count", type=positive, default=8, metavar="INT", help="how many answers at most (8)")
+    add("--notes", metavar="DIR", help="also search the files *.md and *.txt of this folder")
+    add("--target", default="llvm", metavar="TARGET", help="with --like: the target of schedules (llvm)")
+    made.set_defaults(refuse=made.error)

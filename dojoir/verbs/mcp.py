@@ -1,0 +1,19 @@
+"""`dojoir mcp`: games for a language model, by the Model Context Protocol on stdin and stdout."""
+
+from __future__ import annotations
+
+import argparse
+
+from dojoir.cli.report import FINE
+
+
+def mcp(options: argparse.Namespace) -> int:
+    """Serves one connection until its end. Raises DojoError."""
+    from dojoir.llm import Limits, serve
+
+    limits = Limits(
+        games=options.games, calls=options.calls, measurements=options.measurements, seconds=options.seconds,
+        call_seconds=options.call_seconds,
+    )  # fmt: skip
+    serve(options.folder, limits, timer=options.timer)
+    return FINE
