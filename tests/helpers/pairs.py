@@ -70,7 +70,6 @@ IMPOSSIBLE: dict[tuple[str, str], tuple[str, str]] = {
         "",
         "what goes on is one element, not of data",
     ),
-    ("mark gx gy gz bx by bz lane", "stride scatter"): ("", "it would need an atomic of any operator"),
     ("threads 1 2 more", "target cuda hip"): ("", "the threads are those of the host; a launch has its own"),
 }
 """The pairs that no kernel has, an axis with some values beside another: the code that refuses them, and why."""
