@@ -6,6 +6,7 @@ right arguments of which one or two were replaced. Only the `DojoError` family m
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 import tempfile
@@ -129,6 +130,8 @@ RIGHT: dict[str, Callable[[], Any]] = {
     "again": lambda: False,
     "node": lambda: dojoir.parse(PAIR).at("0"),
     "backward": lambda: None,
+    "module": lambda: importlib.import_module("torch").nn.ReLU(),
+    "example_inputs": lambda: (importlib.import_module("torch").ones(3),),
     "pattern": lambda: PAIR,
     "value": lambda: 1,
     "x": lambda: 1,
