@@ -7,6 +7,7 @@ taken apart again exactly, because the bounds of iterators are known. Sizes are 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,12 +22,12 @@ class Printed(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class _Keyed:
+class _Keyed(ABC):
     """Equal where the keys are."""
 
     @property
-    def key(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def key(self) -> str: ...
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Keyed) and self.key == other.key

@@ -15,6 +15,7 @@ from dojoir.torch.importer.nests import (
     bare_indices,
     change,
     loads,
+    loop_extents,
     stores,
 )
 from dojoir.torch.importer.values import Load
@@ -136,7 +137,7 @@ def _pairs(node: Node) -> Iterator[tuple[Var, Var]]:
 
 def _mergeable(program: Program, nest: Node, outer: Var, inner: Var) -> set[tuple[str, int]] | None:
     """The dimensions of buffers to be joined with the next, so that two loops can be one; None if they cannot."""
-    if any(outer in i.atoms for i in _extents(nest)) or any(inner in i.atoms for i in _extents(nest)):
+    if any(outer in i.atoms for i in loop_extents(nest)) or any(inner in i.atoms for i in loop_extents(nest)):
         return None
     if degree(outer.extent * inner.extent) > 1:
         return None  # a product of sizes is no extent that is planned for
@@ -216,19 +217,6 @@ def _fits(index: Index, outer: Var, inner: Var) -> bool:
                 else:
                     of_inner = of_inner + Index({tuple(rest): factor})
     return of_outer == of_inner * inner.extent
-
-
-def _extents(node: Node) -> Iterator[Index]:
-    match node:
-        case Loop(var, body):
-            yield var.extent
-            for below in body:
-                yield from _extents(below)
-        case When(_, body):
-            for below in body:
-                yield from _extents(below)
-        case Store():
-            pass
 
 
 def _join(program: Program, name: str, d: int) -> None:

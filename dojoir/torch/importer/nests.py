@@ -239,6 +239,20 @@ def _to_split(node: Node) -> tuple[Var, Index] | None:
     return None
 
 
+def loop_extents(node: Node) -> Iterator[Index]:
+    """The extents of all loops of a nest, outermost first."""
+    match node:
+        case Loop(var, body):
+            yield var.extent
+            for below in body:
+                yield from loop_extents(below)
+        case When(_, body):
+            for below in body:
+                yield from loop_extents(below)
+        case Store():
+            pass
+
+
 def all_indices(node: Node) -> Iterator[Index]:
     """All indices of a nest, also those of guards."""
     match node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dojoir.torch.importer.index import Index, Size, Var, render
-from dojoir.torch.importer.nests import Buffer, Loop, Node, Program, Store, When, all_indices, loads
+from dojoir.torch.importer.nests import Buffer, Loop, Node, Program, Store, When, all_indices, loads, loop_extents
 from dojoir.torch.importer.values import to_text
 
 LETTERS = "ijklmnpqrstuvwxyz"
@@ -41,20 +41,7 @@ def _all(buffers: Sequence[Buffer], nests: Sequence[Node]) -> Iterator[Index]:
         yield from buffer.shape
     for nest in nests:
         yield from all_indices(nest)
-        yield from _extents(nest)
-
-
-def _extents(node: Node) -> Iterator[Index]:
-    match node:
-        case Loop(var, body):
-            yield var.extent
-            for below in body:
-                yield from _extents(below)
-        case When(_, body):
-            for below in body:
-                yield from _extents(below)
-        case Store():
-            pass
+        yield from loop_extents(nest)
 
 
 def _declared(buffer: Buffer) -> str:

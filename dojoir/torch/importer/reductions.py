@@ -147,20 +147,34 @@ def _var_mean(b: Builder, x: Tensor, dims: Any = None, *, correction: Any = None
 
 
 # -- softmax -------------------------------------------------------------------------------------------------
+def _carrier(kind: str) -> str:
+    """The type in which a softmax of a type is computed."""
+    return "f32" if kind in ("bf16", "f16") else kind
+
+
+def _once(b: Builder, x: Tensor, carried: str) -> Tensor:
+    """A tensor in the type of the computation, stored first where it is dear: it is read several times."""
+    x = b.as_tensor(x, carried)
+    return b.realize(x, x.label or f"{b.node.name}_of") if b.cost(x).operations > 6 else x
+
+
+def _exponentials(b: Builder, x: Tensor, dim: int, carried: str) -> tuple[Tensor, Tensor]:
+    """The largest of each row, and `exp(x - largest)`."""
+    top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{b.node.name}_max")
+    wide = b.broadcast(top, x.shape)
+    return top, b.pointwise(x.shape, carried, lambda p, m: apply("exp", apply("-", p, m)), x, wide)
+
+
 def _softmax(is_safe: bool) -> Callable[..., Tensor]:
     """`exp(x - max) / sum`; of a row of -inf alone 0, where it is to be safe."""
 
     def lower(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
         kind, name = b.dtype(), b.node.name
-        carried = "f32" if kind in ("bf16", "f16") else kind
-        x = b.as_tensor(x, carried)
-        if b.cost(x).operations > 6:
-            x = b.realize(x, x.label or f"{name}_of")
+        carried = _carrier(kind)
+        x = _once(b, x, carried)
         if not x.rank:
             return b.full((), 1, kind)
-        top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{name}_max")
-        wide = b.broadcast(top, x.shape)
-        grown = b.pointwise(x.shape, carried, lambda p, m: apply("exp", apply("-", p, m)), x, wide)
+        top, grown = _exponentials(b, x, dim, carried)
         grown = b.realize(grown, f"{name}_exp")
         total = fold(b, grown, [dim], "+=", 0, carried, True, name=f"{name}_sum")
 
@@ -178,14 +192,11 @@ def _softmax(is_safe: bool) -> Callable[..., Tensor]:
 def _log_softmax(b: Builder, x: Tensor, dim: int, is_half: Any = None) -> Tensor:
     """`x - max - log(sum(exp(x - max)))`."""
     kind, name = b.dtype(), b.node.name
-    carried = "f32" if kind in ("bf16", "f16") else kind
-    x = b.as_tensor(x, carried)
-    if b.cost(x).operations > 6:
-        x = b.realize(x, x.label or f"{name}_of")
+    carried = _carrier(kind)
+    x = _once(b, x, carried)
     if not x.rank:
         return b.full((), 0, kind)
-    top = fold(b, x, [dim], "max=", -math.inf, carried, True, name=f"{name}_max")
-    grown = b.pointwise(x.shape, carried, lambda p, m: apply("exp", apply("-", p, m)), x, b.broadcast(top, x.shape))
+    top, grown = _exponentials(b, x, dim, carried)
     total = fold(b, grown, [dim], "+=", 0, carried, True, name=f"{name}_sum")
     logged = b.pointwise(total.shape, carried, lambda s: apply("log", s), total)
     logged = b.realize(logged, f"{name}_log")
