@@ -24,7 +24,8 @@ FEWEST, MOST = 32, 1024
 
 
 def columns_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
-    """Raises DojoError where a nest is not of this form."""
+    """Gives a block to each iteration of the scopes around, and a thread to each column. Raises DojoError where the
+    innermost scopes are not all columns, of one extent that a block has threads for."""
     keep_private(trace, path)
     chain = [spot(trace, path)]
     while len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Scope) and chain[-1].child(0).scopes():

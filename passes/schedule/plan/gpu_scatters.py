@@ -33,8 +33,8 @@ BLOCKS = 512
 
 
 def adds_at_data(trace: Trace, path: Path, machine: Machine) -> None:
-    """An iteration a thread. Raises DojoError where a nest accumulates nothing at data, or its iterations may not
-    be shared."""
+    """Gives a thread to each iteration. Raises DojoError where a nest accumulates nothing at data, or its
+    iterations may not be shared."""
     keep_private(trace, path)
     scopes = nested(spot(trace, path))
     known(_scattered(trace, path) != set(), "an accumulation at data")
@@ -51,8 +51,8 @@ def adds_at_data(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
-    """A copy of a small result in each block. Raises DojoError where there is none, or where it is used in other
-    ways as well."""
+    """Gives a block a copy of a small result, in shared memory. Raises DojoError where there is none, or
+    where it is used in other ways as well."""
     keep_private(trace, path)
     outer, names = spot(trace, path), _scattered(trace, path)
     known(len(nested(outer)) == 1 and not outer.scope.marks and len(names) == 1, "one accumulation at data")
