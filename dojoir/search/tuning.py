@@ -27,6 +27,9 @@ BATCH = 8
 
 A_MINUTE = Budget(seconds=60)
 
+WHERE = ("base_url", "chat", "replay_chat", "timeout", "attempts", "prices", "model")
+"""The options that say where and how a language model is asked: a run goes on with others of these."""
+
 IDLE = 40
 """After how many batches without a state that is new a search has nothing more to find."""
 
@@ -100,7 +103,8 @@ def tune(
     if db is not None:
         db = _database(db)
         about: dict[str, Any] = {
-            "target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {}),
+            "target": target, "sizes": given, "seed": seed, "timer": timer,
+            "options": {name: value for name, value in (options or {}).items() if name not in WHERE},
             "threads": threads,
             "cost_model": cost_model if isinstance(cost_model, str | None) else type(cost_model).__name__,
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),

@@ -19,7 +19,12 @@ class Drawing:
         self.name, self._rng = "random", Random(seed)
 
     def ask(self, question: Question, seconds: float) -> Reply:
-        """Plans of one to MOST_STEPS listed steps each, from the state of the question."""
+        """Plans of one to MOST_STEPS listed steps each, from the state of the question; or the number of a move,
+        where one is to be named."""
+        if "numbers" in question.facts:
+            data: dict[str, object] = {"move": self._rng.randrange(question.facts["numbers"])}
+            bounds = question.facts["bounds"]
+            return _answer({**data, "bound": self._rng.choice(bounds)} if bounds else data)
         listed, state = question.facts["listed"], question.facts["state"]
         if not listed:
             return _answer({"plans": [], "reflection": "", "stop": True})

@@ -20,15 +20,20 @@ from dojoir.search import Play
 PROVIDERS = ("openai", "anthropic")
 
 
-def from_name(name: str) -> Callable[..., Planner]:
-    """A function that makes the strategy of a model: `llm:NAME`. Its options are those of `Settings`. Raises
-    ArgumentError, `unknown-strategy`, for a name that is none."""
+def check_name(name: str) -> None:
+    """Raises ArgumentError, `unknown-strategy`, for a name that is none."""
     provider, _, model = name.partition("/")
     if name != "random" and (provider not in PROVIDERS or not model.strip() or len(name) > 200):
         known = ", ".join(f"llm:{one}/MODEL" for one in PROVIDERS)
         raise dojoir.ArgumentError(
             f"there is no model '{name[:80]}': write {known} or llm:random", "unknown-strategy"
         )
+
+
+def from_name(name: str) -> Callable[..., Planner]:
+    """A function that makes the strategy of a model: `llm:NAME`. Its options are those of `Settings`. Raises
+    ArgumentError, `unknown-strategy`, for a name that is none."""
+    check_name(name)
 
     def llm(play: Play, **options: object) -> Planner:
         settings = Settings.of(options)

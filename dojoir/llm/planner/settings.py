@@ -71,6 +71,12 @@ class Settings:
                 raise _wrong("prices", "two numbers, of a million tokens that are read and that are written",
                              self.prices)  # fmt: skip
 
+    @property
+    def given(self) -> dict[str, object]:
+        """The options that are not as by default."""
+        fields = dataclasses.fields(self)
+        return {one.name: getattr(self, one.name) for one in fields if getattr(self, one.name) != one.default}
+
     @classmethod
     def of(cls, options: Mapping[str, object]) -> Settings:
         """The settings of some options. Raises ArgumentError, `bad-arguments`, for one that there is not."""
