@@ -95,6 +95,13 @@ class Server:
     requests: list[Request] = field(default_factory=list)
     port: int = 0
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which the clients of a process ask it."""
+        urls = {f"{one.upper()}_BASE_URL": self.url(one) for one in ("openai", "anthropic")}
+        proxies = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"), "")
+        return {**urls, **proxies, "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+
     def url(self, provider: str) -> str:
         """The base URL for a provider."""
         return f"http://127.0.0.1:{self.port}{'/v1' if provider == 'openai' else ''}"
@@ -240,3 +247,10 @@ def _anthropic(say: Say, calls: list[tuple[str, str]]) -> Iterator[tuple[str, An
     reason = "refusal" if say.refused else "tool_use" if calls else "end_turn"
     yield event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage={"output_tokens": 100})
     yield event("message_stop")
+
+
+def a_game(request: Request) -> Does:
+    """Plays: an answer to the question which move it is, plans in the first round, and nothing more after it."""
+    if "one of the moves below" in request.texts[0].lower():
+        return Say(calls=(("answer", {"move": 0}),))
+    return STOP if " from #0: " in request.texts[0] else plans("join_scopes(0, 1)", ["vectorize(0.1)"])
