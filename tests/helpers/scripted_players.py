@@ -9,8 +9,14 @@ from random import Random
 
 from dojoir.llm.models.exchange import Call, Question, Reply
 
-_TRY = re.compile(r"^#(\d+) from #(\d+): (.*): (?:([\d.]+)x \(.*\) as fast as #\d+, ([\d.e+]+)x as fast|.*)", re.M)
+_TRY = re.compile(
+    r"^#(\d+) from #(\d+): (.*): (?:([\d.e+]+)x \(([\d.e+-]+) to ([\d.e+-]+)\) as fast as #\d+, .*|.*)$", re.M
+)
+_CARD = re.compile(r"^legal moves that address it: (.*)$", re.M)
 _MOVE = re.compile(r"^(\d+) (\w+)\((.*)\)$", re.M)
+
+SURE = 1.02
+"""A gain that is more than noise."""
 
 
 def _family(move: str) -> str:
@@ -55,33 +61,31 @@ class Deaf(Player):
 
 
 class Reader(Player):
-    """Goes on from the fastest state of the tries, with the moves of families that have gained before, and never
-    with one of a family that was refused or gained nothing twice."""
+    """Goes on from the fastest state of the tries: first with the moves that its card says address what bounds it,
+    then with families that have gained for sure, and never with one that gained nothing twice."""
 
     def plans(self, text: str, moves: list[tuple[str, str]], state: int, count: int) -> list[dict[str, object]]:
-        gains: dict[str, list[float]] = {}
-        for _, _, steps, ratio, _ in _TRY.findall(text):
-            gains.setdefault(_family(steps), []).append(float(ratio or 0))
-        tried = {steps for _, of, steps, *_ in _TRY.findall(text) if int(of) == state}
-
-        def worth(move: str) -> tuple[bool, float]:
-            known = gains.get(_family(move), [])
-            hopeless = len(known) >= 2 and max(known) <= 1.001
-            return not hopeless, max(known, default=1.5)
-
-        fresh = [(number, move) for number, move in moves if move not in tried]
+        gains: dict[str, list[tuple[float, float]]] = {}
+        tried = set()
+        for _, of, steps, _, low, high in _TRY.findall(text):
+            gains.setdefault(_family(steps), []).append((float(low or 0), float(high or 0)))
+            if int(of) == state:
+                tried.add(steps)
+        shown = text.partition("## Tries so far")[0].partition(", the best so far")[0]
+        by_card = [move for found in _CARD.findall(shown) for move in found.split("; ")]
+        fresh = [*dict.fromkeys([*by_card, *(move for _, move in moves)])]
         self.rng.shuffle(fresh)
-        fresh.sort(key=lambda one: worth(one[1]), reverse=True)
-        families: dict[str, int] = {}
-        chosen = []
-        for number, move in fresh:
-            families[_family(move)] = families.get(_family(move), 0) + 1
-            if families[_family(move)] <= 2:
-                chosen.append(number)
-        return [
-            {"from": state, "steps": [number], "expect": 1.05, "why": "its family gained"}
-            for number in chosen[:count]
-        ]
+
+        def worth(move: str) -> tuple[bool, bool, float]:
+            known = gains.get(_family(move), [])
+            hopeless = len(known) >= 2 and max(high for _, high in known) <= SURE
+            return not hopeless, move in by_card, max((low for low, _ in known), default=SURE)
+
+        chosen: list[str] = []
+        for move in sorted((one for one in fresh if one not in tried), key=worth, reverse=True):
+            if sum(_family(one) == _family(move) for one in chosen) < 2:
+                chosen.append(move)
+        return [{"from": state, "steps": [move], "expect": SURE, "why": "it gained"} for move in chosen[:count]]
 
     def reflection(self, text: str) -> str:
         return f"{text.count(': confirmed')} confirmed, {text.count(': falsified')} falsified"
