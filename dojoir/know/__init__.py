@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dojoir.know.document import KINDS, Document
     from dojoir.know.likeness import Like, Tried, how_alike, like
     from dojoir.know.notes import notes_in
+    from dojoir.know.recorded import recorded
     from dojoir.know.sources import documents
 
 _HOME = {
@@ -29,6 +30,7 @@ _HOME = {
     "how_alike": "likeness",
     "like": "likeness",
     "notes_in": "notes",
+    "recorded": "recorded",
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "known",
     "like",
     "notes_in",
+    "recorded",
 ]
 
 

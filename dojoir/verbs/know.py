@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
+from dojoir.verbs.given import database_there
+
+if TYPE_CHECKING:
+    from dojoir.know import Document
 
 SHOWN = 3
 """How many lines of a document are shown where several answer."""
@@ -19,7 +25,8 @@ def know(options: argparse.Namespace) -> int:
     question = " ".join(options.question).strip()
     if bool(question) == bool(options.like):
         options.refuse('ask either by words or by --like KERNEL, such as dojoir know "rows bound by memory"')
-    for given, word in ((options.kind, "--kind"), (options.notes, "--notes")):
+    words = ("kind", "notes", "runs", "db")
+    for given, word in ((getattr(options, name), f"--{name}") for name in words):
         if options.like and given:
             options.refuse(f"{word} is for questions of words")
     if options.sizes and not options.like:
@@ -30,7 +37,9 @@ def know(options: argparse.Namespace) -> int:
 def _asked(options: argparse.Namespace, question: str) -> int:
     from dojoir.know import known, notes_in
 
-    more = notes_in(options.notes) if options.notes else ()
+    more = notes_in(options.notes) if options.notes else []
+    if options.runs or options.db:
+        more += _recorded(options)
     hits = known(question, count=options.count, kind=options.kind, more=more)
     if options.json:
         write_result(json.dumps({"know": [hit.to_json() for hit in hits]}) + "\n", None)
@@ -43,6 +52,18 @@ def _asked(options: argparse.Namespace, question: str) -> int:
         write_result(f"{one.kind} {one.name} ({one.where}; {hit.score:.2f})\n", None)
         write_result("".join(f"  {line}".rstrip() + "\n" for line in shown), None)
     return FINE
+
+
+def _recorded(options: argparse.Namespace) -> list[Document]:
+    """What helped in the runs and databases that are named. Raises DojoError."""
+    from dojoir.know import recorded
+
+    with contextlib.ExitStack() as stack:
+        databases = []
+        for url in options.db:
+            database = database_there(argparse.Namespace(db=url))
+            databases.append(stack.enter_context(database))
+        return recorded(options.runs, databases)
 
 
 def _like(options: argparse.Namespace) -> int:

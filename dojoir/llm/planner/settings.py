@@ -26,7 +26,8 @@ class Settings:
     `patience` rounds without a gain of more than `gain`, and where the best reaches the share `near` of a ceiling.
     A conversation has `turns` with tools and `repairs` of answers of which nothing could be made; `listed` moves
     and `choices` are shown by number. A question is asked `attempts` times, `timeout` seconds each, with
-    `most_tokens` for the answer. `notes` is a folder of the user's notes for the tool `know`."""
+    `most_tokens` for the answer. `notes` is a folder of the user's notes for the tool `know`, `runs` one of
+    bundles, of which it tells what helped."""
 
     base_url: str | None = None
     chat: str | os.PathLike[str] | None = None
@@ -46,6 +47,7 @@ class Settings:
     timeout: float = 120.0
     most_tokens: int = 4096
     notes: str | os.PathLike[str] | None = None
+    runs: str | os.PathLike[str] | None = None
     model: Callable[..., Any] | None = None
     """A function that makes the model from a seed, in place of one of a server: for tests and agents of one's
     own."""
@@ -61,7 +63,7 @@ class Settings:
             fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
             if not fits or (name == "timeout" and value == 0):
                 raise _wrong(name, "a number from 0" if name != "timeout" else "a number of seconds", value)
-        for name in ("base_url", "chat", "replay_chat", "notes"):
+        for name in ("base_url", "chat", "replay_chat", "notes", "runs"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str | os.PathLike):
                 raise _wrong(name, "a text", value)
