@@ -29,8 +29,10 @@ def know(options: argparse.Namespace) -> int:
     for given, word in ((getattr(options, name), f"--{name}") for name in words):
         if options.like and given:
             options.refuse(f"{word} is for questions of words")
-    if options.sizes and not options.like:
-        options.refuse("--size goes with --like")
+    if (options.sizes or options.measure) and not options.like:
+        options.refuse(f"--{'size' if options.sizes else 'measure'} goes with --like")
+    if options.measure and not options.sizes:
+        options.refuse("--measure needs the sizes to measure at: -s NAME=INT")
     return _like(options) if options.like else _asked(options, question)
 
 
@@ -68,18 +70,28 @@ def _recorded(options: argparse.Namespace) -> list[Document]:
 
 def _like(options: argparse.Namespace) -> int:
     from dojoir.game.given import sizes_of
-    from dojoir.know import like
+    from dojoir.know import like, race
 
     kernel = dojoir.parse(read_input(options.like), display_name(options.like))
     dojoir.prove(kernel)
     sizes = sizes_of(kernel, dict(options.sizes)) if options.sizes else None
-    found = like(kernel, count=options.count, target=options.target, sizes=sizes)
+    found = like(kernel, count=options.count, target=options.target, sizes=sizes, tried=options.tried)
+    raced = race(kernel, found, sizes, options.target) if options.measure and sizes else None
     if options.json:
-        write_result(json.dumps({"like": [one.to_json() for one in found]}) + "\n", None)
+        data = {"like": [one.to_json() for one in found]}
+        more = {"measured": None if raced is None else raced.to_json()} if options.measure else {}
+        write_result(json.dumps({**data, **more}) + "\n", None)
         return FINE
     for one in found:
         write_result(f"{one.kernel}: alike {one.likeness:.2f} ({', '.join(one.common[:6])})\n", None)
         for tried in one.schedules:
             ratio = "" if tried.ratio is None else f"; about {tried.ratio:.2f}x as fast as default_schedule"
-            write_result(f"  schedule {tried.name}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+            write_result(f"  schedule {tried.shown}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+    if options.measure:
+        told = (
+            "nothing but the default came out"
+            if raced is None
+            else f"of {raced.timed} timed: {raced}\n{raced.text}"
+        )
+        write_result(f"measured: {told}\n", None)
     return FINE

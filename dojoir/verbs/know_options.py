@@ -25,6 +25,8 @@ def add(verbs: Any, verb: Verb) -> None:
         "-s", "--size", dest="sizes", action="append", default=[], type=size, metavar="NAME=INT",
         help="with --like: a runtime size of KERNEL to estimate at; all of them, or none",
     )  # fmt: skip
+    add("--tried", type=positive, default=6, metavar="INT", help="with --like: schedules that are made (6)")
+    add("--measure", action="store_true", help="with --like and sizes: time them, and the fastest once more")
     add("--kind", choices=KINDS, help="only documents of this kind")
     add("--count", type=positive, default=8, metavar="INT", help="how many answers at most (8)")
     add("--notes", metavar="DIR", help="also search the files *.md and *.txt of this folder")

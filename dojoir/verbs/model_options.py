@@ -13,7 +13,18 @@ from dojoir.verbs.values import positive, price, seconds
 LIMITS = ("calls", "tokens", "money")
 """What may be spent on a model."""
 
-_ONLY = ("base_url", "chat", "replay_chat", "prices", "plans", "rounds", "model_timeout", "model_notes", *LIMITS)
+_ONLY = (
+    "base_url",
+    "chat",
+    "replay_chat",
+    "prices",
+    "plans",
+    "rounds",
+    "model_timeout",
+    "model_notes",
+    "model_runs",
+    *LIMITS,
+)
 """The options that say nothing where no model plays."""
 
 
@@ -33,6 +44,7 @@ def add(made: argparse.ArgumentParser, *, with_chat: bool) -> None:
     add("--rounds", type=positive, metavar="INT", help="ask for plans at most so often (1000)")
     add("--model-timeout", type=seconds, metavar="S", help="of one answer (120)")
     add("--model-notes", metavar="DIR", help="a folder of notes that the tool know searches as well")
+    add("--model-runs", metavar="DIR", help="a folder of runs: the tool know tells what helped in them")
     made.set_defaults(refuse=made.error)
 
 
@@ -45,7 +57,8 @@ def options_of(options: argparse.Namespace, player: str, folder: Path | None = N
             options.refuse(f"--{given[0].replace('_', '-')} is for a player llm:…, not {player}")
         return {}
     names = {"base_url": "base_url", "prices": "prices", "plans": "plans", "rounds": "rounds",
-             "model_timeout": "timeout", "model_notes": "notes", "replay_chat": "replay_chat"}  # fmt: skip
+             "model_timeout": "timeout", "model_notes": "notes", "model_runs": "runs",
+             "replay_chat": "replay_chat"}  # fmt: skip
     found = {key: getattr(options, name) for name, key in names.items() if getattr(options, name, None) is not None}
     if "prices" in found:
         found["prices"] = tuple(found["prices"])

@@ -34,7 +34,7 @@ examples:
   dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir tasks held-out; dojoir rollout beam held-out -o beam
   dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
-  dojoir know "rows bound by memory"; dojoir know --like library:groupnorm
+  dojoir know "rows bound by memory" --runs runs; dojoir know --like library:groupnorm
   dojoir mcp --folder schedules
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0

@@ -29,7 +29,7 @@ def tune(options: argparse.Namespace) -> int:
     strategy = _strategy(options)
     if not options.strategy.startswith("llm:"):
         model_options.options_of(options, options.strategy)
-    for path in (options.save_trace, options.output):
+    for path in (options.save_trace, options.output, options.chat):
         if path:
             check_writable(path)
     with contextlib.ExitStack() as stack:

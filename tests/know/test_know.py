@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import dojoir
-from dojoir.know import KINDS, ask, documents, exact, how_alike, known, like, notes_in, recorded
+from dojoir.know import KINDS, ask, documents, exact, how_alike, known, like, notes_in, race, recorded
 from dojoir.know.bm25 import BM25
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, sections
+from dojoir.know.racing import Raced
 from dojoir.know.recorded import helped, told
 from dojoir.verbs import main
 
@@ -173,6 +174,39 @@ def test_notes_that_cannot_be_read_are_told(tmp_path: Path, data: bytes, code: s
     with pytest.raises(dojoir.ArgumentError) as error:
         notes_in(tmp_path)
     assert error.value.diagnostic.code == code
+
+
+def test_a_schedule_of_another_kernel_is_finished_by_the_default() -> None:
+    kernel = dojoir.kernels.load("argmax")
+    found = [one for each in like(kernel, count=3, tried=8, sizes={"N": 64, "M": 64}) for one in each.schedules]
+    assert any(one.finished for one in found) and any(not one.finished for one in found)
+    default = dojoir.PASSES["default_schedule"].on(kernel).kernel
+    for one in found:
+        if one.ratio:
+            trace = dojoir.Trace(kernel)
+            for move in dojoir.parse_pipeline(one.text):
+                assert isinstance(move, dojoir.Move)
+                trace.apply(move)
+            assert trace.kernel != default or not one.finished
+        assert one.shown.endswith(", then default_schedule") == one.finished
+
+
+def test_what_is_found_is_timed_where_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("know", "--like", "library:add", "-s", "N=4096", "--count", "1", "--tried", "2", "--measure")
+    status, out, err = run(capsys, *command, "--json")
+    assert status == 0, err
+    found = json.loads(out)["measured"]
+    assert 0 < found["low"] <= found["ratio"] <= found["high"] and found["timed"] >= 1
+    raced = Raced(**found)
+    assert (": " in str(raced)) and str(raced).endswith("default_schedule")
+    trace = dojoir.Trace(dojoir.kernels.load("add"))
+    for move in dojoir.parse_pipeline(found["text"]):
+        assert isinstance(move, dojoir.Move)
+        trace.apply(move)
+    assert trace.is_safe and trace.moves
+    assert race(dojoir.kernels.load("add"), [], {"N": 64}) is None
+    assert run(capsys, "know", "--like", "library:add", "--measure")[0] == 2
+    assert run(capsys, "know", "words", "--measure")[0] == 2
 
 
 # -- runs ----------------------------------------------------------------------------------------------------

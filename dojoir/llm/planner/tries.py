@@ -7,6 +7,9 @@ from typing import Literal
 
 import dojoir
 
+LONGEST = 600
+"""The most characters of the steps of a try that are told."""
+
 Verdict = Literal["confirmed", "falsified", "open"]
 
 
@@ -52,7 +55,7 @@ class Try:
         if self.of is None:
             where = f"#{self.number} a start of {len(self.trace.moves)} moves"
         else:
-            where = f"#{self.number} from #{self.of}: {'; '.join(self.steps)}"
+            where = f"#{self.number} from #{self.of}: {_cut('; '.join(self.steps))}"
         lines = [f"{where}: {self._found()}"]
         if self.expect is not None:
             why = f", because {self.why}" if self.why else ""
@@ -70,6 +73,10 @@ class Try:
             return whole
         low, high = self.interval or (self.ratio, self.ratio)
         return f"{self.ratio:.3g}x ({low:.3g} to {high:.3g}) as fast as #{self.of}, {whole}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 def interval_of(
