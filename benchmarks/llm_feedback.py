@@ -23,8 +23,9 @@ SIZES = {
     "rmsnorm": {"N": 512, "M": 512},
     "log_softmax": {"N": 512, "M": 512},
     "gemv": {"N": 1024, "M": 1024},
-    "swiglu": {"N": 512, "M": 512},
+    "residual_rmsnorm": {"N": 512, "M": 512},
     "reduce_mean_1": {"N": 1024, "M": 1024},
+    "argmax": {"N": 1024, "M": 1024},
     "groupnorm": {"N": 4, "G": 8, "C": 8, "L": 512},
     "cross_entropy": {"N": 512, "C": 512},
 }
