@@ -83,9 +83,12 @@ class Player:
         tools = Tools(given.target, given.sizes, given.threads)
         states = {n: Try(n, one) for n, one in enumerate(_states(desk))}
         facts = {"numbers": len(moves), "bounds": BOUNDS if desk.task.kind == "diagnose" else ()}
-        messages: tuple[Message, ...] = (Message("user", _question(desk)),)
-        new, turns = messages, self.settings.turns + self.settings.repairs
-        for turn in range(turns + 1):
+        messages: tuple[Message, ...] = ()
+        new: tuple[Message, ...] = (Message("user", _question(desk)),)
+        for turn in range(self.settings.turns + self.settings.repairs + 1):
+            known = asker.chat.peek()
+            new = new if known is None else known.asked
+            messages = (*messages, *new)
             must = answer.name if turn >= self.settings.turns else ""
             asked = Question(system, messages, (*TOOLS[:-1], answer), must, self.settings.most_tokens, facts)
             reply = asker.ask(asked, 0, moves, new)
@@ -100,7 +103,7 @@ class Player:
                     said = tools.answer(call, states[max(states)], states)
                     results.append(Message("tool", said, answers=call.id))
             new = tuple(results) or (Message("user", "Call the tool `answer`."),)
-            messages = (*messages, Message("assistant", reply.text, reply.calls), *new)
+            messages = (*messages, Message("assistant", reply.text, reply.calls))
         return Answer(note="the model gave no answer that fits")
 
 

@@ -167,6 +167,24 @@ def test_a_run_that_was_killed_asks_no_question_twice(states: int, cut: int, tmp
     assert len(chat.read_text(encoding="utf-8").splitlines()) == 6
 
 
+def test_a_conversation_that_goes_on_is_the_one_that_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was measured then is not told anew in its middle."""
+    chat = tmp_path / "chat.jsonl"
+    asks = Say(calls=(("plan", {}),))
+    with serving(lambda request: STOP if len(request.texts) > 1 else asks) as server:
+        options = {"base_url": server.url("openai"), "chat": str(chat)}
+        monkeypatch.setattr(Cards, "of", lambda self, kernel: Bound("measured then"))
+        tuned("llm:openai/m", options)
+        chat.write_text("".join(chat.read_text().splitlines(keepends=True)[:2]), encoding="utf-8")
+        monkeypatch.setattr(Cards, "of", lambda self, kernel: Bound("measured now"))
+        tuned("llm:openai/m", options)
+    assert len(server.requests) == 3
+    assert server.requests[2].texts == server.requests[1].texts
+    assert "measured then" in server.requests[2].texts[0]
+
+
 def test_a_chat_of_something_else_is_refused(tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     tuned("llm:random", {"chat": chat}, budget=dojoir.Budget(states=3))

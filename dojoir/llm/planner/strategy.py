@@ -150,10 +150,16 @@ class Planner:
             state, self.play.target, self.play.threads, self.play.sizes[0], self.settings.listed,
             self.settings.choices,
         )  # fmt: skip
-        bound, headroom = self._headroom()
-        plans = max(1, round(self.settings.plans * min(1.0, 2 * headroom)))
+        plans = self.settings.plans
         best = next((one for one in self.tries.values() if one.trace.kernel == self.play.best.kernel), state)
-        self.bounds = {state.number: self.cards.of(state.trace.kernel), best.number: bound, **self._last_bounds()}
+        if self.asker.chat.peek() is None:  # what stands in a chat was asked with the cards of then
+            bound, headroom = self._headroom()
+            plans = max(1, round(plans * min(1.0, 2 * headroom)))
+            self.bounds = {
+                state.number: self.cards.of(state.trace.kernel),
+                best.number: bound,
+                **self._last_bounds(),
+            }
         asked = Asked(
             state, best, tuple(self.tries.values()), listed, estimates, self.bounds, recent(self.reflections),
             plans, self.play.target, self.play.threads, self.play.sizes,
@@ -169,10 +175,15 @@ class Planner:
         return {} if fastest is None else {fastest.number: self.cards.of(fastest.trace.kernel)}
 
     def _conversed(self, state: Try, asked: Asked) -> list[dojoir.Trace]:
-        """Asks, answers tools, and has an answer mended of which nothing can be made, a few times each."""
-        messages: tuple[Message, ...] = (Message("user", asked.text()),)
-        new, repairs = messages, 0
+        """Asks, answers tools, and has an answer mended of which nothing can be made, a few times each. What stands
+        in a chat is said as it was said then, so that a model that is asked on sees the same."""
+        messages: tuple[Message, ...] = ()
+        new: tuple[Message, ...] = (Message("user", asked.text()),)
+        repairs = 0
         for turn in range(self.settings.turns + self.settings.repairs + 1):
+            known = self.asker.chat.peek()
+            new = new if known is None else known.asked
+            messages = (*messages, *new)
             must = ANSWER.name if turn >= self.settings.turns else ""
             question = Question(SYSTEM, messages, TOOLS, must, self.settings.most_tokens, asked.facts)
             reply = self.asker.ask(question, self.round, state.moves, new)
@@ -185,7 +196,7 @@ class Planner:
             if repairs > self.settings.repairs:
                 break
             new = results
-            messages = (*messages, Message("assistant", reply.text, reply.calls), *results)
+            messages = (*messages, Message("assistant", reply.text, reply.calls))
         return []
 
     def _heard(
