@@ -255,14 +255,14 @@ class _Search:
                 first, at = play.starts[0], play.best
                 self.anchor = (at, self._raced(at, first) or play.speed(at))
                 self.told = self.anchor[1]
-            with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
+            with _of_the_strategy("its beginning", but=(dojoir.ArgumentError, dojoir.ToolchainError)):
                 strategy = made(makes, play, options)
             self.begun = True
             return self._loop(strategy)
         except KeyboardInterrupt:
             return "interrupted"
         except (dojoir.RunError, dojoir.ToolchainError) as error:
-            if self.best is None:
+            if self.best is None or error.diagnostic.code == "missing-package":
                 raise
             return f"nothing can be evaluated any more: {error.diagnostic.message}"
         except (_StrategyFailed, ModelFailed) as error:

@@ -4,6 +4,7 @@ search ends with its best and the reason, and no file has the key."""
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,13 @@ def test_a_key_comes_from_the_environment_alone(provider: str, monkeypatch: pyte
         with pytest.raises(dojoir.ArgumentError) as error:
             played(in_turn(), provider, options={"base_url": url})
         assert error.value.diagnostic.code == "bad-arguments" and "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_client_that_is_missing_is_told(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, provider, None)
+    with pytest.raises(dojoir.ToolchainError, match=r"pip install 'dojoir\[llm\]'"):
+        played(in_turn(), provider)
 
 
 def test_a_key_that_a_server_says_back_is_taken_out(tmp_path: Path) -> None:

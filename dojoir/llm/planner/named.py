@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import dojoir
-from dojoir.know import notes_in, recorded
+from dojoir.know import notes_in
 from dojoir.llm.models.asking import Asker, Prices
 from dojoir.llm.models.chat import VERSION, Begun, Chat
 from dojoir.llm.models.drawing import Drawing
@@ -52,7 +52,10 @@ def from_name(name: str) -> Callable[..., Planner]:
             _ = asker.model  # what is missing is told before anything is asked
         starts = [_replayed(play.kernel, moves) for moves in chat.begun.starts]
         more = [*(notes_in(settings.notes) if settings.notes else ())]
-        more += recorded([settings.runs]) if settings.runs else []
+        if settings.runs is not None:
+            from dojoir.know import recorded  # it needs the extra of databases
+
+            more += recorded([settings.runs])
         tools = Tools(play.target, play.sizes[0], play.threads, more)
         cards = Cards(play.target, play.sizes[0], play.threads, play.timer)
         return Planner(play, asker, settings, starts, tools, cards)
