@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from dojoir.know.document import KINDS, Document
     from dojoir.know.likeness import Like, Tried, how_alike, like
     from dojoir.know.notes import notes_in
+    from dojoir.know.racing import Raced, race
+    from dojoir.know.recorded import recorded
     from dojoir.know.sources import documents
 
 _HOME = {
@@ -29,6 +31,9 @@ _HOME = {
     "how_alike": "likeness",
     "like": "likeness",
     "notes_in": "notes",
+    "Raced": "racing",
+    "race": "racing",
+    "recorded": "recorded",
 }
 
 __all__ = [
@@ -36,6 +41,7 @@ __all__ = [
     "Document",
     "Hit",
     "Like",
+    "Raced",
     "Tried",
     "ask",
     "documents",
@@ -44,6 +50,8 @@ __all__ = [
     "known",
     "like",
     "notes_in",
+    "race",
+    "recorded",
 ]
 
 

@@ -11,6 +11,7 @@ WEIGHTS = {
     "move": 1.3,
     "rule": 1.3,
     "schedule": 1.2,
+    "run": 1.2,
     "structure": 1.2,
     "pass": 1.2,
     "code": 1.1,
@@ -19,10 +20,11 @@ WEIGHTS = {
     "note": 0.9,
 }
 """The factor of the score of each kind: what the checker proves (moves, rules) and what was measured (schedules)
-come before prose, and the notes of a user after it."""
+and recorded (runs) come before prose, and the notes of a user after it."""
 
 MEASURED_HERE = 1.5
-"""The factor of a schedule that was measured on a processor of this machine's model."""
+"""The factor of a schedule that was measured on a processor of this machine's model, and of runs on this
+machine."""
 
 KINDS = tuple(WEIGHTS)
 

@@ -8,7 +8,7 @@ section 3.2)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +51,8 @@ class Tried:
     in the place of the other's: `made` of `moves` are legal there one after another; the others are left out, and
     `refused` says why the first of them is. `ratio` is the time of what `default_schedule` makes over the time of
     what is made here, as `dojoir.estimate` has both from the texts; None where nothing was made. `text` are the
-    moves, to be pasted."""
+    moves, to be pasted. One that is `finished` goes on with `default_schedule`, which does what the other's moves
+    have left."""
 
     name: str
     made: int
@@ -59,6 +60,12 @@ class Tried:
     refused: str | None
     ratio: float | None
     text: str
+    finished: bool = False
+
+    @property
+    def shown(self) -> str:
+        """How it is called."""
+        return f"{self.name}, then default_schedule" if self.finished else self.name
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -117,11 +124,11 @@ def like(
     tried: int = TRIED,
     sizes: Mapping[str, int] | None = None,
 ) -> list[Like]:
-    """The library kernels that are built most like one, at most `count`, the most alike first; the kernel itself
-    is none of them, at whatever sizes. Of their stored schedules for `target`, the first `tried` are made on the
-    kernel through the checker, and estimated beside `default_schedule` at `sizes` (chosen where none are given);
-    `optimize` knows those of the kernel itself. Raises ArgumentError, `bad-arguments` for a count below 1,
-    `size-missing`."""
+    """The library kernels that are built most like one, at most `count`, the most alike first; the kernel itself is
+    none of them, at whatever sizes. Of their stored schedules for `target`, the first `tried` are made on the
+    kernel through the checker, as they are and finished by `default_schedule`, and estimated beside
+    `default_schedule` at `sizes` (chosen where none are given); `optimize` knows those of the kernel itself.
+    Raises ArgumentError, `bad-arguments` for a count below 1, `size-missing`."""
     if count < 1:
         raise dojoir.ArgumentError(f"count is a number from 1, not {count}", "bad-arguments")
     machine = dojoir.machine_for(target)
@@ -136,7 +143,8 @@ def like(
     for how, name, common in found[:count]:
         here = [one for one in dojoir.schedules.schedules(name) if _is_for(one, target, machine)][: max(0, left)]
         left -= len(here)
-        answers.append(Like(name, how, common, tuple(_tried(one, kernel, target, at) for one in here)))
+        made = (one for schedule in here for one in _tried(schedule, kernel, target, at))
+        answers.append(Like(name, how, common, tuple(made)))
     return answers
 
 
@@ -147,12 +155,31 @@ def _is_for(schedule: dojoir.schedules.Schedule, target: str, machine: dojoir.Ma
 
 def _tried(
     schedule: dojoir.schedules.Schedule, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int]
-) -> Tried:
-    """Makes the moves of a schedule one after another, those that are legal."""
+) -> Iterator[Tried]:
+    """Makes the moves of a schedule one after another, those that are legal; then what the default adds to them."""
     name = Path(schedule.path).name.removesuffix(".moves")
     text = _renamed(schedule.moves, dojoir.kernels.load(schedule.kernel), kernel)
     elements = list(dojoir.parse_pipeline(text, schedule.path, machine=dojoir.machine_for("avx512")))
-    trace, refused, made = dojoir.Trace(kernel), None, 0
+    trace, made, refused = _made(dojoir.Trace(kernel), elements)
+
+    def found(trace: dojoir.Trace, finished: bool) -> Tried:
+        after = dojoir.estimate(trace.kernel, dict(sizes), target, 1) if trace.moves else 0.0
+        ratio = dojoir.estimate(usual(kernel, target), dict(sizes), target, 1) / after if after else None
+        moves = "; ".join(str(move) for move in trace.moves)
+        return Tried(name, made, len(elements), refused, ratio, moves, finished)
+
+    yield found(trace, False)
+    default = dojoir.parse_pipeline("default_schedule", machine=dojoir.machine_for(target))
+    longer, _, _ = _made(trace.copy(), default)
+    if trace.moves and longer.kernel not in (trace.kernel, usual(kernel, target)):
+        yield found(longer, True)
+
+
+def _made(
+    trace: dojoir.Trace, elements: Sequence[dojoir.Move | dojoir.Pass]
+) -> tuple[dojoir.Trace, int, str | None]:
+    """The trace after those elements that are legal, how many are, and why the first of the others is not."""
+    refused, made = None, 0
     for element in elements:
         before = trace.copy()
         try:
@@ -164,9 +191,7 @@ def _tried(
             trace, refused = before, refused or error.diagnostic.message
         else:
             made += 1
-    after = dojoir.estimate(trace.kernel, dict(sizes), target, 1) if trace.moves else 0.0
-    ratio = dojoir.estimate(_usual(kernel, target), dict(sizes), target, 1) / after if after else None
-    return Tried(name, made, len(elements), refused, ratio, "; ".join(str(move) for move in trace.moves))
+    return trace, made, refused
 
 
 def _renamed(text: str, other: dojoir.Kernel, kernel: dojoir.Kernel) -> str:
@@ -181,7 +206,7 @@ def _renamed(text: str, other: dojoir.Kernel, kernel: dojoir.Kernel) -> str:
 
 
 @lru_cache(maxsize=64)
-def _usual(kernel: dojoir.Kernel, target: str) -> dojoir.Kernel:
+def usual(kernel: dojoir.Kernel, target: str) -> dojoir.Kernel:
     """What `default_schedule` makes of a kernel."""
     trace = dojoir.Trace(kernel)
     for element in dojoir.parse_pipeline("default_schedule", machine=dojoir.machine_for(target)):

@@ -1,8 +1,9 @@
-"""Games for language models: the tools that a model plays with, and a server of the Model Context Protocol for
-them.
+"""Language models as players, and games for them: the tools that a model plays with, a server of the Model Context
+Protocol for them, and the strategy `llm:…`, which asks a model for plans.
 
 `Table` has the tools as plain methods that answer with plain data; `mcp_server` puts them on the official SDK
-(extra `llm`). `docs/mcp.md` says what each does."""
+(extra `llm`; `docs/mcp.md`). `Planner` is the strategy, `Model` what it asks (`docs/models.md`); the other names
+are the parts that an agent of one's own is made of (`docs/agents.md`)."""
 
 from __future__ import annotations
 
@@ -12,12 +13,62 @@ from dojoir.records.lazily import lazily
 
 if TYPE_CHECKING:
     from dojoir.llm.limits import Limits
+    from dojoir.llm.models.asking import Asker, Prices
+    from dojoir.llm.models.chat import Begun, Chat
+    from dojoir.llm.models.exchange import Call, Message, Model, ModelError, Question, Reply, Tool
+    from dojoir.llm.planner.answer import ANSWER, answered, in_text
+    from dojoir.llm.planner.making import made
+    from dojoir.llm.planner.named import model_named
+    from dojoir.llm.planner.question import fenced, listed_at
+    from dojoir.llm.planner.settings import Settings
+    from dojoir.llm.planner.strategy import Planner
+    from dojoir.llm.planner.system import SYSTEM
+    from dojoir.llm.planner.tools import TOOLS, Tools
+    from dojoir.llm.planner.tries import Try
     from dojoir.llm.server import mcp_server, serve
     from dojoir.llm.table import Table
 
-_HOME = {"Limits": "limits", "Table": "table", "mcp_server": "server", "serve": "server"}
+_HOME = {
+    "ANSWER": "planner.answer", "Asker": "models.asking", "Begun": "models.chat", "Call": "models.exchange",
+    "Chat": "models.chat", "Limits": "limits", "Message": "models.exchange", "Model": "models.exchange",
+    "ModelError": "models.exchange", "Planner": "planner.strategy", "Prices": "models.asking",
+    "Question": "models.exchange", "Reply": "models.exchange", "SYSTEM": "planner.system",
+    "Settings": "planner.settings", "TOOLS": "planner.tools", "Table": "table", "Tool": "models.exchange",
+    "Tools": "planner.tools", "Try": "planner.tries", "answered": "planner.answer", "fenced": "planner.question",
+    "in_text": "planner.answer", "listed_at": "planner.question", "made": "planner.making",
+    "mcp_server": "server", "model_named": "planner.named", "serve": "server",
+}  # fmt: skip
 
-__all__ = ["Limits", "Table", "mcp_server", "serve"]
+__all__ = [
+    "ANSWER",
+    "SYSTEM",
+    "TOOLS",
+    "Asker",
+    "Begun",
+    "Call",
+    "Chat",
+    "Limits",
+    "Message",
+    "Model",
+    "ModelError",
+    "Planner",
+    "Prices",
+    "Question",
+    "Reply",
+    "Settings",
+    "Table",
+    "Tool",
+    "Tools",
+    "Try",
+    "answered",
+    "fenced",
+    "in_text",
+    "listed_at",
+    "made",
+    "mcp_server",
+    "model_named",
+    "serve",
+]
 
 
 __getattr__, __dir__ = lazily(__name__, _HOME)

@@ -14,10 +14,10 @@ from threading import Lock
 from typing import Any, TypeVar
 
 import dojoir
-from dojoir.game.choices import choices, made
 from dojoir.game.given import sizes_of
 from dojoir.game.scoring import Scorer
-from dojoir.know import exact, known, like
+from dojoir.know import known, like
+from dojoir.llm.answers import explained, of_verdict, planned
 from dojoir.llm.folder import Folder
 from dojoir.llm.limits import Limits, Spent, Stop, reached
 from dojoir.llm.playing import Game
@@ -96,24 +96,16 @@ class Table:
 
     def check(self, game: str, move: str) -> Answer:
         """Whether a move is legal here: the verdict, with a witness where it is not."""
-        return self._call(lambda: self._verdict(dojoir.check(self._kernel(game, move), move)))
+        return self._call(lambda: of_verdict(dojoir.check(self._kernel(game, move), move)))
 
     def suggest(self, game: str, move: str) -> Answer:
         """As check; the hint names the nearest legal alternative where one is found."""
-        return self._call(lambda: self._verdict(dojoir.suggest(self._kernel(game, move), move)))
+        return self._call(lambda: of_verdict(dojoir.suggest(self._kernel(game, move), move)))
 
     def explain(self, game: str, move: str) -> Answer:
         """Why a move is legal or not: the verdict in words, and what its code means, with an example and a
         cure."""
-        return self._call(lambda: self._explain(self._kernel(game, move), move))
-
-    def _explain(self, kernel: dojoir.Kernel, move: str) -> Answer:
-        verdict = dojoir.suggest(kernel, move)
-        means = [hit.document.text for hit in exact(verdict.code, kind="code")]
-        return {**self._verdict(verdict), "words": str(verdict), "means": means[0] if means else ""}
-
-    def _verdict(self, verdict: dojoir.Verdict) -> Answer:
-        return {"status": "ok" if verdict else "refused", "verdict": verdict.to_json()}
+        return self._call(lambda: explained(self._kernel(game, move), move))
 
     def apply(self, game: str, moves: str, stop: Stop | None = None) -> Answer:
         """Makes moves and passes, such as `join_scopes(0, 1); default_schedule`, one after another until one is
@@ -172,21 +164,7 @@ class Table:
         return self._call(lambda: self._plan(self._game(game), most, stop or self.stop()))
 
     def _plan(self, game: Game, most: int, stop: Stop) -> Answer:
-        now = dojoir.estimate(game.trace.kernel, game.sizes, game.target, 1)
-        found: list[tuple[float, str]] = []
-        could = choices(game.target, 1)
-        tried = 0
-        for choice in could:
-            if stop:
-                break
-            tried += 1
-            longer = made(game.trace, choice, game.target) if choice.is_about(game.trace.kernel) else ""
-            if not isinstance(longer, str):
-                seconds = dojoir.estimate(longer.kernel, game.sizes, game.target, 1)
-                found.append((now / seconds if seconds else 1.0, str(choice)))
-        found.sort(key=lambda one: (-one[0], one[1]))
-        chosen = [{"apply": text, "about_times_as_fast": round(ratio, 4)} for ratio, text in found[:most]]
-        return {"choices": chosen, "left": len(could) - tried}
+        return planned(game.trace, game.sizes, game.target, 1, most, stop)
 
     # -- the tools: others -------------------------------------------------------------------------------------
     def know(self, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5) -> Answer:

@@ -12,6 +12,9 @@ RESERVED, RESERVED_SHARE, MOST_RESERVED = 8.0, 0.07, 0.35
 """What is kept of a budget of seconds for the checks of the answer: so many seconds and such a share of the budget,
 of a small one at most this share."""
 
+OF_MODELS = ("calls", "tokens", "money")
+"""What is spent on language models alone."""
+
 OVER = 0.05
 """By what share the last check may begin after the end of a budget of seconds."""
 
@@ -22,20 +25,25 @@ class Budget:
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
     when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
     `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
-    less is mostly checks."""
+    less is mostly checks. What is spent on language models (`llm:…`) are `calls` of a server, `tokens` that are
+    read and written, and `money`, in what the prices are given in: when one of them is spent nothing is asked any
+    more, and what was planned by then is still tried."""
 
     moves: int | None = None
     states: int | None = None
     builds: int | None = None
     measurements: int | None = None
     seconds: float | None = None
+    calls: int | None = None
+    tokens: int | None = None
+    money: float | None = None
 
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            is_number = isinstance(value, int | float if one.name == "seconds" else int)
+            is_number = isinstance(value, int | float if one.name in ("seconds", "money") else int)
             if value is not None and (isinstance(value, bool) or not is_number or not value >= 0):
-                what = "a number of seconds" if one.name == "seconds" else "a whole number"
+                what = {"seconds": "a number of seconds", "money": "a number"}.get(one.name, "a whole number")
                 shown = value if isinstance(value, int | float | str) else type(value).__name__
                 raise dojoir.ArgumentError(f"Budget: {one.name} is {what} from 0, not {shown}", "bad-arguments")
 
@@ -49,6 +57,9 @@ class Ledger:
     states: int = 0
     builds: int = 0
     measurements: int = 0
+    calls: int = 0
+    tokens: int = 0
+    money: float = 0.0
     start: float = field(default_factory=lambda: time.monotonic())
     reserve: float = 0.0
     """The seconds that are left for the checks of an answer: nothing is begun in them."""
@@ -58,12 +69,22 @@ class Ledger:
         return time.monotonic() - self.start
 
     def spent(self, with_seconds: bool = True) -> str | None:
-        """What is used up: `states (100)`; None while there is something of everything left."""
+        """What is used up: `states (100)`; None while there is something of everything left but for models."""
         for one in fields(Budget):
+            if one.name in OF_MODELS:
+                continue
             limit = getattr(self.budget, one.name) if with_seconds or one.name != "seconds" else None
             kept = self.reserve if one.name == "seconds" else 0
             if limit is not None and getattr(self, one.name) + kept >= limit:
                 return f"{one.name} ({limit:g})"
+        return None
+
+    def spent_on_models(self) -> str | None:
+        """What is used up of what may be spent on language models; None while there is something left."""
+        for name in OF_MODELS:
+            limit = getattr(self.budget, name)
+            if limit is not None and getattr(self, name) >= limit:
+                return f"{name} ({limit:g})"
         return None
 
     def keep_for_the_end(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dojoir
+from dojoir.search.budget import OF_MODELS
 from dojoir.search.play import Play
 from dojoir.search.storing import Race, by_estimate, stored
 from dojoir.search.tuned import Gain, Tuned
@@ -73,6 +74,7 @@ def close(
         race = by_estimate(play) if timer == "static" else _race(play, evaluator)
         notes.append(stored(play, answer, store, timer, race))
     spent = {name: getattr(ledger, name) for name in ("moves", "states", "builds", "measurements", "seconds")}
+    spent |= {name: getattr(ledger, name) for name in OF_MODELS if getattr(ledger, name)}
     return Tuned(answer, ratio, to_optimize, stopped, tuple(states), spent, tuple(notes))
 
 

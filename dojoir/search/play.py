@@ -57,6 +57,7 @@ class Play:
         self.relatives: list[dojoir.Trace] = []
         self.known: list[dojoir.Trace] = []  # the fastest of a database: no steps, but the answer is none slower
         self.noise = 0.02
+        self.timer = "measure"  # or static; cluster: what is timed here says nothing of its workers
         self.actions = ACTIONS
         self.model: Model | None = None
         self.speeds: dict[str, float] = {}

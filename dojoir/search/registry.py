@@ -19,7 +19,8 @@ class Strategy(Protocol):
     otherwise says how many with `Play.count`."""
 
     def ask(self, n: int) -> Sequence[dojoir.Trace]:
-        """Up to `n` traces from the kernel that is tuned; none ends the search."""
+        """Up to `n` traces from the kernel that is tuned; none ends the search, for what its `stopped` says, if
+        it has that."""
 
     @property
     def tell(self) -> Callable[..., object]:
@@ -44,8 +45,12 @@ STRATEGIES: Mapping[str, str] = {
 """Those that come with dojoir, `module:class`."""
 
 
-FROM_FILES: Mapping[str, str] = {"maxq": "dojoir.game.strategy:from_file"}
-"""Those that are made from a file, `name:PATH`: what makes the strategy of a path."""
+FROM_NAMES: Mapping[str, str] = {
+    "maxq": "dojoir.game.strategy:from_file",
+    "llm": "dojoir.llm.planner.named:from_name",
+}
+"""Those that are made from a name, `maxq:PATH`, `llm:openai/MODEL`: what makes the strategy of what stands behind
+the colon."""
 
 
 def made(makes: MakesStrategy, play: Play, options: Mapping[str, object]) -> Strategy:
@@ -67,10 +72,10 @@ def strategy_named(name: str) -> MakesStrategy:
     """The class of a strategy by its name, by `module:class` or `file.py:class`. Raises ArgumentError for one that
     there is not."""
     kind, colon, path = name.partition(":")
-    if colon and kind in FROM_FILES:
-        module, _, what = FROM_FILES[kind].partition(":")
-        of_file: MakesStrategy = getattr(importlib.import_module(module), what)(path)
-        return of_file
+    if colon and kind in FROM_NAMES:
+        module, _, what = FROM_NAMES[kind].partition(":")
+        of_name: MakesStrategy = getattr(importlib.import_module(module), what)(path)
+        return of_name
     home = STRATEGIES.get(name, name if ":" in name else "")
     if not home:
         known = ", ".join(STRATEGIES)

@@ -55,4 +55,7 @@ class Tuned:
             lines.append(f"  {self.ratio} as fast as the start")
         if self.ratio_to_optimize is not None:
             lines.append(f"  {self.ratio_to_optimize} as fast as optimize")
+        if "calls" in self.spent:
+            money = f", {self.spent['money']:.4g} of money" if "money" in self.spent else ""
+            lines.append(f"  {self.spent['calls']:.0f} questions, {self.spent.get('tokens', 0):.0f} tokens{money}")
         return "\n".join([*lines, *(f"  {note}" for note in self.notes)])

@@ -27,6 +27,9 @@ BATCH = 8
 
 A_MINUTE = Budget(seconds=60)
 
+WHERE = ("base_url", "chat", "replay_chat", "timeout", "attempts", "prices", "model")
+"""The options that say where and how a language model is asked: a run goes on with others of these."""
+
 IDLE = 40
 """After how many batches without a state that is new a search has nothing more to find."""
 
@@ -60,12 +63,12 @@ def tune(
 ) -> Tuned:
     """Searches for the fastest schedule of a kernel at some sizes.
 
-    `strategy` is a name of `dojoir.search.STRATEGIES`, `module:class`, `file.py:class`, or a class of one's own,
-    which is made with a `Play` and the `options`. `start` are traces of the kernel to begin with, the first of
-    which speeds are counted from; by default its text as it is, and `default_schedule`. All of them are evaluated
-    before anything is drawn. With several `sizes` the score is the geometric mean of the ratios, and what is slower
-    at one of them is no improvement. A state whose code is longer than an `Evaluator` takes, and than that of any
-    start by a quarter, is not built.
+    `strategy` is a name of `dojoir.search.STRATEGIES`, `maxq:PATH`, `llm:…` (a language model), `module:class`,
+    `file.py:class`, or a class of one's own, which is made with a `Play` and the `options`. `start` are traces of
+    the kernel to begin with, the first of which speeds are counted from; by default its text as it is, and
+    `default_schedule`. All of them are evaluated before anything is drawn. With several `sizes` the score is the
+    geometric mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer
+    than an `Evaluator` takes, and than that of any start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
     and chooses by a model of the speeds so far (scikit-learn); an object with `fit(rows, speeds)` and
     `predict(rows)`, or `module:class` of one, is a model of one's own: rows are features, as `dojoir.features` has
@@ -94,12 +97,14 @@ def tune(
     makes: Any = strategy_named(strategy) if isinstance(strategy, str) else strategy
     ledger = Ledger(budget)
     play = Play(kernel, target, given, random.Random(seed), ledger, threads)
+    play.timer = timer if cluster is None else "cluster"
     play.starts = _starts(kernel, target, start)
     remembered = None
     if db is not None:
         db = _database(db)
         about: dict[str, Any] = {
-            "target": target, "sizes": given, "seed": seed, "timer": timer, "options": dict(options or {}),
+            "target": target, "sizes": given, "seed": seed, "timer": timer,
+            "options": {name: value for name, value in (options or {}).items() if name not in WHERE},
             "threads": threads,
             "cost_model": cost_model if isinstance(cost_model, str | None) else type(cost_model).__name__,
             "strategy": strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own"),
@@ -250,14 +255,14 @@ class _Search:
                 first, at = play.starts[0], play.best
                 self.anchor = (at, self._raced(at, first) or play.speed(at))
                 self.told = self.anchor[1]
-            with _of_the_strategy("its beginning", but=(dojoir.ArgumentError,)):
+            with _of_the_strategy("its beginning", but=(dojoir.ArgumentError, dojoir.ToolchainError)):
                 strategy = made(makes, play, options)
             self.begun = True
             return self._loop(strategy)
         except KeyboardInterrupt:
             return "interrupted"
         except (dojoir.RunError, dojoir.ToolchainError) as error:
-            if self.best is None:
+            if self.best is None or error.diagnostic.code == "missing-package":
                 raise
             return f"nothing can be evaluated any more: {error.diagnostic.message}"
         except (_StrategyFailed, ModelFailed) as error:
@@ -287,8 +292,9 @@ class _Search:
                 return f"the budget is spent: {spent}"
             asked = self._asked(strategy, ledger.states_left(max(BATCH, getattr(self.evaluator, "width", 0))))
             if not asked:
-                spent = ledger.spent()
-                return "the strategy has nothing more to try" if spent is None else f"the budget is spent: {spent}"
+                spent, told = ledger.spent(), getattr(strategy, "stopped", "")
+                why = told if isinstance(told, str) and told else "the strategy has nothing more to try"
+                return why if spent is None or told else f"the budget is spent: {spent}"
             before = len(self.states)
             found = self.evaluate(asked)
             with _of_the_strategy("tell"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,10 +15,13 @@ from dojoir.search import Static
 from dojoir.search.budget import Ledger
 from dojoir.tasks.task import Answer, Task, question
 
+NO_LIMIT = dojoir.Budget()
+
 
 @dataclass(frozen=True)
 class Job:
-    """The parts of which another process makes a desk: the task, the URL of the database, the name of the run."""
+    """The parts of which another process makes a desk: the task, the URL of the database, the name of the run, the
+    folder of its bundle, and what may be spent on language models."""
 
     task: Task
     url: str
@@ -25,22 +29,29 @@ class Job:
     timer: str
     seed: int
     list_moves: bool
+    folder: str
+    models: dojoir.Budget
 
 
 @dataclass(frozen=True)
 class Used:
-    """Use of a budget: moves, states, builds, measurements, and states by their status."""
+    """Use of a budget: moves, states, builds, measurements, what was spent on language models, and states by their
+    status."""
 
     moves: int
     states: int
     builds: int
     measurements: int
+    calls: int
+    tokens: int
+    money: float
     statuses: Mapping[str, int]
 
 
 class Desk:
     """The place of an agent at a task. `timer` is `measure` or `static`; `rng` is where all that is random comes
-    from; `best` is the fastest trace that was right so far."""
+    from; `best` is the fastest trace that was right so far; `folder` that of the bundle, if there is one. `models`
+    has the calls, tokens and money that may be spent on language models."""
 
     def __init__(
         self,
@@ -52,9 +63,12 @@ class Desk:
         seed: int = 0,
         note: Callable[[], object] = lambda: None,
         list_moves: bool = False,
+        folder: Path | None = None,
+        models: dojoir.Budget = NO_LIMIT,
     ) -> None:
         self.task, self.timer, self.seed, self.rng = task, timer, seed, Random(f"{seed} {task.name}")
-        self.ledger = Ledger(dojoir.Budget(states=task.budget.states, seconds=task.budget.seconds))
+        self.folder, self._models = folder, models
+        self.ledger = Ledger(replace(models, states=task.budget.states, seconds=task.budget.seconds))
         self.kernel, self.trace = task.kernel, task.trace
         self.best = dojoir.Trace(task.kernel)
         self._database, self._run, self._note, self._list_moves = database, run, note, list_moves
@@ -112,6 +126,9 @@ class Desk:
         left = dojoir.Budget(
             states=None if limits.states is None else max(1, limits.states - ledger.states),
             seconds=None if limits.seconds is None else max(0.0, limits.seconds - ledger.seconds),
+            calls=None if limits.calls is None else max(0, limits.calls - ledger.calls),
+            tokens=None if limits.tokens is None else max(0, limits.tokens - ledger.tokens),
+            money=None if limits.money is None else max(0.0, limits.money - ledger.money),
         )
         tuned = dojoir.tune(
             self.kernel, self.task.given.target, sizes=dict(self.task.given.sizes), strategy=strategy, budget=left,
@@ -120,6 +137,9 @@ class Desk:
             progress=count,
         )  # fmt: skip
         ledger.moves += int(tuned.spent.get("moves", 0))
+        ledger.calls += int(tuned.spent.get("calls", 0))
+        ledger.tokens += int(tuned.spent.get("tokens", 0))
+        ledger.money += tuned.spent.get("money", 0.0)
         self.best = tuned.trace
         return tuned
 
@@ -137,22 +157,24 @@ class Desk:
     def job(self) -> Job:
         """The parts of which another process makes the same desk."""
         url = str(self._database.url.render_as_string(hide_password=False))
-        return Job(replace(self.task), url, self._run, self.timer, self.seed, self._list_moves)
+        folder = "" if self.folder is None else str(self.folder)
+        return Job(
+            replace(self.task), url, self._run, self.timer, self.seed, self._list_moves, folder, self._models
+        )  # fmt: skip
 
     def used(self) -> Used:
         """The use of the budget so far."""
         one = self.ledger
-        return Used(one.moves, one.states, one.builds, one.measurements, dict(self.statuses))
+        return Used(
+            one.moves, one.states, one.builds, one.measurements, one.calls, one.tokens, one.money,
+            dict(self.statuses),
+        )  # fmt: skip
 
     def take(self, used: Used) -> None:
         """Takes over what was used up at the desk of another process, and records what is new."""
         one = self.ledger
-        one.moves, one.states, one.builds, one.measurements = (
-            used.moves,
-            used.states,
-            used.builds,
-            used.measurements,
-        )
+        one.moves, one.states, one.builds = used.moves, used.states, used.builds
+        one.measurements, one.calls, one.tokens, one.money = used.measurements, used.calls, used.tokens, used.money
         self.statuses = dict(used.statuses)
         self._note()
 

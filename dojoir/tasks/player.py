@@ -45,6 +45,7 @@ def _played(agent: Agent, job: Job, connection: Connection) -> Answer | str:
     database = Database(job.url)
     desk = Desk(
         job.task, database=database, run=job.run, timer=job.timer, seed=job.seed, list_moves=job.list_moves,
+        folder=Path(job.folder) if job.folder else None, models=job.models,
         note=lambda: connection.send(desk.used()),
     )  # fmt: skip
     try:

@@ -22,7 +22,7 @@ from dojoir.evidence.gates import Gates
 from dojoir.evidence.reading import read_text
 from dojoir.evidence.writing import RUNS, UNFINISHED, Writer, resumed, store_of, versions
 from dojoir.tasks.agents import Agent, answer_of
-from dojoir.tasks.desk import Desk
+from dojoir.tasks.desk import NO_LIMIT, Desk
 from dojoir.tasks.judging import SECONDS, Case, Judgement, judge
 from dojoir.tasks.report import VERSION, Cost, Rollout, Row, table
 from dojoir.tasks.task import EVIDENCE_GATES, Answer, Task
@@ -48,17 +48,21 @@ def rollout(
     seed: int = 0,
     seconds: float = SECONDS,
     list_moves: bool = False,
+    models: dojoir.Budget = NO_LIMIT,
     say: Say = lambda _: None,
 ) -> Rollout:
     """Lets an agent play tasks, and writes to `folder` the report `rollout.json`, the table `rollout.md`, a
     bundle of each task in `runs` and its database in `stores`. `name` is how the agent is called; `seconds` are
-    those of a last timing. What fails is a row, and stops no other task. Raises ArgumentError:
+    those of a last timing; `models` has the calls, tokens and money that a language model may cost for each task.
+    What fails is a row, and stops no other task. Raises ArgumentError:
     `another-rollout` where the folder has the report of another agent, seed or timer, or of what stood in the file
     of the agent before it was changed; `not-empty`,
     `cannot-write`, `bad-record`."""
     settings = {"agent": name, "timer": timer, "seed": seed, "seconds": seconds, "list_moves": list_moves}
     if getattr(agent, "digest", ""):
         settings["digest"] = getattr(agent, "digest")  # noqa: B009
+    if models != NO_LIMIT:
+        settings["models"] = {name: getattr(models, name) for name in ("calls", "tokens", "money")}
     folder = Path(folder)
     known = _known(folder, settings)
     with contextlib.suppress(OSError):
@@ -72,7 +76,7 @@ def rollout(
         if before is not None and before.digest == digest_of(task) and before.status != "failed":
             say(f"{where}: {before.status} before")
             continue
-        rows[task.name] = row = _played(agent, task, folder, settings)
+        rows[task.name] = row = _played(agent, task, folder, settings, models)
         found = replace(found, rows=tuple(rows.values()))
         _save(folder, found)
         gain = "" if row.gain is None else f", {row.gain.median:.3g}x beside {row.gain.beside}"
@@ -80,7 +84,7 @@ def rollout(
     return found
 
 
-def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any]) -> Row:
+def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any], models: dojoir.Budget) -> Row:
     """Plays one task, in a bundle of its own. Raises KeyboardInterrupt where it was stopped."""
     runs, name = folder / RUNS, f"{task.name}-{digest_of(task)}"
     with store_of(folder / STORES, str(folder / STORES / f"{name}.db")) as database:
@@ -100,7 +104,7 @@ def _played(agent: Agent, task: Task, folder: Path, settings: Mapping[str, Any])
             database.begin(task.kernel, about, name)
             desk = Desk(
                 task, database=database, run=name, timer=settings["timer"], seed=settings["seed"],
-                note=writer.states, list_moves=settings["list_moves"],
+                note=writer.states, list_moves=settings["list_moves"], folder=writer.folder, models=models,
             )  # fmt: skip
             row = _judged(agent, desk, settings, writer)
     return row
@@ -127,7 +131,8 @@ def _judged(agent: Agent, desk: Desk, settings: Mapping[str, Any], writer: Write
     judged = time.monotonic() - begin - played
     ledger = desk.ledger
     cost = Cost(
-        played, judged, ledger.states, ledger.moves, ledger.builds, ledger.measurements, dict(desk.statuses)
+        played, judged, ledger.states, ledger.moves, ledger.builds, ledger.measurements, dict(desk.statuses),
+        ledger.calls, ledger.tokens, ledger.money,
     )  # fmt: skip
     status: Any = "failed" if reason else "solved" if found.solved else "not-solved"
     _left(writer, case, found, status, reason)

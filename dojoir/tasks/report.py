@@ -19,7 +19,8 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 @dataclass(frozen=True)
 class Cost:
     """The cost of a task: seconds by the clock that the agent played and that the gates took, states that were
-    evaluated, moves that were drawn, builds and measurements; and how many states ended with each status."""
+    evaluated, moves that were drawn, builds and measurements; how many states ended with each status; and
+    questions to a language model, tokens that it read and wrote, and their price."""
 
     seconds: float
     judged: float
@@ -28,6 +29,9 @@ class Cost:
     builds: int
     measurements: int
     statuses: Mapping[str, int]
+    calls: int = 0
+    tokens: int = 0
+    money: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,9 @@ def summary(found: Rollout) -> dict[str, Any]:
             "share": sum(shares) / len(shares) if shares else None,
             "seconds": sum(row.cost.seconds for row in rows),
             "states": sum(row.cost.states for row in rows),
+            "calls": sum(row.cost.calls for row in rows),
+            "tokens": sum(row.cost.tokens for row in rows),
+            "money": sum(row.cost.money for row in rows),
         }
 
     kinds = dict.fromkeys(row.kind for row in found.rows)
@@ -114,8 +121,9 @@ def table(found: Rollout) -> str:
     lines = [title, "", *lines, ""]
     for kind, one in summary(found).items():
         gain = "" if one["gain"] is None else f", {one['gain']:.3g}x in the geometric mean"
+        asked = f", {one['calls']} questions, {one['tokens']} tokens" if one["calls"] else ""
         lines.append(f"- {kind}: {one['solved']} of {one['tasks']} solved{gain}, {one['seconds']:.0f} s, "
-                     f"{one['states']} states")  # fmt: skip
+                     f"{one['states']} states{asked}")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

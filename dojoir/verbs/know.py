@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from typing import TYPE_CHECKING
 
 import dojoir
 from dojoir.cli.chunks import display_name, read_input
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
+from dojoir.verbs.given import database_there
+
+if TYPE_CHECKING:
+    from dojoir.know import Document
 
 SHOWN = 3
 """How many lines of a document are shown where several answer."""
@@ -19,18 +25,23 @@ def know(options: argparse.Namespace) -> int:
     question = " ".join(options.question).strip()
     if bool(question) == bool(options.like):
         options.refuse('ask either by words or by --like KERNEL, such as dojoir know "rows bound by memory"')
-    for given, word in ((options.kind, "--kind"), (options.notes, "--notes")):
+    words = ("kind", "notes", "runs", "db")
+    for given, word in ((getattr(options, name), f"--{name}") for name in words):
         if options.like and given:
             options.refuse(f"{word} is for questions of words")
-    if options.sizes and not options.like:
-        options.refuse("--size goes with --like")
+    if (options.sizes or options.measure) and not options.like:
+        options.refuse(f"--{'size' if options.sizes else 'measure'} goes with --like")
+    if options.measure and not options.sizes:
+        options.refuse("--measure needs the sizes to measure at: -s NAME=INT")
     return _like(options) if options.like else _asked(options, question)
 
 
 def _asked(options: argparse.Namespace, question: str) -> int:
     from dojoir.know import known, notes_in
 
-    more = notes_in(options.notes) if options.notes else ()
+    more = notes_in(options.notes) if options.notes else []
+    if options.runs or options.db:
+        more += _recorded(options)
     hits = known(question, count=options.count, kind=options.kind, more=more)
     if options.json:
         write_result(json.dumps({"know": [hit.to_json() for hit in hits]}) + "\n", None)
@@ -45,20 +56,42 @@ def _asked(options: argparse.Namespace, question: str) -> int:
     return FINE
 
 
+def _recorded(options: argparse.Namespace) -> list[Document]:
+    """What helped in the runs and databases that are named. Raises DojoError."""
+    from dojoir.know import recorded
+
+    with contextlib.ExitStack() as stack:
+        databases = []
+        for url in options.db:
+            database = database_there(argparse.Namespace(db=url))
+            databases.append(stack.enter_context(database))
+        return recorded(options.runs, databases)
+
+
 def _like(options: argparse.Namespace) -> int:
     from dojoir.game.given import sizes_of
-    from dojoir.know import like
+    from dojoir.know import like, race
 
     kernel = dojoir.parse(read_input(options.like), display_name(options.like))
     dojoir.prove(kernel)
     sizes = sizes_of(kernel, dict(options.sizes)) if options.sizes else None
-    found = like(kernel, count=options.count, target=options.target, sizes=sizes)
+    found = like(kernel, count=options.count, target=options.target, sizes=sizes, tried=options.tried)
+    raced = race(kernel, found, sizes, options.target) if options.measure and sizes else None
     if options.json:
-        write_result(json.dumps({"like": [one.to_json() for one in found]}) + "\n", None)
+        data = {"like": [one.to_json() for one in found]}
+        more = {"measured": None if raced is None else raced.to_json()} if options.measure else {}
+        write_result(json.dumps({**data, **more}) + "\n", None)
         return FINE
     for one in found:
         write_result(f"{one.kernel}: alike {one.likeness:.2f} ({', '.join(one.common[:6])})\n", None)
         for tried in one.schedules:
             ratio = "" if tried.ratio is None else f"; about {tried.ratio:.2f}x as fast as default_schedule"
-            write_result(f"  schedule {tried.name}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+            write_result(f"  schedule {tried.shown}: {tried.made} of {tried.moves} moves are legal{ratio}\n", None)
+    if options.measure:
+        told = (
+            "nothing but the default came out"
+            if raced is None
+            else f"of {raced.timed} timed: {raced}\n{raced.text}"
+        )
+        write_result(f"measured: {told}\n", None)
     return FINE

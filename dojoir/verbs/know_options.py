@@ -7,7 +7,7 @@ from typing import Any
 from dojoir.verbs.evidence import Verb
 from dojoir.verbs.values import positive, size
 
-KINDS = ("move", "rule", "schedule", "structure", "pass", "code", "mark", "doc", "note")
+KINDS = ("move", "rule", "schedule", "run", "structure", "pass", "code", "mark", "doc", "note")
 
 
 def add(verbs: Any, verb: Verb) -> None:
@@ -25,8 +25,15 @@ def add(verbs: Any, verb: Verb) -> None:
         "-s", "--size", dest="sizes", action="append", default=[], type=size, metavar="NAME=INT",
         help="with --like: a runtime size of KERNEL to estimate at; all of them, or none",
     )  # fmt: skip
+    add("--tried", type=positive, default=6, metavar="INT", help="with --like: schedules that are made (6)")
+    add("--measure", action="store_true", help="with --like and sizes: time them, and the fastest once more")
     add("--kind", choices=KINDS, help="only documents of this kind")
     add("--count", type=positive, default=8, metavar="INT", help="how many answers at most (8)")
     add("--notes", metavar="DIR", help="also search the files *.md and *.txt of this folder")
+    add(
+        "--runs", metavar="DIR", action="append", default=[],
+        help="also what helped in the runs of this folder; may be repeated",
+    )  # fmt: skip
+    add("--db", metavar="URL", action="append", default=[], help="and in this database; may be repeated")
     add("--target", default="llvm", metavar="TARGET", help="with --like: the target of schedules (llvm)")
     made.set_defaults(refuse=made.error)

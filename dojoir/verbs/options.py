@@ -8,7 +8,15 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
-from dojoir.verbs import dataset_options, evidence, know_options, mcp_options, run_options, task_options
+from dojoir.verbs import (
+    dataset_options,
+    evidence,
+    know_options,
+    mcp_options,
+    model_options,
+    run_options,
+    task_options,
+)
 from dojoir.verbs.values import cost_model, device, positive, seconds, seed, size
 
 EPILOG = """\
@@ -20,12 +28,13 @@ examples:
   dojoir play library:softmax
   dojoir learn agent --kernel softmax --kernel layernorm -o agent.safetensors
   dojoir tune library:rmsnorm -s N=1024 -s M=1024 --strategy maxq:agent.safetensors
+  dojoir tune library:softmax -s N=4096 -s M=4096 --strategy llm:openai/MODEL --tokens 100000 --runs runs
   dojoir bench library:softmax -s N=4096 -s M=1024,4096 --beside text,numpy,torch
   dojoir runs; dojoir show last --section lineage; dojoir view last -o softmax.html
   dojoir export last -o softmax.zip; dojoir check softmax.zip
   dojoir tasks held-out; dojoir rollout beam held-out -o beam
   dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
-  dojoir know "rows bound by memory"; dojoir know --like library:groupnorm
+  dojoir know "rows bound by memory" --runs runs; dojoir know --like library:groupnorm
   dojoir mcp --folder schedules
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
@@ -104,7 +113,8 @@ def _tune(verbs: Any) -> None:
     add = made.add_argument
     add(
         "--strategy", default="beam", metavar="NAME",
-        help="a strategy by name, MODULE:CLASS, or maxq:FILE for an agent that learned (beam)",
+        help="a strategy by name, MODULE:CLASS, maxq:FILE for an agent that learned, or a language model: "
+        "llm:openai/MODEL, llm:anthropic/MODEL, llm:random (beam)",
     )  # fmt: skip
     add("--load", metavar="FILE", help="take the strategy from a Python file, by the name of its class")
     add(
@@ -126,6 +136,7 @@ def _tune(verbs: Any) -> None:
     run_options.runs(made, "leave a bundle of the run there, as it goes; --resume goes on with one")
     add("--save-trace", metavar="FILE", help="write the answer as a trace")
     add("-o", "--output", metavar="FILE", help="write the text of the tuned kernel there")
+    model_options.add(made, with_chat=True)
 
 
 def _play(verbs: Any) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import dojoir
 from dojoir.cli.streams import say
+from dojoir.verbs import model_options
 from dojoir.verbs.subject import run_folder
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def recording(
 
 
 # -- a search ----------------------------------------------------------------------------------------------
-LIMITS = ("moves", "states", "builds", "measurements", "seconds")
+LIMITS = ("moves", "states", "builds", "measurements", "seconds", *model_options.LIMITS)
 
 
 def store_of(options: argparse.Namespace) -> Database:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dojoir.verbs import model_options
 from dojoir.verbs.evidence import Verb
 from dojoir.verbs.values import positive, seconds, seed
 
@@ -25,7 +26,8 @@ def _rollout(made: argparse.ArgumentParser) -> None:
     add = made.add_argument
     add(
         "agent", metavar="AGENT",
-        help="a strategy (random, beam, ...), maxq:FILE, or a Python file: FILE.py, FILE.py:NAME",
+        help="a strategy (random, beam, ...), maxq:FILE, a language model (llm:openai/MODEL, llm:anthropic/MODEL, "
+        "llm:random), or a Python file: FILE.py, FILE.py:NAME",
     )  # fmt: skip
     add("tasks", metavar="TASK", nargs="+", help=NAMES)
     add("--kind", choices=KINDS, help="only those of a kind")
@@ -45,3 +47,4 @@ def _rollout(made: argparse.ArgumentParser) -> None:
     add("--seconds", type=seconds, metavar="S", help="of each task, in place of its own budget")
     add("--last", type=seconds, default=2.0, metavar="S", help="of the last timing of an answer (2)")
     add("--list-moves", action="store_true", help="record all legal moves of each state; takes long")
+    model_options.add(made, with_chat=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dojoir.cli.output import write_result
 from dojoir.cli.report import FINE
+from dojoir.verbs import model_options
 from dojoir.verbs.given import told
 
 
@@ -43,11 +44,12 @@ def rollout(options: argparse.Namespace) -> int:
     from dojoir.tasks import rollout as played
 
     found = [task.with_limits(options.states, options.seconds) for task in find_tasks(options.tasks, options.kind)]
-    agent = agent_named(options.agent, options.seed)
+    agent = agent_named(options.agent, options.seed, model_options.options_of(options, options.agent))
 
     report = played(
         agent, options.agent, found, Path(options.output), timer=options.timer, seed=options.seed,
-        seconds=options.last, list_moves=options.list_moves, say=told(options),
+        seconds=options.last, list_moves=options.list_moves, models=model_options.budget_of(options),
+        say=told(options),
     )  # fmt: skip
     data = {"rollout": {**to_data(report), "summary": summary(report)}}
     write_result(json.dumps(data) + "\n" if options.json else table(report), None)

@@ -12,13 +12,14 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
+from dojoir.verbs import model_options
 from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:
     from dojoir.evidence.writing import Writer
 
-LIMITS = ("moves", "states", "builds", "measurements", "seconds")
+LIMITS = ("moves", "states", "builds", "measurements", "seconds", *model_options.LIMITS)
 
 
 def tune(options: argparse.Namespace) -> int:
@@ -26,7 +27,9 @@ def tune(options: argparse.Namespace) -> int:
     kernel = kernel_of(options)
     sizes = sizes_of(options, kernel)
     strategy = _strategy(options)
-    for path in (options.save_trace, options.output):
+    if not options.strategy.startswith("llm:"):
+        model_options.options_of(options, options.strategy)
+    for path in (options.save_trace, options.output, options.chat):
         if path:
             check_writable(path)
     with contextlib.ExitStack() as stack:
@@ -65,6 +68,7 @@ def _tuned(
         cluster=options.cluster,
         timer=options.timer,
         cost_model=options.cost_model,
+        options=model_options.options_of(options, options.strategy, None if writer is None else writer.folder),
         db=database,
         run=options.resume if writer is None else writer.run.database,
         store=options.store,

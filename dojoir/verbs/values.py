@@ -80,3 +80,14 @@ def seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
     return value
+
+
+def price(text: str) -> float:
+    """An amount of money from 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e9:
+        raise argparse.ArgumentTypeError(f"'{text}' is not an amount of money: a number from 0")
+    return value

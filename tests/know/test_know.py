@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from math import comb
 from pathlib import Path
 
 import pytest
 
 import dojoir
-from dojoir.know import KINDS, ask, documents, exact, how_alike, known, like, notes_in
+from dojoir.know import KINDS, ask, documents, exact, how_alike, known, like, notes_in, race, recorded
 from dojoir.know.bm25 import BM25
 from dojoir.know.document import MEASURED_HERE, WEIGHTS, sections
+from dojoir.know.racing import Raced
+from dojoir.know.recorded import helped, told
 from dojoir.verbs import main
+
+pytest.importorskip("sqlalchemy", reason="needs the extra agents")
+
+from dojoir.records import Database
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -167,3 +174,94 @@ def test_notes_that_cannot_be_read_are_told(tmp_path: Path, data: bytes, code: s
     with pytest.raises(dojoir.ArgumentError) as error:
         notes_in(tmp_path)
     assert error.value.diagnostic.code == code
+
+
+def test_a_schedule_of_another_kernel_is_finished_by_the_default() -> None:
+    kernel = dojoir.kernels.load("argmax")
+    found = [one for each in like(kernel, count=3, tried=8, sizes={"N": 64, "M": 64}) for one in each.schedules]
+    assert any(one.finished for one in found) and any(not one.finished for one in found)
+    default = dojoir.PASSES["default_schedule"].on(kernel).kernel
+    for one in found:
+        if one.ratio:
+            trace = dojoir.Trace(kernel)
+            for move in dojoir.parse_pipeline(one.text):
+                assert isinstance(move, dojoir.Move)
+                trace.apply(move)
+            assert trace.kernel != default or not one.finished
+        assert one.shown.endswith(", then default_schedule") == one.finished
+
+
+def test_what_is_found_is_timed_where_that_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("know", "--like", "library:add", "-s", "N=4096", "--count", "1", "--tried", "2", "--measure")
+    status, out, err = run(capsys, *command, "--json")
+    assert status == 0, err
+    found = json.loads(out)["measured"]
+    assert 0 < found["low"] <= found["ratio"] <= found["high"] and found["timed"] >= 1
+    raced = Raced(**found)
+    assert (": " in str(raced)) and str(raced).endswith("default_schedule")
+    trace = dojoir.Trace(dojoir.kernels.load("add"))
+    for move in dojoir.parse_pipeline(found["text"]):
+        assert isinstance(move, dojoir.Move)
+        trace.apply(move)
+    assert trace.is_safe and trace.moves
+    assert race(dojoir.kernels.load("add"), [], {"N": 64}) is None
+    assert run(capsys, "know", "--like", "library:add", "--measure")[0] == 2
+    assert run(capsys, "know", "words", "--measure")[0] == 2
+
+
+# -- runs ----------------------------------------------------------------------------------------------------
+def tried(database: Database, moves: list[str], seconds: float, protocol: str = "measure") -> None:
+    """Records a state of softmax with a time."""
+    trace = dojoir.Trace(dojoir.kernels.load("softmax"))
+    for move in moves:
+        trace.apply(move)
+    found = dojoir.Evaluation(
+        trace.kernel.hash, "ok", seconds, (seconds, seconds), (seconds,), 12, trace.kernel.hash
+    )
+    database.record(trace, found, sizes={"N": 64, "M": 64}, threads=1, protocol=protocol)
+
+
+def test_what_helped_in_a_database_is_told_with_its_median_and_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Database(tmp_path / "a.db") as database:
+        tried(database, [], 8.0)
+        for number, size in enumerate((2, 4, 8, 16, 32, 64), 1):
+            tried(database, [f"split(0, {size})"], 8.0 / number)
+        tried(database, ["join_scopes(0, 1)"], 16.0)
+        tried(database, ["join_scopes(0, 1)", "split(0, 4)"], 1.0, protocol="static")  # an estimate is no time
+        found = {one.name: one for one in recorded(databases=[database])}
+    assert set(found) == {"split", "split on softmax", "join_scopes", "join_scopes on softmax"}
+    one = found["split"]
+    assert one.title == "split: 3.5x in the median (1x to 6x, n = 6); faster in 5 of 6 tries here"
+    assert one.text.splitlines()[1] == "6x: split(0, 64) on softmax" and one.weight == MEASURED_HERE
+    assert "0.5x in the median (all from 0.5x to 0.5x, n = 1); faster in 0 of 1" in found["join_scopes"].title
+    url = str(tmp_path / "a.db")
+    status, out, _ = run(capsys, "know", "split", "--db", url, "--json")
+    assert status == 0 and {hit["kind"] for hit in json.loads(out)["know"]} == {"move", "run"}
+    status, out, _ = run(capsys, "know", "what helped on softmax", "--db", url, "--kind", "run", "--count", "1")
+    assert status == 0 and out.startswith("run ") and "on softmax: " in out
+    for wrong in (["--db", str(tmp_path / "none.db")], ["--runs", str(tmp_path / "none")]):
+        assert run(capsys, "know", "split", *wrong)[0] == 1
+    assert run(capsys, "know", "--like", "library:relu", "--db", url)[0] == 2
+
+
+def test_runs_of_a_folder_are_searched_and_lines_that_are_none_left_out(tmp_path: Path) -> None:
+    assert recorded([tmp_path]) == []
+    lines: list[dict[str, object]] = [
+        {"kernel": "k", "text": "kernel f(N)\n"}, {"state": "a", "of": "k", "parent": "k", "move": "split(0, 2)"},
+        {"state": "b", "of": "k", "parent": "k", "move": "<script>"}, {"state": 3}, {"result": "a", "of": "k"},
+        *({"result": hash, "of": "k", "seconds": time, "context": {"protocol": "p", "target": target}}
+          for hash, time in (("k", 3.0), ("a", 2.0), ("b", 1.0)) for target in ("llvm", "nothing")),
+        {"result": "a", "of": "k", "seconds": -1.0, "context": {}},
+    ]  # fmt: skip
+    assert [(one.name, one.gain, one.here) for _, one in helped(lines)] == [("split", 1.5, False)] * 2
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(6, 0, 5), (20, 4, 15), (100, 39, 60)])
+def test_the_interval_of_a_median_covers_it(n: int, low: int, high: int) -> None:
+    """The chance that the median is outside, by the binomial distribution, is at most about 5%."""
+    said = told([float(value) for value in range(n)])
+    assert f"({low:g}x to {high:g}x, n = {n})" in said
+    outside = sum(comb(n, k) for k in range(low + 1)) + sum(comb(n, k) for k in range(high + 1, n + 1))
+    assert outside / 2**n <= 0.05

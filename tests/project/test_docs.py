@@ -3,8 +3,8 @@
 In the README and the page on the game, `python` blocks run in order as one program, and a `text` block right
 after one is what it prints (`...` stands for anything). Blocks of `sh` that start with `dojoir-opt` run from
 the root of the tree, with a `text` block after them for what comes on the terminal; so do those of the pages on
-evidence, each page in a folder of its own. `dojo` blocks are kernels; the first two are one before and after
-the moves of examples/softmax.moves.
+evidence and on models, each page in a folder of its own; models are those of a server on this machine. `dojo`
+blocks are kernels; the first two are one before and after the moves of examples/softmax.moves.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from fake_models import a_game, serving
 from folders import ROOT
 
 import dojoir
@@ -116,7 +117,10 @@ def test_the_commands_work(block: Block, shell: dict[str, str], tmp_path: Path) 
         assert agree(run.stdout + run.stderr, block.prints), run.stdout + run.stderr
 
 
-EVIDENCE = [ROOT / "docs" / f"{name}.md" for name in ("bench", "gates", "bundles", "tasks", "data", "know")]
+EVIDENCE = [
+    ROOT / "docs" / f"{name}.md"
+    for name in ("bench", "gates", "bundles", "tasks", "data", "know", "models", "agents")
+]
 
 
 @pytest.mark.parametrize("page", EVIDENCE, ids=lambda page: page.stem)
@@ -124,13 +128,16 @@ def test_the_commands_of_a_page_work_one_after_another(page: Path, shell: dict[s
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     shown = list(blocks("sh", page=page))
     assert shown
-    for block in shown:
-        run = subprocess.run(
-            ["sh", "-ec", block.text], cwd=tmp_path, env=shell, capture_output=True, text=True, check=False
-        )
-        assert run.returncode == 0, (block.line, run.stdout, run.stderr)
-        if block.prints is not None:
-            assert agree(run.stdout + run.stderr, block.prints), (block.line, run.stdout + run.stderr)
+    with serving(a_game) as server:
+        for block in shown:
+            run = subprocess.run(
+                ["sh", "-ec", block.text], cwd=tmp_path, env=shell | server.environment, capture_output=True,
+                text=True, check=False,
+            )  # fmt: skip
+            assert run.returncode == 0, (block.line, run.stdout, run.stderr)
+            if block.prints is not None:
+                assert agree(run.stdout + run.stderr, block.prints), (block.line, run.stdout + run.stderr)
+    assert bool(server.requests) == (page.stem in ("models", "agents"))
 
 
 def test_the_table_of_moves_is_complete() -> None:

@@ -116,6 +116,14 @@ def test_example_14_candidates(capsys: pytest.CaptureFixture[str]) -> None:
     assert "the best of 2 episodes is e^" in run(capsys, "14_candidates.py", size=64, episodes=2)
 
 
+def test_example_15_language_model(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(
+        capsys, "15_language_model.py", arguments=["--kernel", "rmsnorm", "--size", "64", "--timer", "static"]
+    )
+    assert "rmsnorm: " in out and " questions, " in out and "vectorize" not in out.partition("kernel ")[2]
+    assert len((EXAMPLES / "15_language_model.py").read_text(encoding="utf-8").splitlines()) < 300
+
+
 @pytest.mark.parametrize("name", ["12_cost_model", "13_strategy", "14_candidates"])
 def test_what_is_one_s_own_is_short(name: str) -> None:
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) <= 30

@@ -72,7 +72,7 @@ def test_every_public_name_is_there() -> None:
     assert set(dojoir.__all__) <= set(dir(dojoir))
 
 
-@pytest.mark.parametrize("room", ["records", "game", "evidence", "tasks", "data"])
+@pytest.mark.parametrize("room", ["records", "game", "evidence", "tasks", "data", "know", "llm"])
 def test_the_names_of_a_room_on_top_are_there(room: str) -> None:
     """They are imported when they are first used, and stand in one place each."""
     needs = {"game": "gymnasium"}.get(room, "sqlalchemy")
@@ -103,7 +103,7 @@ def test_a_bare_import_is_light() -> None:
 
 
 def test_import_brings_no_package_of_an_extra() -> None:
-    extras = ["sqlalchemy", "gymnasium", "sklearn", "torch", "transformers", "distributed", "safetensors"]
+    extras = ["sqlalchemy", "gymnasium", "sklearn", "torch", "transformers", "distributed", "safetensors", "openai"]
     assert loaded("for name in dojoir.__all__:\n if name != 'torch': getattr(dojoir, name)", extras) == "[]"
 
 

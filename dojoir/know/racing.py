@@ -1,0 +1,85 @@
+"""What schedules of kernels built alike are worth on a kernel, by the clock: the estimate is a poor guide to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dojoir
+from dojoir.know.likeness import Like, usual
+
+MOST, AT_ONCE = 10, 5
+"""How many kernels are timed, those with the best estimates, and how many of them in one race."""
+
+
+@dataclass(frozen=True)
+class Raced:
+    """The fastest of the schedules that were timed: its name, the moves, to be pasted, and how many times as fast
+    as what `default_schedule` makes it is, with the interval of 95%, in a race of its own after it was chosen.
+    `timed` is how many were."""
+
+    name: str
+    text: str
+    ratio: float
+    low: float
+    high: float
+    timed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        verdict = "as fast as" if self.low <= 1 <= self.high else "faster than" if self.low > 1 else "slower than"
+        return f"{self.name}: {self.ratio:.2f}x ({self.low:.2f} to {self.high:.2f}), {verdict} default_schedule"
+
+
+def race(
+    kernel: dojoir.Kernel,
+    found: Sequence[Like],
+    sizes: Mapping[str, int],
+    target: str = "llvm",
+    *,
+    threads: int = 1,
+    most: int = MOST,
+) -> Raced | None:
+    """Times the schedules that `like` has made on a kernel beside `default_schedule`, the `most` distinct ones with
+    the best estimates, and then the fastest once more, so that it is not held to be fast by the luck of the first
+    time. None where nothing but the default came out. Raises as `measure_together`."""
+    base = usual(kernel, target)
+    chosen = list(_distinct(kernel, found, base))[:most]
+    times: list[tuple[float, str, str, dojoir.Kernel]] = []
+    for begin in range(0, len(chosen), AT_ONCE):
+        some = chosen[begin : begin + AT_ONCE]
+        ratios = _ratios(base, [one[2] for one in some], sizes, target, threads)
+        times += [(ratio.median, *one) for ratio, one in zip(ratios, some, strict=True)]
+    if not times:
+        return None
+    _, name, text, best = max(times, key=lambda one: one[0])
+    (last,) = _ratios(base, [best], sizes, target, threads)
+    return Raced(name, text, last.median, last.low, last.high, len(times))
+
+
+def _distinct(
+    kernel: dojoir.Kernel, found: Sequence[Like], base: dojoir.Kernel
+) -> Iterator[tuple[str, str, dojoir.Kernel]]:
+    """The schedules that make something else than the default, the best estimates first."""
+    seen = {base.hash, kernel.hash}
+    tried = [one for each in found for one in each.schedules if one.ratio]
+    for one in sorted(tried, key=lambda one: -(one.ratio or 0.0)):
+        trace = dojoir.Trace(kernel)
+        for move in dojoir.parse_pipeline(one.text):
+            assert isinstance(move, dojoir.Move)
+            trace.apply(move)
+        if trace.kernel.hash not in seen:
+            seen.add(trace.kernel.hash)
+            yield one.shown, one.text, trace.kernel
+
+
+def _ratios(
+    base: dojoir.Kernel, kernels: Sequence[dojoir.Kernel], sizes: Mapping[str, int], target: str, threads: int
+) -> list[dojoir.Ratio]:
+    """How many times as fast as the base each is, timed in turn."""
+    timed = dojoir.measure_together([base, *kernels], target, threads=threads, sizes=dict(sizes)).measurements
+    return [dojoir.ratio_of(timed[0], one) for one in timed[1:]]

@@ -1,0 +1,45 @@
+"""Answers of tools as plain data, for a table and for a planner alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import dojoir
+from dojoir.game.choices import choices, made
+from dojoir.know import exact
+
+
+def of_verdict(verdict: dojoir.Verdict) -> dict[str, Any]:
+    """A verdict of the checker, with the status of an answer."""
+    return {"status": "ok" if verdict else "refused", "verdict": verdict.to_json()}
+
+
+def explained(kernel: dojoir.Kernel, move: str) -> dict[str, Any]:
+    """Why a move is legal or not: the verdict, the same in words, and the meaning of its code. Raises
+    ParseError."""
+    verdict = dojoir.suggest(kernel, move)
+    means = [hit.document.text for hit in exact(verdict.code, kind="code")]
+    return {**of_verdict(verdict), "words": str(verdict), "means": means[0] if means else ""}
+
+
+def planned(
+    trace: dojoir.Trace, sizes: Mapping[str, int], target: str, threads: int, most: int, stop: object = False
+) -> dict[str, Any]:
+    """Passes and structures that can be applied to a state, at most `most`, the best first by `dojoir.estimate`,
+    until `stop` is true; `left` is how many were not looked at."""
+    now = dojoir.estimate(trace.kernel, dict(sizes), target, threads)
+    found: list[tuple[float, str]] = []
+    could = choices(target, threads)
+    tried = 0
+    for choice in could:
+        if stop:
+            break
+        tried += 1
+        longer = made(trace, choice, target) if choice.is_about(trace.kernel) else ""
+        if not isinstance(longer, str):
+            seconds = dojoir.estimate(longer.kernel, dict(sizes), target, threads)
+            found.append((now / seconds if seconds else 1.0, str(choice)))
+    found.sort(key=lambda one: (-one[0], one[1]))
+    chosen = [{"apply": text, "about_times_as_fast": round(ratio, 4)} for ratio, text in found[:most]]
+    return {"choices": chosen, "left": len(could) - tried}

@@ -1,0 +1,139 @@
+"""`chat.jsonl`: every exchange with a model, a line each, written as soon as there is a reply.
+
+The first line says what the chat is about. A chat that is there goes on: what stands in it is given again, in its
+order, and not asked. One that is replayed ends where its file does."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dojoir
+from dojoir.cli.chunks import read_input
+from dojoir.evidence.forms import from_data, to_data
+from dojoir.llm.models.exchange import Message, Reply
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a chat is about: the text of the kernel and where it runs, the model, what it is told of the game, and
+    the moves of each start: states are numbered from these on."""
+
+    version: int
+    kernel: str
+    target: str
+    sizes: tuple[Mapping[str, int], ...]
+    threads: int
+    model: str
+    system: str
+    starts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange: of which round, about the state after which moves, the messages that were new, the reply or
+    why there was none, the attempts that failed before it, and the seconds that it took."""
+
+    round: int
+    at: tuple[str, ...]
+    asked: tuple[Message, ...]
+    reply: Reply | None
+    failed: str = ""
+    attempts: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class Chat:
+    """The exchanges of a search. `live` says whether a model is asked where the file has no more."""
+
+    def __init__(
+        self, begun: Begun, path: str | os.PathLike[str] | None, replay: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Raises ArgumentError: `cannot-read`, `bad-record`, `another-chat` where the file is about another kernel,
+        target, or sizes, or, to go on with it, of another model; `cannot-write`."""
+        self.live, self._path, self.count = replay is None, None if path is None else Path(path), 0
+        self._kept: list[Exchange] = []
+        self.begun = begun
+        if replay is not None:
+            self.begun, self._kept, _ = _read(Path(replay), begun, any_model=True)
+        elif self._path is not None and self._path.exists():
+            self.begun, self._kept, whole = _read(self._path, begun, any_model=False)
+            # the last line of a process that was killed, and the exchange that it failed at, are written anew
+            while self._kept and self._kept[-1].reply is None:
+                self._kept.pop()
+                whole = False
+            if whole:
+                return
+        if self._path is not None:
+            lines = [_line("begun", self.begun), *(_line("exchange", one) for one in self._kept)]
+            dojoir.write_file(self._path, "".join(lines))
+
+    def next(self) -> Exchange | None:
+        """The next exchange of the file; None where there are no more."""
+        if self.count >= len(self._kept):
+            return None
+        self.count += 1
+        return self._kept[self.count - 1]
+
+    def peek(self) -> Exchange | None:
+        """The same, and it stays the next."""
+        return self._kept[self.count] if self.count < len(self._kept) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether a chat that is replayed has no more."""
+        return not self.live and self.count >= len(self._kept)
+
+    def add(self, exchange: Exchange) -> None:
+        """Writes an exchange. Raises ArgumentError, `cannot-write`."""
+        if self._path is None:
+            return
+        try:
+            with open(self._path, "ab", buffering=0) as file:
+                file.write(_line("exchange", exchange).encode("utf-8", "replace"))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise dojoir.ArgumentError(f"cannot write {self._path}: {reason}", "cannot-write") from None
+
+
+def _line(name: str, value: object) -> str:
+    return json.dumps({name: to_data(value)}) + "\n"
+
+
+def _read(path: Path, begun: Begun, *, any_model: bool) -> tuple[Begun, list[Exchange], bool]:
+    """The head of a file, its exchanges, and whether its last line is whole. Raises ArgumentError."""
+    lines = read_input(str(path)).split("\n")
+    whole = lines.pop() == ""
+    if not lines:
+        return begun, [], False
+    found = [_value(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    head = from_data(Begun, found[0].get("begun"), f"{path}, line 1")
+    if head.version != VERSION:
+        message = f"{path} is a chat of version {head.version}, and this reads {VERSION}"
+        raise dojoir.ArgumentError(message, "newer-record")
+    names = ("kernel", "target", "sizes", "threads", *(() if any_model else ("model",)))
+    other = [name for name in names if to_data(getattr(head, name)) != to_data(getattr(begun, name))]
+    if other:
+        message = f"the chat in {path} has another {' and another '.join(other)}: name another file"
+        raise dojoir.ArgumentError(message, "another-chat")
+    exchanges = [
+        from_data(Exchange, one.get("exchange"), f"{path}, line {number}")
+        for number, one in enumerate(found[1:], 2)
+    ]
+    return head, exchanges, whole
+
+
+def _value(line: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise dojoir.ArgumentError(f"{where} is no line of a chat", "bad-record")
+    return found

@@ -1,0 +1,99 @@
+"""The tools that a model may ask before it answers: what is known, why a move is legal or not, what could be
+tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dojoir
+from dojoir.know import Document, known
+from dojoir.llm.answers import explained, of_verdict, planned
+from dojoir.llm.models.exchange import Call, Tool
+from dojoir.llm.planner.answer import ANSWER
+from dojoir.llm.planner.tries import Try
+
+MOST_RESULT = 6000
+"""The most characters of the answer of a tool."""
+
+_TEXT: Mapping[str, Any] = {"type": "string", "maxLength": 1000}
+_STATE: Mapping[str, Any] = {"type": "integer", "description": "the number of a state; the one of the question"}
+
+
+def _tool(name: str, about: str, needed: str, **properties: Mapping[str, Any]) -> Tool:
+    required = [needed] if needed else []
+    return Tool(name, about, {"type": "object", "properties": properties, "required": required,
+                              "additionalProperties": False})  # fmt: skip
+
+
+TOOLS = (
+    _tool("know", "What is written down: by words, or the name of a code, move, pass, mark, rule or structure.",
+          "question", question=_TEXT),
+    _tool("explain", "Why a move is legal or not at a state, and what the code of a refusal means.", "move",
+          move=_TEXT, state=_STATE),
+    _tool("suggest", "The verdict on a move at a state; its hint names the nearest legal one.", "move",
+          move=_TEXT, state=_STATE),
+    _tool("plan", "Passes and structures that fit a state, the best first by an estimate from the texts.", "",
+          state=_STATE),
+    ANSWER,
+)  # fmt: skip
+"""Those of every question."""
+
+
+class Tools:
+    """Answers calls about some states by number; `notes` are documents that `know` searches as well."""
+
+    def __init__(self, target: str, sizes: Mapping[str, int], threads: int, notes: Sequence[Document] = ()) -> None:
+        self.target, self.sizes, self.threads, self.notes = target, dict(sizes), threads, tuple(notes)
+
+    def answer(self, call: Call, state: Try, states: Mapping[int, Try]) -> str:
+        """What a tool answers, as JSON; an error is an answer too."""
+        try:
+            return _shown(self._answer(call, state, states))
+        except dojoir.DojoError as error:
+            return _shown({"status": "error", "code": error.diagnostic.code,
+                           "message": error.diagnostic.message[:1000]})  # fmt: skip
+
+    def _answer(self, call: Call, state: Try, states: Mapping[int, Try]) -> dict[str, Any]:
+        given = _arguments(call)
+        number = given.get("state", state.number)
+        if isinstance(number, bool) or not isinstance(number, int) or number not in states:
+            raise dojoir.ArgumentError(
+                f"there is no state of that number; there are {len(states)}", "bad-arguments"
+            )
+        trace = states[number].trace
+        match call.name:
+            case "know":
+                hits = known(_text(given, "question"), count=4, more=self.notes)
+                return {"status": "ok", "know": [hit.to_json() for hit in hits]}
+            case "explain":
+                return explained(trace.kernel, _text(given, "move"))
+            case "suggest":
+                return of_verdict(dojoir.suggest(trace.kernel, _text(given, "move")))
+            case "plan":
+                return {"status": "ok", **planned(trace, self.sizes, self.target, self.threads, 12)}
+        names = ", ".join(one.name for one in TOOLS)
+        raise dojoir.ArgumentError(f"there is no tool {call.name[:40]!r}; they are {names}", "bad-arguments")
+
+
+def _arguments(call: Call) -> dict[str, Any]:
+    try:
+        found = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise dojoir.ArgumentError(f"the arguments of {call.name[:40]} are no object of JSON", "bad-arguments")
+    return found
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise dojoir.ArgumentError(f"{name} is a text", "bad-arguments")
+    return value[:1000]
+
+
+def _shown(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= MOST_RESULT else f"{text[:MOST_RESULT]} … (the rest is left out)"
