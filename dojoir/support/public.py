@@ -40,7 +40,7 @@ _CURES = {
 }
 
 
-_IN_WORDS = {"Scheduled": "trace", "Versioned": "Versions"}
+_IN_WORDS = {"Scheduled": "trace", "Traced": "Trace", "Versioned": "Versions"}
 """What people call a type that they need not know."""
 
 

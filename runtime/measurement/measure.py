@@ -11,9 +11,10 @@ from dojoir.backends.registry import is_device
 from dojoir.costs.cost import cost
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, Note, RunError
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.traced import Traced, is_traced, last_kernel
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
-from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.measurement.lease import timing_lease
@@ -46,8 +47,9 @@ class ForTarget:
     target: str
 
 
-Contestant = Kernel | ForTarget | PythonCode | str | Callable[..., object]
-"""What can be timed: a kernel, or what `PythonCode` says (a `str` is its statement, a function is called)."""
+Contestant = Kernel | Traced | ForTarget | PythonCode | str | Callable[..., object]
+"""What can be timed: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its statement, a
+function is called)."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ class Together:
 
 @public
 def measure(
-    kernel: Kernel,
+    kernel: Kernel | Traced,
     target: str = "llvm",
     *,
     cpu: str | None = None,
@@ -243,7 +245,8 @@ def measure(
     sizes: Mapping[str, int] | None = None,
     **named_sizes: int,
 ) -> Measurement:
-    """Times a call of the kernel, in a child process. Sizes are given by name (`N=4096`), or in `sizes`.
+    """Times a call of the kernel, or of the last one of a trace, in a child process. Sizes are given by name
+    (`N=4096`), or in `sizes`.
 
     After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
     side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
@@ -258,8 +261,9 @@ def measure(
     Raises RunError where the child crashes (`crash`), takes more than `time_limit` seconds (`time-limit`) or runs
     out of memory; KernelError, ToolchainError and ArgumentError as `compile` does.
     """
-    given = [kernel] if baseline is None else [kernel, baseline]
-    check_kernel(kernel, "measure")
+    given: list[Contestant] = [last_kernel(kernel)]
+    if baseline is not None:
+        given.append(baseline)
     together = measure_together(
         given,
         target,
@@ -303,6 +307,7 @@ def measure_together(
     the last cache is written before each call. Each is sampled at least `fewest` times before `precision` counts;
     one of which that would take more than five times the `budget` is called once. With `leave_out`, those that
     fail are left out, all but the first. Everything else is as in `measure`."""
+    contestants = [last_kernel(one) if is_traced(one) else one for one in contestants]
     target = check_target(target, cpu)
     count = thread_count(threads)
     kernels = [kernel for contestant in contestants if (kernel := _kernel(contestant)) is not None]
