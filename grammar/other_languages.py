@@ -29,17 +29,17 @@ def _minus(high: str, low: str) -> str:
 def _range(arguments: str, name: str) -> str:
     """How the iterations of a Python range are written."""
     parts = [part.strip() for part in arguments.split(",")]
-    if len(parts) == 1:
-        return f"write `{parts[0]} @{name}`, and its body one bar deeper"
-    low, high = parts[:2]
-    if len(parts) == 2 or parts[2] == "1":
-        if low == "0":
-            return f"write `{high} @{name}`, and its body one bar deeper"
-        return f"a scope runs from 0: write `{_minus(high, low)} @{name}`, and {{{name}}} + {low} for {name}"
-    count = f"({_minus(high, low)} + {parts[2]} - 1) // {parts[2]}"
-    return (
-        f"a scope runs from 0 in steps of 1: write `{count} @{name}`, and {parts[2]}*{{{name}}} + {low} for {name}"
-    )
+    low, high = ("0", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+    step = parts[2] if len(parts) > 2 else "1"
+    count = _minus(high, low)
+    start = "" if low == "0" else f" + {low}"
+    if step != "1":
+        count = f"({count} + {step} - 1) // {step}"
+        value = f"{step}*{{{name}}}{start}"
+        return f"a scope runs from 0 in steps of 1: write `{count} @{name}`, and {value} for {name}"
+    if start:
+        return f"a scope runs from 0: write `{count} @{name}`, and {{{name}}}{start} for {name}"
+    return f"write `{count} @{name}`, and its body one bar deeper"
 
 
 def _c_loop(match: re.Match[str]) -> str:
@@ -74,6 +74,7 @@ _ON_LINES: tuple[tuple[str, str | Callable[[re.Match[str]], str | None]], ...] =
         r"(?<![<>=!])=\s*(?P<b>[^=]+?)\s+if\s+(?P<a>.+?)\s+(?P<here>else)\s+(?P<c>.+)$",
         lambda m: f"a choice is written select({m['a']}, {m['b']}, {m['c']})",
     ),
+    (r"\b(?P<here>where)\s*\((?=.*,)", "a choice is written select(condition, a, b)"),
     (r"(?P<here>\?)", "a choice is written select(condition, a, b)"),
     (r"(?P<here>&&)", "write `and`"),
     (

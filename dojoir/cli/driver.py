@@ -77,7 +77,8 @@ def _run(options: Options) -> int:
         status = status or chunk_status
     if results and not (status and options.output):
         try:
-            write_result("# -----\n".join(results), None if options.run else options.output, kind_of(options))
+            between = chunks.separator(None if options.json else options.emit)
+            write_result(between.join(results), None if options.run else options.output, kind_of(options))
         except dojoir.DojoError as error:
             return report(error, options.json)
     return status

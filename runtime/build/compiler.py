@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dojoir.backends.backend import check_types, code
 from dojoir.backends.host import chosen_cpu, machine_for, split_target
@@ -59,11 +59,11 @@ def compile(
     not.
     """
     if not isinstance(kernel, Kernel) and hasattr(kernel, "versions"):
-        versions = _versioned(kernel, target, threads, cpu)
+        versions = _versioned(cast(Versioned, kernel), target, threads, cpu)
         if not checked:
             versions.trust()
         return versions
-    kernel = last_kernel(kernel)
+    kernel = last_kernel(cast(Kernel | Traced, kernel))
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)

@@ -57,12 +57,13 @@ class Measurement:
     """The time of one call: `seconds` is the median of `repeats` samples, and lies between `low` and `high` with
     `confidence`. `samples` are the seconds of a call in each round.
 
-    `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at
-    least (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and,
-    of products of bytes, GOP/s (None where they were not asked for). `hot` says that every call used the same
-    arrays; else they were rotated past the last-level cache. `difference` is how far the results were from those
-    of the first call of the first contestant, as a share of the largest: of each one's first call, and of some
-    after all rounds. `protocol` says how it was timed: times of two protocols are never compared."""
+    `flops`, `integer` (operations on integers), `other` (`max`, `min`, `select`, comparisons) and `bytes` are
+    what the text of the kernel does, and moves at least (`dojoir.cost`). The ceilings are what this machine
+    reaches with as many threads, in GB/s, GFLOP/s and, of products of bytes, GOP/s (None where they were not
+    asked for). `hot` says that every call used the same arrays; else they were rotated past the last-level
+    cache. `difference` is how far the results were from those of the first call of the first contestant, as a
+    share of the largest: of each one's first call, and of some after all rounds. `protocol` says how it
+    was timed: times of two protocols are never compared."""
 
     name: str
     target: str
@@ -80,6 +81,7 @@ class Measurement:
     integer: int = 0
     integer_ceiling: float | None = None
     protocol: str = ""
+    other: int = 0
 
     @cached_property
     def _spread(self) -> Spread:
@@ -115,6 +117,12 @@ class Measurement:
     def gops(self) -> float:
         """10^9 operations on integers per second."""
         return self.integer / self.seconds / 1e9
+
+    @property
+    def all_gops(self) -> float:
+        """10^9 operations of any kind per second, with the comparisons, `max`, `min` and `select` that `flops` does
+        not count."""
+        return (self.flops + self.integer + self.other) / self.seconds / 1e9
 
     @property
     def gbytes(self) -> float:
@@ -182,6 +190,8 @@ class Measurement:
             text += f", {self.gflops:.1f} GFLOP/s"
         if self.integer:
             text += f", {self.gops:.1f} GOP/s"
+        if not self.flops and not self.integer and self.other:
+            text += f", {self.all_gops:.1f} GOP/s"
         if self.fraction:
             text += f", {self.fraction:.0%} of the {self.bound_by} ceiling"
         if self.ratio is not None and self.baseline is not None:
@@ -381,6 +391,7 @@ def measure_together(
                 integer=work.integer(full),
                 integer_ceiling=ceiling.dot_i8 if with_ceilings and ceiling is not None else None,
                 protocol=protocol,
+                other=work.other(full),
             )
         )
     return Together(tuple(measurements), left_out)
