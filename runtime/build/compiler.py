@@ -63,7 +63,7 @@ def compile(
         if not checked:
             versions.trust()
         return versions
-    kernel = last_kernel(cast(Kernel | Traced, kernel))
+    kernel = last_kernel(kernel)
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)
