@@ -140,6 +140,15 @@ def softmax() -> str:
     return nests(dojoir.load(ROOT / "examples" / "softmax.dojo"), moves_of("softmax.moves"), says)
 
 
+def matmul() -> str:
+    kernel = dojoir.parse(
+        "kernel matmul(N, M, K)\nin  a: f32[N, K]\nin  b: f32[K, M]\nout c: f32[N, M]\n"
+        "N @i\n| M @j\n| | c[{i}, {j}] = 0\n| | K @k\n| | | c[{i}, {j}] += a[{i}, {k}] * b[{k}, {j}]\n"
+    )
+    moves = ["split_scopes(@j, 1)", "split_scopes(@i, 1)", "tile(1, 1.0, 8, 32)"]
+    return nests(kernel, moves, "A matrix product as written, and with the zeros apart and the products in tiles")
+
+
 def speed() -> str:
     rows = table("RESULTS.md", "## 1 thread", "ratio")
     below = "One thread of an Intel Xeon (AVX-512), f32; 1 is the fastest of eight peers, named at the bar. "
@@ -152,10 +161,36 @@ def speed_gpu() -> str:
     return bars(rows, "Speed beside the best peer, on a GPU", below + "From benchmarks/RESULTS_h200.md.")
 
 
-DRAWN: dict[str, Callable[[], str]] = {"softmax": softmax, "speed": speed, "speed_gpu": speed_gpu}
+DRAWN: dict[str, Callable[[], str]] = {"softmax": softmax, "matmul": matmul, "speed": speed, "speed_gpu": speed_gpu}
+
+
+SHOWN = {
+    "softmax": "softmax 4096", "layernorm": "layernorm 4096", "rmsnorm": "rmsnorm 4096", "matmul": "matmul 1024",
+    "gemv": "gemv 4096", "attention": "attention", "cumsum": "cumsum",
+}  # fmt: skip
+"""Kernels of the library, each with the row of the results that is shown beside it."""
+
+
+def gallery() -> str:
+    """The page of texts with their speeds."""
+    text = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    lines = [line for line in text[text.index("## 1 thread") :].splitlines() if line.startswith("| ")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    out = ["# A gallery of texts", ""]
+    out += [
+        "Kernels of the library beside what they reach after `dojoir.optimize`: one thread of an Intel Xeon with"
+    ]
+    out += ["AVX-512, from `benchmarks/RESULTS.md`. `python docs/draw.py` makes this page.", ""]
+    for name, shown in SHOWN.items():
+        what, time, share, peer, ratio, *_ = next(row for row in rows[1:] if row[0].startswith(shown))
+        of = share.replace(" me", " of the memory ceiling").replace(" ar", " of the arithmetic ceiling")
+        out += [f"## {name}", "", f"`{what}`: {time} ms, {of}; {ratio} times as fast as the fastest of eight"]
+        out += [f"peers ({peer}).", "", "```dojo", str(dojoir.kernels.load(name)).rstrip(), "```", ""]
+    return "\n".join(out)
 
 
 def main() -> None:
+    (ROOT / "docs" / "gallery.md").write_text(gallery(), encoding="utf-8")
     PICTURES.mkdir(exist_ok=True)
     for name, draw in DRAWN.items():
         (PICTURES / f"{name}.svg").write_text(draw(), encoding="utf-8")

@@ -47,7 +47,7 @@ class SwapScopes(Move):
     <BLANKLINE>
     M @j
     | N @i
-    | | y[{1}, {0}] = 2 * x[{1}, {0}]
+    | | y[{i}, {j}] = 2 * x[{i}, {j}]
     <BLANKLINE>
     """
 

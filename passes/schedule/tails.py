@@ -33,7 +33,7 @@ def split_with_tail(trace: Trace, scope: str, factor: int, tail: str = CUT) -> N
     <BLANKLINE>
     N // 16 @i
     | 16 @i_in
-    | | y[16*{0} + {1}] = 2 * x[16*{0} + {1}]
+    | | y[16*{i} + {i_in}] = 2 * x[16*{i} + {i_in}]
     N - 16*(N // 16)
     | y[{0} + 16*(N // 16)] = 2 * x[{0} + 16*(N // 16)]
     <BLANKLINE>

@@ -69,6 +69,7 @@ def test_the_pictures_are_those_that_are_drawn() -> None:
     for name, made in draw.DRAWN.items():
         picture = (draw.PICTURES / f"{name}.svg").read_text(encoding="utf-8")
         assert picture == made(), f"{name}.svg: run python docs/draw.py"
+    assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == draw.gallery(), "run python docs/draw.py"
 
 
 def test_every_kernel_shown_is_well_formed() -> None:
@@ -114,7 +115,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 COMMANDS = [
     block
-    for page in (README, ROOT / "docs" / "tour.md", REFERENCE)
+    for page in (README, ROOT / "docs" / "tour.md", ROOT / "docs" / "coming_from.md", REFERENCE)
     for block in blocks("sh", page=page)
     if block.text.startswith(("dojoir", "echo"))
 ]
