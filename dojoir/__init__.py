@@ -96,7 +96,7 @@ if TYPE_CHECKING:
         verify,
         write_library,
     )
-    from dojoir.schedules import optimize, versions
+    from dojoir.schedules import Plan, optimize, plan, versions
     from dojoir.search import Budget, Tuned, tune
     from dojoir.support.files import write_file
     from dojoir.support.memo import clear_caches
@@ -146,7 +146,9 @@ _HOME = {
     "kernels": "dojoir.kernels",
     "rules": "dojoir.rules",
     "schedules": "dojoir.schedules",
+    "Plan": "dojoir.schedules",
     "optimize": "dojoir.schedules",
+    "plan": "dojoir.schedules",
     "COMBINATORS": "dojoir.passes",
     "MOVES": "dojoir.passes",
     "PASSES": "dojoir.passes",
@@ -240,6 +242,7 @@ __all__ = [
     "Move",
     "ParseError",
     "Pass",
+    "Plan",
     "PythonCode",
     "Query",
     "QueryError",
@@ -292,6 +295,7 @@ __all__ = [
     "parse",
     "parse_move",
     "parse_pipeline",
+    "plan",
     "problems",
     "processor",
     "profile",

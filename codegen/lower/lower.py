@@ -10,6 +10,7 @@ from dojoir.codegen.lir.offsets import shortened
 from dojoir.codegen.lir.program import INDEX, Program, Type, Var
 from dojoir.codegen.lower.barrier_proof import proved
 from dojoir.codegen.lower.barriers import barriers_of
+from dojoir.codegen.lower.block_sums import with_block_sums
 from dojoir.codegen.lower.capacity import refuse_misfits
 from dojoir.codegen.lower.carry import carried, with_room
 from dojoir.codegen.lower.conversions import as_passed, as_stored
@@ -46,7 +47,8 @@ def lower(kernel: Kernel, target: Target) -> Program:
     """
     if target.warp:
         return lower_for_device(kernel, target)
-    given, beside = kernel, with_sums_beside(with_room(in_bytes(kernel)), lambda now: _carriers(now, target))
+    given, kernel = kernel, with_block_sums(with_room(in_bytes(kernel)), lambda now: _analysis(now, target))
+    beside = with_sums_beside(kernel, lambda now: _carriers(now, target))
     kernel = beside.kernel
     analysis = _analysis(kernel, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes

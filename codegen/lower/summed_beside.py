@@ -264,7 +264,7 @@ class _Rewrite:
         self.sites = [site for site in inside if site.statement.target.buffer == buffer.name]
         self.written = {site.statement.target.buffer for site in inside}
         self.around = kernel.depth_of((*part.parent, part.first))
-        self.name, self.flag = (_fresh(kernel, f"{buffer.name}_{word}") for word in ("sum", "added"))
+        self.name, self.flag = (fresh(kernel, f"{buffer.name}_{word}") for word in ("sum", "added"))
         types = {b.name: b for b in kernel.buffers}
         found = [natural_type(_added(site.statement), types) or F32 for site in self.sites]
         self.dtype: DType = max(F32, *found, key=lambda dtype: dtype.bits)
@@ -418,7 +418,7 @@ _NOTHING = Const(-0.0)
 _YES, _NO = (Cast(BOOL, Const(value)) for value in (1, 0))
 
 
-def _fresh(kernel: Kernel, name: str) -> str:
+def fresh(kernel: Kernel, name: str) -> str:
     """A name that nothing in a kernel has."""
     taken = {*(b.name for b in kernel.buffers), *(size.name for size in kernel.sizes), kernel.name}
     return next(made for n in range(len(taken) + 1) if (made := f"{name}{n or ''}") not in taken)

@@ -26,6 +26,8 @@ def answer(options: Options, trace: dojoir.Trace) -> Answer:
         asked.append(_find)
     if options.cost:
         asked.append(_cost)
+    if options.plan:
+        asked.append(_plan)
     if options.emit is not None:
         asked.append(_emit)
     if options.run:
@@ -53,9 +55,9 @@ def kind_of(options: Options) -> str:
         return "json"
     if not options.asks:
         return "dojo"
-    if options.explain is not None and not (kinds or options.run or options.check or options.cost):
+    if options.explain is not None and not (kinds or options.run or options.check or options.cost or options.plan):
         return "error"
-    others = options.run or options.check or options.cost or options.explain
+    others = options.run or options.check or options.cost or options.plan or options.explain
     if kinds == ["table"]:
         return "table"
     return kinds[0] if len(kinds) == 1 and not others and kinds != ["moves"] else "plain"
@@ -98,6 +100,15 @@ def _cost(options: Options, trace: dojoir.Trace) -> Answer:
     if options.json:
         return json.dumps(cost.to_json(dict(options.sizes))) + "\n", FINE
     return cost.describe(dict(options.sizes)) + "\n", FINE
+
+
+def _plan(options: Options, trace: dojoir.Trace) -> Answer:
+    made = dojoir.plan(
+        trace.kernel, options.target, sizes=dict(options.sizes), threads=options.threads, cpu=options.cpu
+    )
+    if options.json:
+        return json.dumps(made.to_json()) + "\n", FINE
+    return f"{made}\n", FINE
 
 
 def _emit(options: Options, trace: dojoir.Trace) -> Answer:

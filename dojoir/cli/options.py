@@ -140,7 +140,7 @@ class Options:
     output: str | None = _option("-o", "--output", metavar="FILE",
         help="write the result there, whole or not at all (an .npz with --run)")  # fmt: skip
     sizes: tuple[tuple[str, int], ...] = _several("-s", "--size", type=_size, metavar="NAME=INT",
-        help="a runtime size for --run, --check, --time, --cost and -O")  # fmt: skip
+        help="a runtime size for --run, --check, --time, --cost, --plan and -O")  # fmt: skip
     fp: str | None = _option("--fp", choices=("strict", "reassoc", "fast"),
         help="what rewrites may do to floating point, for the header")  # fmt: skip
     names: bool = _switch("--names", help="write iterators by name, not by depth")
@@ -180,6 +180,8 @@ class Options:
     find: str | None = _option("--find", metavar="QUERY", group=ASKING,
         help="the places that a query matches, one a line")  # fmt: skip
     cost: bool = _switch("--cost", group=ASKING, help="operations and bytes as formulas in the sizes")
+    plan: bool = _switch("--plan", group=ASKING,
+        help="what -O chooses from: the time of each by the model, and why others do not fit")  # fmt: skip
 
     list_passes: bool = _switch("--list-passes", group=LISTING, help="all passes and moves, by what they change")
     help_pass: str | None = _option("--help-pass", metavar="NAME", group=LISTING,
@@ -224,7 +226,7 @@ class Options:
     @property
     def asks(self) -> bool:
         """Whether something else than the text of the kernel is asked for on stdout."""
-        questions = self.moves, self.explain, self.find is not None, self.cost
+        questions = self.moves, self.explain, self.find is not None, self.cost, self.plan
         return bool(any(questions) or self.emit or self.run or self.check or self.time)
 
     @property

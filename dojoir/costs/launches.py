@@ -17,7 +17,7 @@ from math import ceil, prod
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -98,7 +98,7 @@ def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], pa
         nodes, far = (kernel.at(path),), launches.touched(kernel.at(path))
     operations = 0.0
     for node in nodes:
-        for statement, loops in launches.statements(node, ()):
+        for statement, loops, _ in launches.statements(node, ()):
             operations += prod(loop.trips for loop in loops) * _operations(statement)
     lanes = 32 * SCHEDULERS * max(1, machine.multiprocessors)
     return LAUNCH + max(far / MEMORY, operations / lanes / CLOCK)
@@ -174,7 +174,7 @@ class _Launches:
 
     def launch(self, node: Node, around: tuple[Loop, ...]) -> float:
         """Seconds of one launch."""
-        found = [_Work(self, statement, loops, len(around)) for statement, loops in self.statements(node, around)]
+        found = [_Work(self, *work, len(around)) for work in self.statements(node, around)]
         if not found:
             return LAUNCH
         blocks = max(work.blocks for work in found)
@@ -192,7 +192,7 @@ class _Launches:
 
     def touched(self, node: Node) -> float:
         """The bytes of arrays that a node touches."""
-        return self._touched([_Work(self, statement, loops, 0) for statement, loops in self.statements(node, ())])
+        return self._touched([_Work(self, *work, 0) for work in self.statements(node, ())])
 
     def _touched(self, found: Sequence[_Work]) -> float:
         touched: dict[str, float] = {}
@@ -201,19 +201,30 @@ class _Launches:
                 touched[name] = min(self.bytes[name], touched.get(name, 0.0) + amount)
         return sum(touched.values())
 
-    def statements(self, node: Node, around: tuple[Loop, ...]) -> Iterator[tuple[Statement, tuple[Loop, ...]]]:
+    def statements(
+        self, node: Node, around: tuple[Loop, ...], asked: tuple[Condition, ...] = ()
+    ) -> Iterator[tuple[Statement, tuple[Loop, ...], tuple[Condition, ...]]]:
+        """The statements of a node, with the loops around each and the conditions that it is under."""
         if isinstance(node, Statement):
-            yield node, around
+            yield node, around, asked
             return
         inside = (*around, self.loop(node, around)) if isinstance(node, Scope) else around
+        asked = (*asked, *node.conditions) if isinstance(node, Guard) else asked
         for child in node.body:
-            yield from self.statements(child, inside)
+            yield from self.statements(child, inside, asked)
 
 
 class _Work:
     """What one statement asks of a block: cycles that its warps issue in, sectors, the chain of a thread."""
 
-    def __init__(self, launches: _Launches, statement: Statement, loops: tuple[Loop, ...], host: int) -> None:
+    def __init__(
+        self,
+        launches: _Launches,
+        statement: Statement,
+        loops: tuple[Loop, ...],
+        asked: tuple[Condition, ...],
+        host: int,
+    ) -> None:
         self.launches, self.loops, self.host = launches, loops, host
         inside = range(host, len(loops))
         self.blocks = prod(loops[d].trips for d in inside if loops[d].has(GRID_MARKS))
@@ -228,9 +239,11 @@ class _Work:
         serial = prod(loops[d].trips for d in self.own)
         self.touched: dict[str, float] = {}
         self.sectors = 0.0
-        self.issued: float = serial * self.warps * _operations(statement) / SCHEDULERS
+        spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
+        tests = sum(not spelled.isdisjoint(c.left.iterators | c.right.iterators) for c in asked)
+        self.issued: float = serial * self.warps * (_operations(statement) + tests) / SCHEDULERS
         self.loaded = 0.0
-        apart = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks) and self.moves(statement.target, d)}
+        apart = {d for d in spelled if self.moves(statement.target, d)}
         steps = prod(loops[d].trips for d in self.own if d not in apart)
         self.chain: float = steps * (SUM if statement.accumulation is not None else 1)
         if statement.accumulation is not None:

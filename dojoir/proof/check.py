@@ -311,14 +311,14 @@ def _by_slice(claim: Claim) -> Answer:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
         if found.plain:
-            return Answer(keeps_marks(after), True, False)
+            return Answer(keeps_marks(after, right=before), True, False)
         return Answer(_of_the_whole(claim), False, False)
     if not found.kept:
         return Answer(False, False, True)
     known = all(was_read(before, after, instances, change, name) for name in part.filled)
     asked = (*(() if known else part.filled), *(() if found.plain else part.begun))
     kept = _are_written(after, asked)
-    return Answer(kept and keeps_marks(after), found.plain and kept, not asked)
+    return Answer(kept and keeps_marks(after, right=before), found.plain and kept, not asked)
 
 
 def _has_room(before: Kernel, after: Kernel, instances: InstanceMap) -> bool:
@@ -466,7 +466,7 @@ def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
         ) or are_independent(after, path, mark)
 
     if not change.place:
-        return keeps_marks(after)
+        return keeps_marks(after, right=claim.before)
     top = change.place[0]
     mine = (((top, *path), mark) for path, mark in promised_in(after.body[top]))
-    return keeps_marks(after, but=top) and all(promised(*promise) for promise in mine)
+    return keeps_marks(after, but=top, right=claim.before) and all(promised(*promise) for promise in mine)

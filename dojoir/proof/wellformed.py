@@ -94,10 +94,13 @@ _independent: Memo[tuple[str, Surroundings], bool] = Memo(4096)
 
 
 # -- the marks of a whole kernel, child by child -------------------------------------------------------------
-def keeps_marks(after: Kernel, before: Kernel | None = None, *, but: int | None = None) -> bool:
+def keeps_marks(
+    after: Kernel, before: Kernel | None = None, *, but: int | None = None, right: Kernel | None = None
+) -> bool:
     """Whether `core.check.marks` would find nothing: marks and hints stand where they may, and what marks promise
     holds. Where `before` is given, which has the same tree but for marks, its marks are known to be right. Of the
-    child `but`, it is not asked what its marks promise.
+    child `but`, it is not asked what its marks promise. `right` is any kernel whose marks are known to be right: a
+    child that stands in it too, with the same `Surroundings`, is not asked.
 
     Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. What the
     marks in a child promise follows from its `Surroundings`, in which those of each scope inside of it are: the
@@ -106,8 +109,16 @@ def keeps_marks(after: Kernel, before: Kernel | None = None, *, but: int | None 
     """
     if not are_right(after):
         return False
+    standing = {} if right is None else {id(child): n for n, child in enumerate(right.body)}
     for number, child in enumerate(after.body):
         if isinstance(child, Statement) or not child.marked or number == but:
+            continue
+        stood = standing.get(id(child))
+        if (
+            right is not None
+            and stood is not None
+            and surroundings(after, (number,)) == surroundings(right, (stood,))
+        ):
             continue
         was = None if before is None else before.body[number]
         if child is was:

@@ -8,15 +8,19 @@ file of one says is in `dojoir.schedules.file`.
 from dojoir.schedules.by_size import versions
 from dojoir.schedules.choice import Choice, choose, is_small, optimize
 from dojoir.schedules.file import VARIABLE, Schedule, schedules
+from dojoir.schedules.planning import Option, Plan, plan
 from dojoir.schedules.store import store, stored
 
 __all__ = [
     "VARIABLE",
     "Choice",
+    "Option",
+    "Plan",
     "Schedule",
     "choose",
     "is_small",
     "optimize",
+    "plan",
     "schedules",
     "store",
     "stored",

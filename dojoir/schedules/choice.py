@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import dojoir
+from dojoir.passes.schedule.default_schedule import settle
+from dojoir.passes.schedule.plan.planner import Planner, Tried
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
 
 SMALL = 1 << 17
@@ -130,33 +133,86 @@ def _without(
     folders: Sequence[str | os.PathLike[str]],
 ) -> Choice:
     """What is chosen where no database is asked."""
+    for way in ways(kernel, target, machine, sizes, threads, folders):
+        if way.given:
+            return Choice(way.make(), machine, way.schedule)
+        with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
+            return Choice(emitted(way.make(), target, machine), machine, way.schedule)
+    return Choice(dojoir.Trace(kernel), machine, None)  # emission says what is wrong with the text
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to schedule a kernel: its name, what makes its moves (and may raise), the stored schedule that they are
+    from, if any, the seconds that the model of the machine says it takes, and whether it is the caller's own, of
+    which an error is the caller's to see."""
+
+    name: str
+    make: Callable[[], dojoir.Trace]
+    schedule: Schedule | None = None
+    seconds: float | None = None
+    given: bool = False
+
+
+def ways(
+    kernel: dojoir.Kernel,
+    target: str,
+    machine: dojoir.Machine,
+    sizes: Mapping[str, int] | None,
+    threads: int | None,
+    folders: Sequence[str | os.PathLike[str]],
+    tried: list[Tried] | None = None,
+) -> Iterator[Way]:
+    """The ways to schedule a kernel in the order in which they are taken, each made when it is asked for; the last
+    is the text as it stands. With `tried`, which collects what a planner tries, the planner is asked once."""
     target = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
-    if given := _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
-        return Choice(given[0].on(kernel), machine, given[0])
+    for one in _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
+        yield Way(f"schedule {one.path}", partial(one.on, kernel), one, given=True)
     default = default_for(machine, sizes, known["threads"])
     if machine.kind == "cpu" and is_small(kernel, known):
-        return Choice(on_one_core(default.on(kernel)), machine, None)
+        yield Way("default_schedule on one core", lambda: on_one_core(default.on(kernel)))
+        return
     stored = own_schedules(kernel.name)
     if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
         stored = [one for one in stored if "gpu" in one.needs]
     for own in _fitting(stored, kernel, target, known, machine):
-        with suppress(dojoir.DojoError):  # sizes that are fixed may leave a place of a move without a scope
-            return Choice(emitted(own.on(kernel), target, machine), machine, own)
-    return Choice(by_rule(kernel, target, machine, sizes, known["threads"]), machine, None)
+        yield Way(f"schedule {own.path}", partial(own.on, kernel), own)
+    yield from _ruled(kernel, machine, sizes, known["threads"], tried)
+    yield Way("the text as it stands", partial(dojoir.Trace, kernel))
 
 
 def by_rule(
     kernel: dojoir.Kernel, target: str, machine: dojoir.Machine, sizes: Mapping[str, int] | None, threads: int
 ) -> dojoir.Trace:
-    """The schedule by rule, or where its code is refused for a GPU, that without shared memory, or the text as it
-    stands, of which emission then says what is wrong with it."""
-    rooms = [machine, replace(machine, shared_bytes=0)] if machine.kind == "gpu" else [machine]
-    for room in rooms:
+    """The schedule by rule: the first whose code the target takes, else the text as it stands."""
+    for way in _ruled(kernel, machine, sizes, threads):
         with suppress(Refused):
-            return emitted(default_for(room, sizes, threads).on(kernel), target, machine)
+            return emitted(way.make(), target, machine)
     return dojoir.Trace(kernel)
+
+
+def _ruled(
+    kernel: dojoir.Kernel,
+    machine: dojoir.Machine,
+    sizes: Mapping[str, int] | None,
+    threads: int,
+    tried: list[Tried] | None = None,
+) -> Iterator[Way]:
+    """The default schedule for a CPU. For a GPU what the planner makes of each form, the best first; then, unless
+    what is tried is collected, the same without shared memory."""
+    if machine.kind == "cpu":
+        yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
+        return
+    rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
+    for name, room in rooms.items():
+        trace = dojoir.Trace(kernel)
+        settle(trace)
+        for made in Planner(room, sizes or {}, [] if tried is None else tried).plans(trace):
+            yield Way(f"{name}, {made.form}", made.trace.copy, seconds=made.seconds)
+        if tried is not None:
+            return
 
 
 class Refused(dojoir.DojoError):

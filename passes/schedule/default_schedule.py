@@ -132,8 +132,7 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     <BLANKLINE>
     """
     machine = machine if isinstance(machine, Machine) else machine_named(machine)
-    delete_dead(trace)
-    every(_guards)(trace)
+    settle(trace)
     if machine.kind == "gpu":
         plan_grids(trace, machine, sizes)
         return
@@ -178,6 +177,12 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
         for i in range(len(trace.kernel.body)):
             if not is_little(trace.kernel, (i,), sizes):
                 _cores(trace, (i,), machine.cores, sizes)
+
+
+def settle(trace: Trace) -> None:
+    """Deletes dead temporaries, and conditions that always hold."""
+    delete_dead(trace)
+    every(_guards)(trace)
 
 
 def _guards(kernel: Kernel) -> Iterator[Move]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from dojoir.errors import ArgumentError
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Condition, Statement
+from dojoir.passes.base.move import Move
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll
 from dojoir.passes.loops.collapsing import Collapse
@@ -18,16 +20,32 @@ from dojoir.passes.schedule.spots import Spot, act, guard_body, nested
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.staging import Stage
 
+Marked = tuple[type[Move], Spot] | tuple[type[Move], Spot, str]
+"""A scope and the mark that it is to have: the arguments of `act`."""
+
+
+def mark_all(trace: Trace, marks: Iterable[Marked]) -> None:
+    """Marks scopes, in order. Raises IllegalMove where a mark is refused."""
+    for kind, *arguments in marks:
+        act(trace, kind, *arguments)
+
 
 def shared_copy(trace: Trace, node: Spot, array: str, copy: str, threads: int) -> None:
     """Makes a node work on a `copy` of what it touches of an `array`, in shared memory, which `threads` fill:
     neighbours in memory side by side, the last time under a guard where they do not share it equally."""
-    act(trace, Stage, node, array, copy, "in")
+    mark_all(trace, copied_in_shared(trace, node, array, copy, threads))
+
+
+def copied_in_shared(
+    trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
+) -> list[Marked]:
+    """What `shared_copy` does but for the marks, which it returns; `only` is for `stage`."""
+    act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")
-    nest = nested(copied)
-    elements = prod(whole_extent(trace, scope) for scope in nest)
-    for _ in nest[1:]:
+    elements = prod(whole_extent(trace, scope) for scope in nested(copied))
+    copied = without_ones(trace, copied)
+    for _ in nested(copied)[1:]:
         act(trace, Collapse, copied)
     shared = copied
     if elements > threads:
@@ -38,8 +56,8 @@ def shared_copy(trace: Trace, node: Spot, array: str, copy: str, threads: int) -
             guard_body(trace, shared, [Condition(number, "<", Affine.constant(elements))])
             act(trace, SetExtent, shared, Affine.constant(threads))
         act(trace, SwapScopes, copied)
-        act(trace, Unroll, copied)
-    act(trace, Bind, shared, "bx")
+        return [(Unroll, copied), (Bind, shared, "bx")]
+    return [(Bind, shared, "bx")]
 
 
 def without_ones(trace: Trace, copied: Spot) -> Spot:

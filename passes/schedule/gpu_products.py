@@ -20,11 +20,12 @@ from dojoir.passes.loops.sinking import LiftScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
 from dojoir.passes.schedule.combinators import tried
-from dojoir.passes.schedule.gpu_copies import without_ones
+from dojoir.passes.schedule.gpu_copies import Marked, mark_all, without_ones
 from dojoir.passes.schedule.gpu_threads import known_extent, shared_among
 from dojoir.passes.schedule.gpu_turns import Operand, through_two_buffers
 from dojoir.passes.schedule.register_tile import Product, fuse, products
 from dojoir.passes.schedule.spots import Spot, act, first_nest, nested, spot, stand_alone
+from dojoir.passes.schedule.strides import depends
 from dojoir.passes.storage.dims import SplitDim
 from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
@@ -93,19 +94,24 @@ def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> 
     | | | y[{0}, {1}, {2}] = t[{2}, {1}]
     <BLANKLINE>
     """
-    tile_in_shared(trace, spot(trace, trace.kernel.path(node)), array, copy, threads)
+    mark_all(trace, tile_in_shared(trace, spot(trace, trace.kernel.path(node)), array, copy, threads))
 
 
-def tile_in_shared(trace: Trace, node: Spot, array: str, copy: str, threads: int) -> None:
-    """What `share_tile` does, for a node that is followed."""
-    act(trace, Stage, node, array, copy, "in")
+def tile_in_shared(
+    trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
+) -> list[Marked]:
+    """What `share_tile` does but for the marks, for a node that is followed; `only` are the accesses that `stage`
+    redirects. Returns the marks: each move after a mark is held against what it promises, so they come last."""
+    marks: list[Marked] = []
+    act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")
     dims = [_constant(dim.extent, copy) for dim in trace.kernel.buffer(copy).dims]
     last = len(dims) - 1
-    if last and dims[last] < dims[last - 1]:
-        act(trace, ReorderDims, copy, (*range(last - 1), last, last - 1))
-        act(trace, PadDims, copy, last - 1, PADDING)
+    high = max((d for d in range(last) if dims[d] > 1), default=last)
+    if dims[last] < dims[high]:
+        act(trace, ReorderDims, copy, (*(d for d in range(last + 1) if d != high), high))
+        act(trace, PadDims, copy, high, PADDING)
     elements = prod(dims)
     width = ACCESS_BYTES // trace.kernel.buffer(array).dtype.itemsize
     while width > 1 and (dims[last] % width or elements % (width * threads)):
@@ -116,14 +122,14 @@ def tile_in_shared(trace: Trace, node: Spot, array: str, copy: str, threads: int
     *around, innermost = nested(copied)
     if width > 1:
         act(trace, Split, innermost, width)
-        act(trace, Vectorize, innermost.child(0))
+        marks.append((Vectorize, innermost.child(0)))
     for _ in around:
         act(trace, Collapse, copied)
     shared = copied
     if elements > width * threads:
         shared = shared_among(trace, copied, threads)
-        act(trace, Unroll, copied)
-    act(trace, Bind, shared, "bx")
+        marks.append((Unroll, copied))
+    return [*marks, (Bind, shared, "bx")]
 
 
 def tile_product(
@@ -190,9 +196,10 @@ def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
     operands = _operands(product, tile) if several else None
     if operands and tried(trace, lambda t: through_two_buffers(t, sums, operands, tile.depth, tile.threads)):
         return
-    for access in product.site.statement.reads:
-        copy = fresh_name(trace.kernel, f"{access.buffer}_tile")
-        tile_in_shared(trace, multiplied, access.buffer, copy, tile.threads)
+    inner = len(product.site.scopes) - 1
+    for array in dict.fromkeys(a.buffer for a in product.site.statement.reads if depends(a, inner)):
+        copy = fresh_name(trace.kernel, f"{array}_tile")
+        mark_all(trace, tile_in_shared(trace, multiplied, array, copy, tile.threads))
 
 
 def _fits(rows: Spot, product: Product, tile: BlockTile) -> None:

@@ -16,6 +16,7 @@ from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unmark, Unroll, Vectorize
+from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.joining import SplitScopes
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.swapping import SwapScopes
@@ -193,6 +194,10 @@ def _known(found: bool) -> None:
 def _threads(trace: Trace, path: Path) -> None:
     """The innermost scope of the chain on the threads of a block, as many neighbours each as an access moves."""
     chain = _chain(trace, path)
+    while len(chain) > 1 and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:  # too few for a warp
+        if not tried(trace, move(Collapse, chain[-2])):
+            break
+        chain.pop()
     if len(chain) > 3:
         _plane(trace, chain, TILE)
         return

@@ -21,6 +21,7 @@ from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.cyclic import SplitCyclic
 from dojoir.passes.loops.deletion import DeleteNode
+from dojoir.passes.loops.extents import SetExtent
 from dojoir.passes.loops.guards import DropCondition, RemoveGuard
 from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.peeling import Peel
@@ -190,6 +191,27 @@ def _to_write_out(kernel: Kernel) -> Path | None:
                 found.append(path)
     shallow = min(map(len, found), default=0)
     return next((path for path in reversed(found) if len(path) == shallow), None)
+
+
+def write_out_extents(trace: Trace) -> None:
+    """Writes the scopes over residues out that the extent of a scope inside depends on."""
+    while (path := _bounding(trace.kernel)) is not None:
+        _write_out(trace, path)
+    scopes = [(path, node) for path, node in trace.kernel.walk() if isinstance(node, Scope)]
+    for path, scope in scopes:
+        if len(scope.extent.bounds) > 1 and all(bound.is_constant for bound in scope.extent.bounds):
+            act(trace, SetExtent, spot(trace, path), Affine.constant(scope.constant_bound or 0))
+
+
+def _bounding(kernel: Kernel) -> Path | None:
+    """The first scope over residues that the extent of a scope inside depends on."""
+    for site in kernel.sites:
+        for depth, scope in enumerate(site.scopes):
+            bounds = [bound for inner in site.scopes[depth + 1 :] for bound in inner.extent.bounds]
+            few = 1 < (scope.extent.constant or 0) <= MOST_RESIDUES
+            if few and not scope.marks and any(depth in bound.iterators for bound in bounds):
+                return path_of(site, depth)
+    return None
 
 
 def _write_out(trace: Trace, path: Path) -> None:

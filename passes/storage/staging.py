@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from math import gcd
 from typing import ClassVar
 
@@ -91,6 +93,7 @@ class Stage(Move):
     buffer: BufferName
     copy: BufferName
     direction: Word
+    only: tuple[int, ...] = ()
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         path = kernel.path(self.node)
@@ -100,10 +103,7 @@ class Stage(Move):
         check_new_name(kernel, self.copy)
         node = kernel.at(path)
         depth = kernel.depth_of(path)
-        found = [a for site in kernel.sites if is_inside(site.path, path)
-                 for a in site.statement.accesses if a.buffer == buffer.name]  # fmt: skip
-        if not found:
-            raise Refusal("not-used", f"`{buffer.name}` is not used there", path)
+        found = self._found(node, path)
         ranges = inner_extents(buffer.name, node, depth)
         bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
         steps = [_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
@@ -111,7 +111,7 @@ class Stage(Move):
         origin = Affine.constant(0)
         dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in range(len(buffer.dims)))
         staged = Buffer("tmp", self.copy, buffer.dtype, dims)
-        renamed = redirected(node, buffer.name, self.copy, bases, steps)
+        renamed = self._redirected(node, bases, steps)
         boxes = list(copied(buffer, staged, bases, steps))
         extents = [within(kernel, path, part, whole) for part, whole in boxes]
         before = [
@@ -137,6 +137,33 @@ class Stage(Move):
             after = copied_by(own)  # nor is what the node does not give
         return reversible(self, kernel, Rewrite(after, InstanceMap(tuple(self._origins(kernel)))))
 
+    def _found(self, node: Node, path: Path) -> list[Access]:
+        """The accesses that are to work on the copy."""
+        every = _accesses(node, {self.buffer})
+        if not every:
+            raise Refusal("not-used", f"`{self.buffer}` is not used there", path)
+        if self.only and self.direction != "in":
+            raise Refusal(
+                "unknown-direction", f"the copy of some accesses goes in only, not {self.direction}", path
+            )
+        if any(not 0 <= number < len(every) for number in self.only):
+            message = f"`{self.buffer}` has {len(every)} accesses there, numbered from 0"
+            raise Refusal("not-used", message, path)
+        return [access for n, access in enumerate(every) if not self.only or n in self.only]
+
+    def _redirected(self, node: Node, bases: list[Affine], steps: list[int]) -> Node:
+        """The node with the accesses that are to work on the copy made to it."""
+        if not self.only:
+            return redirected(node, self.buffer, self.copy, bases, steps)
+        numbers = count()
+
+        def one(access: Access) -> Access:
+            if access.buffer != self.buffer or next(numbers) not in self.only:
+                return access
+            return redirected_access(access, self.copy, bases, steps)
+
+        return map_accesses(node, one)
+
     def reach_in(self, kernel: Kernel) -> Reach:
         """The node too, where nothing else gives values to the copy: the caller does, or the node itself."""
         if self.buffer in kernel.declared and (
@@ -160,7 +187,7 @@ class Stage(Move):
                 yield None
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
-        text = f"stage({{}}, {self.buffer}, {self.copy}, {self.direction})"
+        text = str(replace(self, node=Place("{}")))
         return further_inside(kernel, kernel.path(self.node), text)
 
     @classmethod
@@ -190,6 +217,8 @@ class Stage(Move):
         for buffer in dict.fromkeys(access.buffer for site in sites for access in site.statement.accesses):
             name = BufferName(fresh_name(kernel, f"{buffer}_copy"))
             yield from (cls(place_of(place), BufferName(buffer), name, Word(d)) for d in ("in", "out", "inout"))
+            if sum(a.buffer == buffer for site in sites for a in site.statement.accesses) == 2:
+                yield from (cls(place_of(place), BufferName(buffer), name, Word("in"), (n,)) for n in (0, 1))
 
 
 @dataclass(frozen=True)
@@ -244,6 +273,7 @@ class Unstage(Undoing):
         if len(bases) != len(copy.dims) or inner or min(steps, default=1) < 1:
             raise Refusal("not-staged", f"`{copy.name}` is not a plain part of `{outside.buffer}`", path)
         node = map_accesses(around[path[-1]], partial(original_access, copy.name, outside.buffer, bases, steps))
+        only = _numbers(around[path[-1]], outside.buffer, copy.name)
         place = (*path[:-1], path[-1] - (fill is not None))
         earlier = kernel.replace_node(path, node)
         if drain is not None:
@@ -254,7 +284,7 @@ class Unstage(Undoing):
             raise Refusal("still-used", f"`{copy.name}` is also used outside of {self.node} and its copying", path)
         earlier = earlier.evolve(buffers=tuple(b for b in kernel.buffers if b.name != copy.name))
         direction = Word("inout" if fill and drain else "in" if fill else "out")
-        return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction)
+        return earlier, Stage(place_of(place), BufferName(outside.buffer), self.copy, direction, only)
 
     @classmethod
     def candidates(cls, kernel: Kernel) -> Iterator[Move]:
@@ -266,6 +296,25 @@ class Unstage(Undoing):
                     before = _copying(around[path[-1] - 1 : path[-1]], name, back=False)
                     if before or _copying(around[path[-1] + 1 : path[-1] + 2], name, back=True):
                         yield cls(place_of(path), BufferName(name))
+
+
+def _numbers(node: Node, buffer: str, copy: str) -> tuple[int, ...]:
+    """The numbers of the accesses to a copy among those to it and to its buffer; none where all are to it."""
+    names = [access.buffer for access in _accesses(node, {buffer, copy})]
+    return tuple(n for n, name in enumerate(names) if name == copy) if buffer in names else ()
+
+
+def _accesses(node: Node, buffers: Set[str]) -> list[Access]:
+    """The accesses of some buffers in a node, in the order of the text."""
+    found: list[Access] = []
+
+    def seen(access: Access) -> Access:
+        if access.buffer in buffers:
+            found.append(access)
+        return access
+
+    map_accesses(node, seen)
+    return found
 
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:

@@ -12,6 +12,7 @@ import dojoir
 from dojoir.backends.host import machine_named
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds
 from dojoir.ir.nodes import Scope
+from dojoir.passes.schedule.combinators import tried as tried_on
 from dojoir.passes.schedule.plan import gpu_scatters
 from dojoir.passes.schedule.plan.planner import FORMS, STRUCTURES, Planner, Structure, rules
 
@@ -124,6 +125,79 @@ N
 | | | | | if {2} + {4} >= 2
 | | | | | | y[{0}, {1}, {2}] += x[{0}, {3}, {2} + {4} - 2] * f[{1}, {3}, {4}]
 """,
+    "an array with itself": """kernel t(N = 20, M = 68)
+in  a: f32[N, M]
+out c: f32[M, M]
+
+M
+| M
+| | c[{0}, {1}] = 0
+| | N
+| | | c[{0}, {1}] += a[{2}, {0}] * a[{2}, {1}]
+""",
+    "lower triangle": """kernel t(M = 128)
+in  a: f32[M, M]
+in  b: f32[M, M]
+out c: f32[M, M]
+
+M
+| M
+| | c[{0}, {1}] = 0
+| | {0} + 1
+| | | c[{0}, {1}] += a[{0}, {2}] * b[{2}, {1}]
+""",
+    "residues": """kernel t(C = 4, O = 8, W = 20)
+in  x: f32[C, W]
+in  f: f32[C, O, 3]
+out y: f32[O, 2*W + 1]
+
+O
+| 2*W + 1
+| | y[{0}, {1}] = 0
+| | C
+| | | 3
+| | | | if ({1} - {3}) % 2 == 0 and {1} >= {3} and {1} - {3} < 2*W
+| | | | | y[{0}, {1}] += x[{2}, ({1} - {3}) // 2] * f[{2}, {0}, {3}]
+""",
+    "ends": """kernel t(C = 3, O = 8, T = 530)
+in  x: f32[C, T]
+in  f: f32[O, C, 3]
+out y: f32[O, T]
+
+O
+| T
+| | y[{0}, {1}] = 0
+| | C
+| | | 3
+| | | | if {1} + {3} >= 1 and {1} + {3} <= T
+| | | | | y[{0}, {1}] += x[{2}, {1} + {3} - 1] * f[{0}, {2}, {3}]
+""",
+    "growing rows": """kernel t(T = 64, D = 16)
+in  q: f32[T, D]
+in  k: f32[T, D]
+in  v: f32[T, 64]
+out y: f32[T, 64]
+tmp s: f32[T, T]
+tmp m: f32[T]
+tmp l: f32[T]
+
+T
+| m[{0}] = -inf
+| {0} + 1
+| | s[{0}, {1}] = 0
+| | D
+| | | s[{0}, {1}] += q[{0}, {2}] * k[{1}, {2}]
+| | m[{0}] max= s[{0}, {1}]
+| l[{0}] = 0
+| {0} + 1
+| | s[{0}, {1}] = exp(s[{0}, {1}] - m[{0}])
+| | l[{0}] += s[{0}, {1}]
+| 64
+| | y[{0}, {1}] = 0
+| {0} + 1
+| | 64
+| | | y[{0}, {2}] += s[{0}, {1}] / l[{0}] * v[{1}, {2}]
+""",
     "two sums": """kernel t(A = 5, B = 3, C = 4, D = 8, E = 36)
 in  x: f32[A, B, D]
 in  w: f32[B, D, E]
@@ -166,7 +240,8 @@ def test_a_structure_gives_what_a_text_gives(structure: Structure, monkeypatch: 
         text = dojoir.parse(written)
         for form in FORMS:
             begun = dojoir.Trace(text)
-            form(begun)
+            if not tried_on(begun, form):
+                continue
             for n in range(len(begun.kernel.body)):
                 trace = begun.copy()
                 try:
@@ -189,7 +264,8 @@ def test_a_plan_costs_no_more_than_the_rules(form: Callable[[dojoir.Trace], None
     planner = Planner(machine, NO_SIZES)
     for written in TEXTS.values():
         by_rules = dojoir.Trace(dojoir.parse(written))
-        form(by_rules)
+        if not tried_on(by_rules, form):
+            continue
         planned = by_rules.copy()
         for n in reversed(range(len(planned.kernel.body))):
             rules(by_rules, (n,), machine)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dojoir.backends.machine import Machine
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement
+from dojoir.ir.nodes import Kernel, Node, Path, Scope, Site, Statement
 from dojoir.ir.paths import is_inside
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
@@ -47,6 +47,8 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
         raise ArgumentError("no blocks", "bad-arguments")
     if len(chain) > len(GRID) + only_blocks - 1 or any(spot.scope.marks for spot in chain):
         raise ArgumentError("too many scopes around the blocks", "bad-arguments")
+    if not any(_is_shared(trace.kernel, site) for site in sites_in(trace.kernel, path)):
+        raise ArgumentError("nothing that the elements of a block share", "bad-arguments")
     if not only_blocks and not all(_is_blocks(child.scope) or _is_leaf(child.scope) for child in children):
         raise ArgumentError("other nests beside the blocks", "bad-arguments")
     for scope in [last] if only_blocks else [child for child in children if _is_blocks(child.scope)]:
@@ -61,6 +63,12 @@ def blocks_in_threads(trace: Trace, path: Path, machine: Machine) -> None:
         for child in children:
             act(trace, Bind, shared_among(trace, child, TOGETHER), "bx")
     grid(trace, chain)
+
+
+def _is_shared(kernel: Kernel, site: Site) -> bool:
+    """Whether a statement makes what several elements of a block use, or writes a byte that several share."""
+    made = kernel.buffer(site.statement.target.buffer)
+    return site.statement.accumulation is not None or made.role == "tmp" or made.packed
 
 
 def _chain(trace: Trace, path: Path) -> list[Spot]:

@@ -48,9 +48,10 @@ BLOCKS = 4
 def sum_along(trace: Trace, path: Path, machine: Machine) -> None:
     """A result a block, or a warp where sums are short: its threads go along what lies side by side."""
     found = sum_at(trace, path)
-    known(runs_along(trace.kernel, found.site, found.summed[-1]), "a sum along memory")
     nest = [*found.summed]
-    width = WIDE if _aligned(trace, found, nest[-1]) else 1
+    beside = runs_along(trace.kernel, found.site, nest[-1])
+    known(beside or found.results < machine.multiprocessors, "a sum along memory")  # few wait for no better one
+    width = WIDE if beside and _aligned(trace, found, nest[-1]) else 1
     count = trips(nest[-1])
     if len(nest) > 1 and count % (machine.warp * width):  # rows that threads would share unevenly
         nest, wide = flattened(trace, nest[0])
@@ -121,8 +122,10 @@ def partial_sums(trace: Trace, path: Path, machine: Machine) -> list[Spot]:
     if found.begins:
         stand_alone(trace, found.nest, len(found.kept))
     part, *inner = found.summed
-    pieces, most = trips(part), max(2, wanted // blocks)
-    known(pieces > 1 and pieces * prod(map(trips, inner)) >= LONG * min(most, pieces), "a nest of long sums")
+    pieces = trips(part)
+    terms = pieces * prod(map(trips, inner))
+    known(pieces > 1 and terms >= 2 * LONG, "a nest of long sums")
+    most = max(2, min(wanted // blocks, terms // LONG))
     if pieces > most:
         act(trace, Split, part, -(-pieces // most))
     for _ in found.kept:

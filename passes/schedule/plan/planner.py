@@ -6,24 +6,28 @@ candidate fewer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from math import inf
 
 from dojoir.backends.machine import Machine
 from dojoir.costs.launches import crosses_launches, floor_seconds, launch_seconds, node_seconds
-from dojoir.errors import DojoError
-from dojoir.ir.nodes import Kernel, Path, Scope, Statement
+from dojoir.errors import ArgumentError, DojoError
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path
 from dojoir.passes.engine.trace import Trace, take_over
+from dojoir.passes.schedule.combinators import tried
 from dojoir.passes.schedule.contractions import join_around_products, sink_sums
 from dojoir.passes.schedule.gpu_schedule import schedule_grid
 from dojoir.passes.schedule.invariants import hoist_invariants
 from dojoir.passes.schedule.parting import is_contraction, part_products
 from dojoir.passes.schedule.plan.gpu_blocks import blocks_in_threads
+from dojoir.passes.schedule.plan.gpu_borders import cut_ends
 from dojoir.passes.schedule.plan.gpu_columns import columns_in_threads
 from dojoir.passes.schedule.plan.gpu_contractions import large_tiles, small_tiles
 from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across, sum_along
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.plan.gpu_scatters import adds_at_data, copies_in_blocks
 from dojoir.passes.schedule.plan.nests import distribute
+from dojoir.passes.schedule.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.scalars import expand_scalars, own_scalars
 from dojoir.passes.schedule.simplify import join_all
 from dojoir.passes.schedule.spots import Spot
@@ -45,11 +49,33 @@ MOST_PARTS = 6
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A structure that was tried on an outermost nest of a form: the seconds of the nest by the model, or None and
+    why it is not of that structure."""
+
+    form: str
+    nest: str
+    structure: str
+    seconds: float | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A kernel scheduled in one of its forms, and its seconds by the model."""
+
+    form: str
+    trace: Trace
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Planner:
-    """What a plan is made for."""
+    """What a plan is made for. `tried` collects what is tried."""
 
     machine: Machine
     sizes: Mapping[str, int]
+    tried: list[Tried] = field(default_factory=list)
 
     def cost(self, trace: Trace) -> float:
         """Seconds of the kernel as it is, by the model; infinite where it is none for a GPU."""
@@ -63,39 +89,39 @@ class Planner:
         is_open = any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
         return OPEN_GAIN if is_open else GAIN
 
-    def kernel(self, trace: Trace) -> None:
-        """Schedules all nests, fused and distributed in the ways that there are: the best of these stays. Where a
-        loop is left to the host, scalars may be what its iterations wait for: arrays in their place are tried."""
-        begun = trace.copy()
-        least = self._forms(trace)
-        if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in trace.kernel.body):
-            own_scalars(begun)
-            expand_scalars(begun)
-            if begun.steps and self._forms(begun) < least:
-                take_over(trace, begun)
+    def plans(self, trace: Trace) -> list[Scheduled]:
+        """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where a loop is
+        left to the host, scalars may be what its iterations wait for: arrays in their place are tried."""
+        found = self._forms(trace)
+        if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in found[0].trace.kernel.body):
+            expanded = trace.copy()
+            own_scalars(expanded)
+            expand_scalars(expanded)
+            if len(expanded.steps) > len(trace.steps):
+                others = [replace(one, form=f"{one.form}, scalars expanded") for one in self._forms(expanded)]
+                found = sorted([*found, *others], key=lambda one: one.seconds)
+        return found
 
-    def _forms(self, trace: Trace) -> float:
-        """Schedules a kernel in the best of its forms. Returns its seconds by the model."""
-        found: list[tuple[Trace, float]] = []
+    def _forms(self, trace: Trace) -> list[Scheduled]:
+        found: list[Scheduled] = []
         begun = set()
         floor = floor_seconds(trace.kernel, self.machine, self.sizes)
         multiplies = any(is_contraction(site) for site in trace.kernel.sites)
         for form in sorted(FORMS, key=lambda form: form is not _products) if multiplies else FORMS:
             other = trace.copy()
-            form(other)
-            if other.kernel in begun:
+            if not tried(other, form) or other.kernel in begun:
                 continue
             begun.add(other.kernel)
+            name = form.__name__.lstrip("_")
             for n in reversed(range(len(other.kernel.body))):
-                self.nest(other, (n,))
-            found.append((other, self.cost(other) * (self.gain(other.kernel) if found else 1)))
-            if found[-1][1] <= NEAR * floor:
+                self.nest(other, (n,), name)
+            seconds = self.cost(other) * (self.gain(other.kernel) if found else 1)
+            found.append(Scheduled(name, other, seconds))
+            if seconds <= NEAR * floor:
                 break
-        best, seconds = min(found, key=lambda pair: pair[1])
-        take_over(trace, best)
-        return seconds
+        return sorted(found, key=lambda one: one.seconds)
 
-    def nest(self, trace: Trace, path: Path, depth: int = 0) -> None:
+    def nest(self, trace: Trace, path: Path, form: str = "", depth: int = 0) -> None:
         """Schedules the nest at a path."""
         node = trace.kernel.at(path)
         if isinstance(node, Statement) or (isinstance(node, Scope) and node.marks) or depth > MOST_PARTS:
@@ -109,11 +135,13 @@ class Planner:
             other = trace.copy()
             try:
                 parts = structure(other, path, self.machine)
-            except DojoError:
+            except DojoError as error:
+                self._note(trace, path, form, depth, structure, None, str(error))
                 continue
             for part in sorted(parts or (), key=lambda part: part.path, reverse=True):
-                self.nest(other, part.path, depth + 1)
+                self.nest(other, part.path, form, depth + 1)
             seconds = self.cost(other) - others
+            self._note(trace, path, form, depth, structure, seconds)
             if structure is not rules:
                 seconds *= self.gain(trace.kernel)
             if seconds < least:
@@ -121,6 +149,19 @@ class Planner:
             if least <= enough:
                 break
         take_over(trace, best)
+
+    def _note(
+        self,
+        trace: Trace,
+        path: Path,
+        form: str,
+        depth: int,
+        structure: Structure,
+        seconds: float | None,
+        refusal: str = "",
+    ) -> None:
+        if depth == 0 and len(path) == 1:
+            self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
 
 
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
@@ -163,10 +204,30 @@ def _joined(trace: Trace) -> None:
     hoist_invariants(trace)
 
 
-FORMS: tuple[Callable[[Trace], None], ...] = (_joined, _products, _apart)
-"""Which nests of a kernel are fused: as many as can be, all but those around products, none."""
+def _sunk(trace: Trace) -> None:
+    join_all(trace)
+    sink_sums(trace)
+    _joined(trace)
+
+
+def _residues(trace: Trace) -> None:
+    if not split_residues(trace):
+        raise ArgumentError("no condition asks for a rest", "bad-arguments")
+    write_out_extents(trace)
+    _products(trace)
+
+
+def _ends(trace: Trace) -> None:
+    cut_ends(trace)
+    _products(trace)
+
+
+FORMS: tuple[Callable[[Trace], None], ...] = (_joined, _products, _apart, _sunk, _residues, _ends)
+"""Which nests of a kernel are fused: as many as can be, all but those around products, none, as many as can be once
+sums are inside of what they sum up for. The last two make nests of one: of the residues that a condition asks for,
+of the ends of rows that a condition is on."""
 
 
 def plan_grids(trace: Trace, machine: Machine, sizes: Mapping[str, int]) -> None:
     """Schedules a kernel for a GPU."""
-    Planner(machine, sizes).kernel(trace)
+    take_over(trace, Planner(machine, sizes).plans(trace)[0].trace)

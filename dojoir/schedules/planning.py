@@ -1,0 +1,140 @@
+"""`plan`: what there is to choose from for a kernel on a machine, what it costs, and why others do not fit."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+
+import dojoir
+from dojoir.costs.launches import floor_seconds
+from dojoir.passes.schedule.plan.planner import Tried
+from dojoir.schedules.choice import Way, emitted, ways
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to schedule a kernel: `name` says where it is from; `trace` are its moves (none where `refusal` says
+    why it cannot be made, or its code cannot); `seconds` is what the model of the machine says that it takes, None
+    where no model is asked, as for CPUs and stored schedules."""
+
+    name: str
+    trace: dojoir.Trace
+    seconds: float | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found. `options` are in the order in which `optimize` takes them: it returns the first that is
+    not refused. For a GPU `tried` are the structures that were tried on each nest of each form, and `floor` the
+    seconds that no schedule can be faster than, by the model."""
+
+    kernel: dojoir.Kernel
+    machine: dojoir.Machine
+    options: tuple[Option, ...]
+    tried: tuple[Tried, ...] = ()
+    floor: float | None = None
+
+    @property
+    def best(self) -> Option:
+        """What `optimize` returns: the first option that is not refused, or the last, the text as it stands."""
+        return next((one for one in self.options if not one.refusal), self.options[-1])
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as what JSON can say, with the moves of the best option."""
+        options = [
+            {"name": one.name, "seconds": _finite(one.seconds), "refusal": one.refusal} for one in self.options
+        ]
+        tried = [{**asdict(one), "seconds": _finite(one.seconds)} for one in self.tried]
+        moves = [str(move) for move in self.best.trace.moves]
+        found = {"machine": self.machine.name, "floor": self.floor, "options": options, "tried": tried}
+        return {"plan": {**found, "best": self.best.name, "moves": moves}}
+
+    def __str__(self) -> str:
+        lines = [f"{self.kernel.name} on {self.machine.name}"]
+        if self.floor is not None:
+            lines.append(f"no schedule is faster than {_time(self.floor)}, by the model of the machine")
+        rows = [
+            ("*" if one is self.best else " ", one.name, _time(one.seconds), _moves(one), one.refusal)
+            for one in self.options
+        ]
+        lines += ["", *_columns([("", "option", "model", "moves", "why not"), *rows])]
+        if self.tried:
+            tried = [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
+            lines += ["", *_columns([("form", "nest", "structure", "model", "why not"), *tried])]
+        return "\n".join(lines)
+
+
+@dojoir.public
+def plan(
+    kernel: dojoir.Kernel,
+    target: str = "llvm",
+    *,
+    sizes: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    folders: Sequence[str | os.PathLike[str]] = (),
+    cpu: str | None = None,
+) -> Plan:
+    """What `optimize` chooses from: the stored schedules that fit, what the rules make, and the text as it stands.
+
+    For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
+    several), each with the structures of its nests that the model of the machine says are fastest; `Plan.tried`
+    has the structures of every nest, the seconds of each, and why the others do not fit. The code of each option is
+    made once: one that the target refuses stays in the list with the reason. The arguments are those of `optimize`,
+    without a database. Printed, a plan is a table.
+
+    Raises as `optimize` does.
+
+    >>> import dojoir
+    >>> made = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 24})
+    >>> print(made.best.name)
+    planned, joined
+    >>> made.best.trace.kernel == dojoir.optimize(made.kernel, "cuda", sizes={"N": 1 << 24}).kernel
+    True
+    """
+    machine = dojoir.machine_for(target, cpu)
+    tried: list[Tried] = []
+    found = ways(kernel, target, machine, sizes, threads, folders, tried)
+    options = tuple(_option(way, kernel, target, machine) for way in found)
+    floor = floor_seconds(kernel, machine, sizes or {}) if machine.kind == "gpu" else None
+    return Plan(kernel, machine, options, tuple(tried), floor)
+
+
+def _option(way: Way, kernel: dojoir.Kernel, target: str, machine: dojoir.Machine) -> Option:
+    """A way, made and emitted once."""
+    option = Option(way.name, dojoir.Trace(kernel), way.seconds)
+    try:
+        option = replace(option, trace=way.make())
+        emitted(option.trace, target, machine)
+    except dojoir.DojoError as error:
+        return replace(option, refusal=_first(str(error)))
+    return option
+
+
+def _finite(seconds: float | None) -> float | None:
+    return seconds if seconds is not None and isfinite(seconds) else None
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1e6:,.1f} us" if isfinite(seconds) else "no launches"
+
+
+def _moves(option: Option) -> str:
+    return "" if option.refusal else str(len(option.trace.moves))
+
+
+def _first(text: str) -> str:
+    """The first line of an error, without its code, cut where it is long."""
+    line = re.sub(r"^.*?error\[[\w-]+\]: ", "", text.partition("\n")[0])
+    return line if len(line) <= 100 else f"{line[:97]}..."
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
