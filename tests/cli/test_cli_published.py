@@ -88,7 +88,8 @@ def test_shells_complete_options(tmp_path: Path) -> None:
         script = made[words[0], "bash"]
         ask = (
             f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
-            f'f=$(complete -p {words[0]} | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); $f {words[0]} {words[-1]} {words[-2]}; '
+            f'f=$(complete -p {words[0]} | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); '
+            f"$f {words[0]} {words[-1]} {words[-2]}; "
             'echo "${COMPREPLY[@]}"'
         )
         done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
