@@ -22,10 +22,12 @@ def test_it_is_compiled_printed_and_costed_as_its_last_kernel(trace: dojoir.Trac
 
 
 def test_it_is_verified_against_its_first_kernel(trace: dojoir.Trace) -> None:
-    wrong = dojoir.Trace(dojoir.kernels.load("softmax"))
     assert dojoir.verify(trace, sizes={"N": 37}, seeds=1).ok
-    wrong.apply("reuse_dims(m, 0)", unsafe=True)
-    assert not dojoir.verify(wrong, sizes={"N": 5, "M": 7}, seeds=1).ok
+    text = "kernel k(N)\nin x: f32[N]\nout y: f32[N]\nN @i\n| y[{i}] = x[{i}]\n| y[{i}] = x[{i}] + 1\n"
+    wrong = dojoir.Trace(dojoir.parse(text))
+    wrong.apply("swap_siblings(0.0)", unsafe=True)
+    assert not dojoir.verify(wrong, sizes={"N": 5}, seeds=1).ok
+    assert dojoir.verify(wrong, wrong.kernel, sizes={"N": 5}, seeds=1).ok
 
 
 def test_it_is_measured(trace: dojoir.Trace) -> None:
