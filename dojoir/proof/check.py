@@ -218,7 +218,7 @@ def _answer(claim: Claim) -> Answer:
             if (declared and shares_too_much(old, new)) or goes_wrong(*part.parts):
                 return Answer(False, False, True)
         kept = mixed == [] or _storage(part) is None
-        return Answer(kept and keeps_marks(after, before if marked else None), marked, True)
+        return Answer(kept and keeps_marks(after, before if marked else None, right=before), marked, True)
     names = told_apart(before, after, instances)
     return _by_users(claim, names) if names is not None else _by_slice(claim)
 

@@ -28,7 +28,7 @@ from dojoir.support.memo import Memo
 from dojoir.support.public import public
 
 STEP_LIMIT = 5_000_000
-"""How many isl operations a proof may take before the answer is `undecided`."""
+"""How many isl operations a proof may take for each outermost nest before the answer is `undecided`."""
 
 
 @public
@@ -36,11 +36,12 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
     """Proves that a kernel is well-formed for all sizes that it allows.
 
     Raises KernelError, which names the line and, where one exists, sizes and an iteration at which it fails. Its
-    code is `undecided` where no proof was found within `step_limit` isl operations.
+    code is `undecided` where no proof was found within `step_limit` isl operations for each outermost nest.
     """
     kernel = given_kernel(kernel)
     alone = uses_core()
-    steps = step_limit * CORE_FACTOR if alone else step_limit
+    nests = sum(not isinstance(child, Statement) for child in kernel.body)
+    steps = step_limit * max(1, nests) * (CORE_FACTOR if alone else 1)
     if _proved.get((kernel, steps, alone)):
         return
     try:

@@ -170,16 +170,16 @@ def ways(
     known = {"threads": dojoir.thread_count(threads), **fixed, **(sizes or {})}
     for one in _fitting(given_schedules(kernel.name, folders), kernel, target, known, machine):
         yield Way(f"schedule {one.path}", partial(one.on, kernel), one, given=True)
-    default = default_for(machine, sizes, known["threads"])
     if machine.kind == "cpu" and is_small(kernel, known):
+        default = default_for(machine, sizes, known["threads"])
         yield Way("default_schedule on one core", lambda: on_one_core(default.on(kernel)))
-        return
-    stored = own_schedules(kernel.name)
-    if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
-        stored = [one for one in stored if "gpu" in one.needs]
-    for own in _fitting(stored, kernel, target, known, machine):
-        yield Way(f"schedule {own.path}", partial(own.on, kernel), own)
-    yield from _ruled(kernel, machine, sizes, known["threads"], tried)
+    else:
+        stored = own_schedules(kernel.name)
+        if machine.kind == "gpu":  # what is for cores leaves a GPU with one thread
+            stored = [one for one in stored if "gpu" in one.needs]
+        for own in _fitting(stored, kernel, target, known, machine):
+            yield Way(f"schedule {own.path}", partial(own.on, kernel), own)
+        yield from _ruled(kernel, machine, sizes, known["threads"], tried)
     yield Way("the text as it stands", partial(dojoir.Trace, kernel))
 
 

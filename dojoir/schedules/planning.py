@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 import dojoir
-from dojoir.costs.launches import floor_seconds
-from dojoir.passes.schedule.plan.planner import Tried
+from dojoir.passes.schedule.plan.planner import Tried, floor
 from dojoir.schedules.choice import Way, emitted, ways
 
 
@@ -99,8 +98,8 @@ def plan(
     tried: list[Tried] = []
     found = ways(kernel, target, machine, sizes, threads, folders, tried)
     options = tuple(_option(way, kernel, target, machine) for way in found)
-    floor = floor_seconds(kernel, machine, sizes or {}) if machine.kind == "gpu" else None
-    return Plan(kernel, machine, options, tuple(tried), floor)
+    least = floor(kernel, machine, sizes or {}) if machine.kind == "gpu" else None
+    return Plan(kernel, machine, options, tuple(tried), least)
 
 
 def _option(way: Way, kernel: dojoir.Kernel, target: str, machine: dojoir.Machine) -> Option:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from math import gcd
 from typing import ClassVar
 
 from dojoir.backends.machine import Machine
-from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import (
     Access,
     Buffer,
@@ -25,7 +24,6 @@ from dojoir.ir.nodes import (
     Statement,
     format_path,
 )
-from dojoir.ir.paths import is_inside
 from dojoir.ir.places import numbers_inside, siblings, sites_inside
 from dojoir.ir.rewrite import map_accesses
 from dojoir.passes.base.alternatives import Alternative, further_inside
@@ -43,6 +41,20 @@ from dojoir.passes.base.move import (
     reversible,
 )
 from dojoir.passes.base.reach import Reach
+from dojoir.passes.storage.boxes import (
+    base_of,
+    common_step,
+    copied,
+    copy_nest,
+    inner_extents,
+    may_be_negative,
+    original_access,
+    reach_of,
+    redirected,
+    redirected_access,
+    used_extent,
+    within,
+)
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.proof.check import InstanceMap, Origin, identity
 from dojoir.proof.core.written import comes_and_goes, gives_itself
@@ -106,7 +118,7 @@ class Stage(Move):
         found = self._found(node, path)
         ranges = inner_extents(buffer.name, node, depth)
         bases = [base_of(buffer.name, d, found, depth) for d in range(len(buffer.dims))]
-        steps = [_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
+        steps = [common_step(d, found, bases[d], depth) for d in range(len(buffer.dims))]
         local = [redirected_access(a, self.copy, bases, steps) for a in found]
         origin = Affine.constant(0)
         dims = tuple(Dim(reach_of(buffer.name, d, local, origin, ranges)) for d in range(len(buffer.dims)))
@@ -117,18 +129,18 @@ class Stage(Move):
         before = [
             d
             for d, base in enumerate(bases)
-            if _may_be_negative(base)
+            if may_be_negative(base)
             and not sets_of(kernel).holds_around(path, [Condition(base, ">=", Affine.constant(0))])
         ]
-        used = [_used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
+        used = [used_extent(kernel, path, buffer.name, d, bases[d], steps[d]) for d in range(len(bases))]
         own = [
             within(kernel, path, mine, whole) if mine is not None and mine != part else extent
             for mine, extent, (part, whole) in zip(used, extents, boxes, strict=True)
         ]
 
         def copied_by(box: list[Extent]) -> Kernel:
-            fill = _copy_nest(buffer, staged, bases, steps, box, before, depth, back=False)
-            drain = _copy_nest(buffer, staged, bases, steps, box, before, depth, back=True)
+            fill = copy_nest(buffer, staged, bases, steps, box, before, depth, back=False)
+            drain = copy_nest(buffer, staged, bases, steps, box, before, depth, back=True)
             first, last = [fill] if self.direction != "out" else [], [drain] if self.direction != "in" else []
             return kernel.replace_node(path, *first, renamed, *last).evolve(buffers=(*kernel.buffers, staged))
 
@@ -326,197 +338,6 @@ def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
             inside, outside = (value, target) if back else (target, value)
             return outside if inside.buffer == copy and outside.buffer != copy else None
     return None
-
-
-def inner_extents(name: str, node: Node, depth: int) -> dict[int, Affine]:
-    """How far each iterator inside a node goes at most around the uses of a buffer, by depth: a constant where
-    there is one. Raises Refusal where two scopes of one depth differ."""
-    found: dict[int, Affine] = {}
-
-    def visit(node: Node, depth: int) -> None:
-        match node:
-            case Scope() if _uses(name, node):
-                constant = node.constant_bound
-                extent = Affine.constant(constant) if constant is not None else _most(node.extent.bounds[0], found)
-                if found.setdefault(depth, extent) != extent:
-                    raise Refusal("different-extents", f"scopes at depth {depth} have different extents")
-                for child in node.body:
-                    visit(child, depth + 1)
-            case Guard():
-                for child in node.body:
-                    visit(child, depth)
-            case _:
-                pass
-
-    visit(node, depth)
-    return found
-
-
-def _most(extent: Affine, ends: dict[int, Affine]) -> Affine:
-    """An extent when the iterators in it that grow it are at their ends."""
-    return extent.substitute(
-        lambda atom: (
-            ends[atom.depth] - 1
-            if isinstance(atom, Iter) and atom.depth in ends and extent.coefficient(atom) > 0
-            else Affine.atom(atom)
-        )
-    )
-
-
-def _uses(name: str, node: Node) -> bool:
-    if isinstance(node, Statement):
-        return any(a.buffer == name for a in node.accesses)
-    return any(_uses(name, child) for child in node.body)
-
-
-def _used_extent(kernel: Kernel, path: Path, name: str, dim: int, base: Affine, step: int) -> Extent | None:
-    """How far a node uses a buffer in a dimension from `base` on, in steps, where scopes of one extent say it."""
-    depth = kernel.depth_of(path)
-    found: set[Extent | None] = set()
-    for site in kernel.sites:
-        if is_inside(site.path, path):
-            for access in site.statement.accesses:
-                if access.buffer == name:
-                    local = access.indices[dim]
-                    assert isinstance(local, Affine)
-                    inside = ((d, scope) for d, scope in enumerate(site.scopes) if d >= depth)
-                    own = (scope.extent for d, scope in inside if local - base == Affine.iterator(d) * step)
-                    found.add(next(own, None))
-    extent = found.pop() if len(found) == 1 else None
-    if extent is None or any(d >= depth for bound in extent.bounds for d in bound.iterators):
-        return None
-    return extent
-
-
-def base_of(name: str, dim: int, found: list[Access], depth: int) -> Affine:
-    """Where the accesses begin in a dimension: the part of the index that is fixed while the node runs, which must
-    be the same for all, and the smallest number that is added to it."""
-    bases = {_fixed_part(name, dim, access, depth) for access in found}
-    if len(bases) > 1:
-        raise Refusal("different-parts", f"accesses of `{name}` begin at different places in dimension {dim}")
-    indices = (access.indices[dim] for access in found)
-    return bases.pop() + min(index.offset for index in indices if isinstance(index, Affine))
-
-
-def _fixed_part(name: str, dim: int, access: Access, depth: int) -> Affine:
-    index = access.indices[dim]
-    if isinstance(index, Access):
-        raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")
-    fixed = Affine.constant(0)
-    for atom, coefficient in index.terms:
-        inner = Affine.atom(atom).iterators
-        if all(d < depth for d in inner):
-            fixed = fixed + Affine.atom(atom) * coefficient
-        elif not isinstance(atom, Iter):
-            raise Refusal("not-linear", f"an index of `{name}` in dimension {dim} is divided")
-    return fixed
-
-
-def reach_of(name: str, dim: int, found: list[Access], base: Affine, extents: dict[int, Affine]) -> Affine:
-    """One more than the largest local index in a dimension. Raises Refusal where it is not plain."""
-    reaches: set[Affine] = set()
-    for access in found:
-        index = access.indices[dim]
-        if isinstance(index, Access):
-            raise Refusal("gathered", f"dimension {dim} of `{name}` is gathered")
-        local = index - base
-        reach = Affine.constant(local.offset + 1)
-        for atom, coefficient in local.terms:
-            assert isinstance(atom, Iter)
-            extent = extents[atom.depth]
-            if coefficient < 0 or extent.iterators:
-                raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
-            reach = reach + (extent - 1) * coefficient
-        reaches.add(reach)
-    largest = [r for r in reaches if all(_never_negative(r - other) for other in reaches)]
-    if not largest:
-        raise Refusal("not-linear", f"how far `{name}` is used in dimension {dim} is not plain")
-    return largest[0]
-
-
-def _never_negative(value: Affine) -> bool:
-    """Whether a value is 0 or more whatever the sizes: each of them is 1 at least."""
-    rises = all(isinstance(atom, SizeVar) and coefficient > 0 for atom, coefficient in value.terms)
-    return rises and value.offset + sum(coefficient for _, coefficient in value.terms) >= 0
-
-
-def _step(dim: int, found: list[Access], base: Affine, depth: int) -> int:
-    """The number that all accesses are multiples of apart in a dimension: 1 where it is not used in steps."""
-    step = 0
-    for access in found:
-        index = access.indices[dim]
-        assert isinstance(index, Affine)
-        step = gcd(step, (index - base).offset, *(c for _, c in (index - base).terms))
-    return step or 1
-
-
-def redirected(node: Node, old: str, new: str, bases: list[Affine], steps: Sequence[int] = ()) -> Node:
-    """The node with every access of one buffer made to the copy."""
-    return map_accesses(node, lambda a: redirected_access(a, new, bases, steps) if a.buffer == old else a)
-
-
-def redirected_access(access: Access, copy: str, bases: list[Affine], steps: Sequence[int] = ()) -> Access:
-    """What an access to base + step * i of a buffer is to its copy: i. Without `steps` they are 1."""
-    return Access(copy, tuple((i - b) // s for i, b, s in _parts(access, bases, steps or (1,) * len(bases))))
-
-
-def original_access(copy: str, buffer: str, bases: list[Affine], steps: list[int], access: Access) -> Access:
-    """The way back: what an access to the copy is to the buffer; any other stays."""
-    if access.buffer != copy:
-        return access
-    return Access(buffer, tuple(base + i * step for i, base, step in _parts(access, bases, steps)))
-
-
-def _parts(access: Access, bases: list[Affine], steps: Sequence[int]) -> Iterator[tuple[Affine, Affine, int]]:
-    """The indices of an access, each with where its dimension begins and its step. Raises Refusal for a gather."""
-    for index, base, step in zip(access.indices, bases, steps, strict=True):
-        if isinstance(index, Access):
-            raise Refusal("gathered", f"`{access.buffer}` is accessed at an index from data")
-        yield index, base, step
-
-
-def copied(
-    buffer: Buffer, staged: Buffer, bases: list[Affine], steps: Sequence[int] = ()
-) -> Iterator[tuple[Extent, Affine]]:
-    """In each dimension the extent of the copy, and how far the buffer goes from there."""
-    for base, step, mine, its in zip(bases, steps or (1,) * len(bases), staged.dims, buffer.dims, strict=True):
-        yield Extent((mine.extent,)), (its.extent - base + (step - 1)) // step
-
-
-def within(kernel: Kernel, path: Path, extent: Extent, whole: Affine) -> Extent:
-    """An extent that goes no further than the array: what goes beyond it, a guard keeps from being used."""
-    if any(sets_of(kernel).holds_around(path, [Condition(bound, "<=", whole)]) for bound in extent.bounds):
-        return extent
-    return Extent((*extent.bounds, whole))
-
-
-def _copy_nest(
-    buffer: Buffer,
-    staged: Buffer,
-    bases: list[Affine],
-    steps: list[int],
-    extents: list[Extent],
-    before: list[int],
-    depth: int,
-    back: bool,
-) -> Node:
-    """Copies between a buffer and its staged part, what lies inside the buffer of it: `before` are the dimensions
-    in which the part may begin before the buffer."""
-    own = [Affine.iterator(depth + d) for d in range(len(buffer.dims))]
-    outside = Access(buffer.name, tuple(base + i * s for base, i, s in zip(bases, own, steps, strict=True)))
-    inside = Access(staged.name, tuple(own))
-    node: Node = Statement(outside, "=", inside) if back else Statement(inside, "=", outside)
-    if before:
-        zero = Affine.constant(0)
-        node = Guard(tuple(Condition(bases[d] + own[d] * steps[d], ">=", zero) for d in before), (node,))
-    for extent in reversed(extents):
-        node = Scope(extent, (node,))
-    return node
-
-
-def _may_be_negative(base: Affine) -> bool:
-    """Whether a first index is not a sum of what is never negative, seen from its form alone."""
-    return base.offset < 0 or any(coefficient < 0 for _, coefficient in base.terms)
 
 
 MOVES = (Stage, Unstage)

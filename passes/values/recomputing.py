@@ -40,7 +40,7 @@ from dojoir.passes.base.move import (
     scopes,
 )
 from dojoir.passes.base.reach import Reach
-from dojoir.passes.storage.staging import base_of, copied, inner_extents, reach_of, redirected, within
+from dojoir.passes.storage.boxes import base_of, copied, inner_extents, reach_of, redirected, within
 from dojoir.passes.storage.temporaries import temporary
 from dojoir.passes.values.inlining import temporary_element
 from dojoir.proof.check import InstanceMap, Origin, identity

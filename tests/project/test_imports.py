@@ -22,9 +22,15 @@ TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "know", 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
 """What knows only the names that a user types."""
 
-PRINTERS = {"numba_text.py": {"ir", "meaning", "types"}, "sources.py": {"codes", "passes"}}
-"""But for what prints kernels in a way of its own: it reads the tree, as a target does; and for what makes
-documents of the table of codes and of the docstrings of the planner's structures."""
+PRINTERS = {
+    "numba_text.py": {"ir", "meaning", "types"},
+    "sources.py": {"codes", "passes"},
+    "choice.py": {"passes"},
+    "planning.py": {"passes"},
+}
+"""But for what prints kernels in a way of its own: it reads the tree, as a target does; for what makes documents of
+the table of codes and of the docstrings of the planner's structures; and for what asks the planner for all that it
+found."""
 
 
 @pytest.mark.parametrize("module", sorted(MODULES - {"dojoir"}))

@@ -19,6 +19,7 @@ from dojoir.passes.hardware.marks import Bind, Unroll, Vectorize
 from dojoir.passes.loops.collapsing import Collapse
 from dojoir.passes.loops.cutting import Cut
 from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.once import RemoveScope
 from dojoir.passes.loops.sinking import LiftScope, SinkScope
 from dojoir.passes.loops.splitting import Split
 from dojoir.passes.loops.tiling import Tile
@@ -36,6 +37,7 @@ from dojoir.passes.storage.pad_dims import PadDims
 from dojoir.passes.storage.placing import PlaceBuffer
 from dojoir.passes.storage.reorder_dims import ReorderDims
 from dojoir.passes.storage.staging import Stage
+from dojoir.proof.core.marks import GRID
 
 MOST_STEP = 4
 """How many elements apart neighbours of the result may be: those of a residue of a transposed convolution."""
@@ -153,6 +155,7 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     down = column.child(0)
     own = fresh_name(trace.kernel, f"{result}_tile")
     act(trace, Stage, down, result, own, "out")
+    act(trace, PlaceBuffer, own, "reg")  # here, where the nest is small: it is a question about all of it
     written = without_ones(trace, down.beside(1))
     sums = list(found.summed)
     multiplied = stand_alone(trace, sums[0], 2) if found.begins else down
@@ -185,7 +188,6 @@ def _tile(trace: Trace, found: Sum, row: Spot, column: Spot, tile: BlockTile, tr
     for dim, size, each in sorted(dims, reverse=True):
         act(trace, SplitDim, own, dim, size * GROUP // each)
         act(trace, SplitDim, own, dim + 1, GROUP)
-    act(trace, PlaceBuffer, own, "reg")
     marks: list[Marked] = []
     for multiplied in (one.down for one in shared):
         for array, only in operands:
@@ -266,9 +268,15 @@ def _whole(trace: Trace, rows: Spot, tile: BlockTile) -> bool:
 
 
 def _grid(trace: Trace, row: Spot, column: Spot, others: list[Spot]) -> None:
-    """Blocks of columns and of rows, and all else, as one."""
-    while len(others) > 1:
+    """Blocks of columns and of rows, and all else; where that is more than a grid has dimensions, the outermost of
+    it as one."""
+    inner = [column, row]
+    for single in [s for s in inner if s.scope.extent.constant == 1]:
+        if len(others) + len(inner) > len(GRID):
+            act(trace, RemoveScope, single)
+            inner.remove(single)
+    while len(others) + len(inner) > len(GRID):
         act(trace, Collapse, others[-2])
         others.pop()
-    for scope, mark in ((column, "gx"), (row, "gy"), *((s, "gz") for s in others)):
+    for scope, mark in zip((*inner, *reversed(others)), GRID, strict=False):
         act(trace, Bind, scope, mark)

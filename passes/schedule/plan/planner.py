@@ -164,6 +164,11 @@ class Planner:
             self.tried.append(Tried(form, format_path(path), structure.__name__, seconds, refusal))
 
 
+def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
+    """Seconds that no schedule of a kernel is faster than on a GPU, by the model."""
+    return floor_seconds(kernel, machine, sizes)
+
+
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
     """What the rules make of a nest."""
     schedule_grid(trace, path, machine)

@@ -1,0 +1,59 @@
+"""`stage` of some of the accesses of an array."""
+
+import pytest
+
+import dojoir
+
+GRAM = dojoir.parse("""kernel gram(N, M)
+where N % 8 == 0
+in  a: f32[N, M]
+out c: f32[M, M]
+M @i
+| M @j
+| | c[{i}, {j}] = 0
+| | N // 8 @k
+| | | 8 @l
+| | | | c[{i}, {j}] += a[8*{k} + {l}, {i}] * a[8*{k} + {l}, {j}]
+""")
+
+
+def test_each_operand_of_a_product_with_itself_has_a_copy() -> None:
+    trace = dojoir.Trace(GRAM)
+    trace.apply("stage(@l, a, left, in, 0)")
+    trace.apply("stage(@l, a, right, in)")
+    last = dojoir.to_text(trace.kernel).rstrip().splitlines()[-1]
+    assert last.endswith("c[{0}, {1}] += left[{3}, 0] * right[{3}, 0]")
+    assert dojoir.certify(trace)
+    dojoir.verify(trace.kernel, sizes={"N": 16, "M": 5})
+    while trace.moves:
+        trace.undo()
+    assert trace.kernel == GRAM
+
+
+def test_unstage_of_one_copy_is_undone_as_that() -> None:
+    staged = dojoir.apply(GRAM, "stage(@l, a, right, in, 1)")
+    trace = dojoir.Trace(staged)
+    trace.apply("unstage(@l, right)")
+    assert trace.kernel == GRAM
+    trace.undo()
+    assert trace.kernel == staged
+
+
+@pytest.mark.parametrize(
+    ("move", "code"),
+    [
+        ("stage(@l, a, t, in, 2)", "not-used"),
+        ("stage(@l, c, t, out, 0)", "unknown-direction"),
+        ("stage(@l, a, t, inout, 1)", "unknown-direction"),
+    ],
+)
+def test_what_is_no_access_or_is_written_is_refused(move: str, code: str) -> None:
+    with pytest.raises(dojoir.IllegalMove) as refused:
+        dojoir.apply(GRAM, move)
+    assert refused.value.diagnostic.code == code
+
+
+def test_a_copy_of_what_the_node_writes_is_stale() -> None:
+    text = "kernel t(N)\ninout x: f32[N]\nN\n| x[{0}] = x[{0}] + 1\n| x[{0}] = x[{0}] * x[{0}]\n"
+    with pytest.raises(dojoir.IllegalMove):
+        dojoir.apply(dojoir.parse(text), "stage(0, x, t, in, 3)")
