@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dojoir.errors import ArgumentError, ParseError, QueryError, repr_of
 from dojoir.ir.nodes import Kernel, given_kernel
+from dojoir.ir.traced import Traced, last_kernel
 from dojoir.ir.writable import unwritable
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
 from dojoir.passes.engine.catalogue import MOVES, parse_move
@@ -138,13 +139,14 @@ def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Ver
 
 
 @public
-def apply(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
-    """The kernel after a move. Raises IllegalMove, which carries the Verdict, if the move is not legal.
+def apply(kernel: Kernel | Traced, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
+    """The kernel after one move, of a kernel or of the last one of a trace, which stays as it is: `trace.apply`
+    adds the move to it. Raises IllegalMove, which carries the Verdict, if the move is not legal.
 
     `unsafe` applies a move that the checker refuses or cannot decide, for experiments; one that the tree does
     not allow is refused all the same.
     """
-    return rewrite(kernel, move, unsafe, step_limit).kernel
+    return rewrite(last_kernel(kernel), move, unsafe, step_limit).kernel
 
 
 def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Rewrite:

@@ -39,8 +39,8 @@ class AddGuard(Move):
     out y: f32[N]
     <BLANKLINE>
     N + 3 @i
-    | if {0} < N
-    | | y[{0}] = 2 * x[{0}]
+    | if {i} < N
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -98,7 +98,7 @@ class RemoveGuard(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -149,9 +149,9 @@ class DropCondition(Move):
     out y: f32[N + 1]
     <BLANKLINE>
     N + 1 @i
-    | y[{0}] = 0
-    | if {0} < N
-    | | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 0
+    | if {i} < N
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -201,9 +201,9 @@ class AddCondition(Move):
     out y: f32[N + 1]
     <BLANKLINE>
     N + 1 @i
-    | y[{0}] = 0
-    | if {0} < N and {0} >= 0
-    | | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 0
+    | if {i} < N and {i} >= 0
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 

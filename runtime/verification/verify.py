@@ -12,10 +12,11 @@ import numpy as np
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
+from dojoir.ir.traced import Traced, first_kernel, last_kernel
 from dojoir.meaning.packed import unpacked, unpacked_shape
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
-from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
@@ -42,8 +43,8 @@ REFERENCE_LIMIT = 600.0
 
 @public
 def verify(
-    kernel: Kernel,
-    against: Kernel | None = None,
+    kernel: Kernel | Traced,
+    against: Kernel | Traced | None = None,
     *,
     target: str = "llvm",
     cpu: str | None = None,
@@ -58,6 +59,7 @@ def verify(
     left_out: Sequence[str] = (),
 ) -> Report:
     """Runs the kernel on `target` and compares it with what `against` (by default the kernel itself) means.
+    Of a trace, its last kernel runs, and its first is what it is compared with.
 
     The kernel runs in a child process, for at most `time_limit` seconds and in at most `memory_limit` bytes of
     address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
@@ -83,8 +85,9 @@ def verify(
     Raises KernelError for a kernel that is wrong, ToolchainError where the target has no compiler, ArgumentError
     for sizes or inputs that do not fit, or an `against` with other arguments.
     """
-    reference = check_kernel(kernel if against is None else against, "verify")
-    prove(check_kernel(kernel, "verify"))
+    reference = first_kernel(kernel if against is None else against)
+    kernel = last_kernel(kernel)
+    prove(kernel)
     prove(reference)
     check_alike(kernel, reference)
     chosen = distributions_of(reference) if distributions is None else distributions
