@@ -1,4 +1,4 @@
-"""What a program may say of how a buffer lies in memory."""
+"""The attributes that a program may give a buffer: how it lies in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schedule needs to know of a machine: data, no code."""
+"""The properties of a machine that a schedule needs: data, no code."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ GRID = (2**31 - 1, 65535, 65535)
 """How many blocks a launch may have along x, y and z, on every GPU."""
 
 ACCESS_BYTES = 16
-"""What one access of a thread of a GPU moves at most."""
+"""The maximum size of one access of a thread of a GPU, in bytes."""
 
 
 @public_class
 @dataclass(frozen=True)
 class Machine:
-    """What code is scheduled for. A target is how it is spelled.
+    """A machine that code is scheduled for. A target is how it is spelled.
 
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
     off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
@@ -80,7 +80,7 @@ class Machine:
 
     @property
     def thread_bytes(self) -> int:
-        """What the registers of a thread of a GPU hold."""
+        """The size of the registers of a thread of a GPU, in bytes."""
         return 4 * self.thread_registers
 
     @property
@@ -102,7 +102,8 @@ class Machine:
 
     @property
     def facts(self) -> Mapping[str, int]:
-        """What a stored schedule may ask for, each as a number; what is there or not, as 1 or 0."""
+        """The facts that a stored schedule may ask for, each as a number; a feature is 1 where the machine has it,
+        else 0."""
         numbers = ("vector_bytes", "registers", "masks", "cores", "line", "streams", "warp", "multiprocessors",
                    "shared_bytes", "thread_registers", "last_cache")  # fmt: skip
         found = {name: int(getattr(self, name)) for name in numbers}

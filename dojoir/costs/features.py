@@ -1,4 +1,5 @@
-"""What a text looks like, as named numbers: for models that guess how fast a kernel is, and for a guess of our own.
+"""The features of a text, as named numbers: for models that predict how fast a kernel is, and for dojoir's own
+estimate.
 
 Everything is counted by walking the tree once at given sizes, without integer sets: exact where extents are numbers
 at these sizes, else (tiles at an edge, triangles) as in the middle iteration of the scopes around, and as if every

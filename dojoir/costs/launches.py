@@ -33,7 +33,7 @@ HIDDEN = 0.1
 CLOCK = 1.7e9
 
 LARGE = 24
-"""What stands for sizes that are not known has a product of two to the power of so much."""
+"""The exponent of the size that stands for unknown ones: their product is two to this power."""
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
@@ -215,7 +215,8 @@ class _Launches:
 
 
 class _Work:
-    """What one statement asks of a block: cycles that its warps issue in, sectors, the chain of a thread."""
+    """The work of one statement in a block: issue cycles of its warps, sectors, the dependence chain of a
+    thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What each scope of a kernel does and moves at given sizes, from its text alone: as exact as `dojoir.features`."""
+"""The cost of each scope of a kernel at given sizes, from its text alone: as exact as `dojoir.features`."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from dojoir.types.elaborate import natural_type
 Partials = Callable[..., tuple[Any, ...]]
 
 _ZERO = frozenset({"floor", "ceil", "round"})
-"""What is constant wherever it has a derivative."""
+"""The operations that are constant wherever they have a derivative."""
 
 
 class Symbols:

@@ -30,7 +30,7 @@ class Prefetch:
 
     @property
     def about(self) -> str:
-        """What the hint is about: a scope has no two about the same."""
+        """The subject of the hint: a scope has no two hints on one subject."""
         return f"prefetch({self.buffer})"
 
     def removal(self, place: str) -> str:
@@ -54,7 +54,7 @@ class Use:
 
     @property
     def about(self) -> str:
-        """What the hint is about: a scope has no two about the same."""
+        """The subject of the hint: a scope has no two hints on one subject."""
         return "use"
 
     def removal(self, place: str) -> str:

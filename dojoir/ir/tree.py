@@ -94,7 +94,7 @@ class Statement:
 
     @cached_property
     def index_reads(self) -> tuple[Access, ...]:
-        """What is read to know which element the target is."""
+        """The reads that select the element of the target."""
         return tuple(self.target.accesses())[:-1]
 
     @cached_property

@@ -31,8 +31,8 @@ class Hit:
 
 
 def known(question: str, *, count: int = 8, kind: str | None = None, more: Sequence[Document] = ()) -> list[Hit]:
-    """What answers a question: the documents of that very name, else the best by their words. Raises ArgumentError
-    as `ask`."""
+    """The answers to a question: the document of that name, else the best by their words. Raises ArgumentError as
+    `ask`."""
     return exact(question, kind=kind, more=more) or ask(question, count=count, kind=kind, more=more)
 
 

@@ -207,7 +207,7 @@ def _renamed(text: str, other: dojoir.Kernel, kernel: dojoir.Kernel) -> str:
 
 @lru_cache(maxsize=64)
 def usual(kernel: dojoir.Kernel, target: str) -> dojoir.Kernel:
-    """What `default_schedule` makes of a kernel."""
+    """The result of `default_schedule` for a kernel."""
     trace = dojoir.Trace(kernel)
     for element in dojoir.parse_pipeline("default_schedule", machine=dojoir.machine_for(target)):
         if isinstance(element, dojoir.Pass):

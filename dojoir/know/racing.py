@@ -1,4 +1,4 @@
-"""What schedules of kernels built alike are worth on a kernel, by the clock: the estimate is a poor guide to it."""
+"""The measured value of the schedules of similar kernels for a kernel: the estimate is a poor guide to it."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ _LIBRARY: Mapping[str, object] = {
     "inf": math.inf,
     "nan": math.nan,
 }
-"""What the text of a kernel calls."""
+"""The functions that the text of a kernel calls."""
 
 
 # -- arguments ---------------------------------------------------------------------------------------------

@@ -99,8 +99,8 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
 
 
 def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int | None = None) -> Verdict:
-    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given. Each try makes the
-    claim anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
+    """The verdict of the core alone (`dojoir.proof.core.check`), within a budget if one is given. Each try makes
+    the claim anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
 
     def question() -> Verdict:
         return check(Claim(before, after, instances))
@@ -112,7 +112,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
-    """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
+    """The answer for a claim without scatters, the form in which this module looks at kernels."""
     return answered(claim_without_data_writes(claim))
 
 
@@ -144,7 +144,7 @@ def _fits(claim: Claim) -> bool:
 
 
 def _beside_the_order(claim: Claim) -> Iterator[Failure | None]:
-    """What is to be asked of a kernel that a pattern shows to run as another does."""
+    """The remaining obligations for a kernel that a pattern shows to run in the same order."""
     yield core.declarations(claim.before, claim.after)
     yield _marks(claim.after)
 
@@ -335,7 +335,7 @@ def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
 
 
 class _Meaning(NamedTuple):
-    """What is known of a slice, and holds for every two kernels that have it.
+    """The facts about a slice that hold for every two kernels that have it.
 
     `kept`: whether its kernels mean the same, marks aside, and the new one is well-formed if what it fills has been
     written; None where the slice does not tell. `plain`: whether that was seen by a pattern of the whole kernels,

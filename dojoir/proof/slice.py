@@ -291,8 +291,8 @@ def _kernel(kernel: Kernel, buffers: tuple[Buffer, ...], numbers: list[int]) -> 
 
 
 def _kept(nodes: tuple[Node, ...], first: int, numbers: frozenset[int]) -> tuple[tuple[Node, ...], int]:
-    """What remains of some nodes with the statements of these numbers alone, and without marks and hints. The first
-    of them has the number `first`; the number after their last one is given back."""
+    """The rest of some nodes with only the statements of these numbers, and without marks and hints. The first of
+    them has the number `first`; the number after their last one is given back."""
     kept: list[Node] = []
     for node in nodes:
         if isinstance(node, Statement):

@@ -1,4 +1,5 @@
-"""What must agree before two times may be compared: machine, target, sizes, threads, protocol, versions."""
+"""The context that must agree before two times may be compared: machine, target, sizes, threads, protocol,
+versions."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ VARIABLE = "DOJOIR_DB"
 """The URL of the database where none is named."""
 
 PROTOCOL = "measure"
-"""What times are taken by where nothing else is said."""
+"""The default protocol of times."""
 
 _KEPT = 100_000
 """How many numbers of rows are kept in memory."""
@@ -259,7 +259,7 @@ class Database:
 
     @dojoir.public
     def outcome(self, run: str) -> dojoir.Trace | None:
-        """What a run came to, each move checked again; None for one that has not ended, or that there is not.
+        """The outcome of a run, each move checked again; None for one that has not ended, or that there is not.
         Raises as `trace`."""
         with self.reading() as connection:
             found = connection.execute(sql.select(runs.c.best).where(runs.c.name == run)).scalar()
@@ -267,7 +267,8 @@ class Database:
 
     @dojoir.public
     def results(self, run: str) -> list[Known]:
-        """What a run has written, in the order in which it did. Raises ArgumentError, `unknown-run`."""
+        """The results that a run has written, in the order in which it did. Raises ArgumentError,
+        `unknown-run`."""
         with self.reading() as connection:
             row = self.run_row(connection, run)
             chosen = _known().where(builds.c.run == row).order_by(builds.c.id)
@@ -282,7 +283,7 @@ class Database:
 
     @dojoir.public
     def drawn(self, run: str) -> dict[str, list[tuple[str, str]]]:
-        """What a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
+        """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
         return read_draws(self, run)
 
     def run_row(self, connection: sql.Connection, run: str) -> int:
@@ -305,9 +306,9 @@ class Database:
         protocol: str = PROTOCOL,
         digest: str | None = None,
     ) -> Known | None:
-        """What came out of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
-        time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in from
-        elsewhere is no result."""
+        """The result of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
+        time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in
+        from elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
             _known().join(contexts, contexts.c.id == builds.c.context)

@@ -1,4 +1,4 @@
-"""What was drawn or listed at a state, with what the checker said of it."""
+"""The moves that were drawn or listed at a state, with their verdicts."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _group(rows: list[Any]) -> tuple[int, int, dict[str, Any]]:
 
 
 def read_draws(database: Database, run: str) -> dict[str, list[Drawn]]:
-    """What a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
+    """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
     found: dict[str, list[Drawn]] = {}
     with database.reading() as connection:
         number = database.run_row(connection, run)

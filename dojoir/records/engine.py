@@ -53,7 +53,7 @@ def _shown(text: str) -> str:
 
 
 def opened(url: sql.URL) -> sql.Engine:
-    """What connects to a database. Raises ToolchainError, `missing-package`, without its driver."""
+    """The connection to a database. Raises ToolchainError, `missing-package`, without its driver."""
     if url.get_backend_name() == "sqlite":
         engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
         sql.event.listen(engine, "connect", _set_up_sqlite)
@@ -86,7 +86,7 @@ def _begin_sqlite(connection: sql.Connection) -> None:
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """What a driver says of a database that fails, as a RunError of dojoir, `database-lost`."""
+    """Turns the error of a driver, for a database that fails, into a RunError of dojoir, `database-lost`."""
     try:
         yield
     except sql.exc.SQLAlchemyError as error:

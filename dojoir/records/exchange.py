@@ -36,7 +36,8 @@ _OPEN = 20_000
 
 @dataclass
 class Imported:
-    """What came of reading in: how many kernels, states and results were taken, and why others were not."""
+    """The outcome of an import: the numbers of kernels, states and results that were taken, and the reasons for
+    the others."""
 
     kernels: int = 0
     states: int = 0

@@ -19,7 +19,7 @@ SMALL = 1 << 17
 
 
 class HasBest(Protocol):
-    """What knows traces that were verified and timed, as `dojoir.records.Database` does."""
+    """A source of traces that were verified and timed, as `dojoir.records.Database` does."""
 
     def best(
         self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int] | None, threads: int | None
@@ -30,8 +30,8 @@ class HasBest(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """What `optimize` chose: the moves, for which machine, and the stored schedule that they are from (None: the
-    default). `found` says that they are from a database."""
+    """The choice of `optimize`: the moves, for which machine, and the stored schedule that they are from (None:
+    the default). `found` says that they are from a database."""
 
     trace: dojoir.Trace
     machine: dojoir.Machine
@@ -102,7 +102,7 @@ def choose(
     cpu: str | None = None,
     db: HasBest | None = None,
 ) -> Choice:
-    """What `optimize` gives, with what it was chosen by. Raises as that does."""
+    """The result of `optimize`, with the reason for the choice. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
     plain = _without(kernel, target, machine, sizes, threads, folders)
     if db is None or cpu is not None:
@@ -125,7 +125,7 @@ def _without(
     threads: int | None,
     folders: Sequence[str | os.PathLike[str]],
 ) -> Choice:
-    """What is chosen where no database is asked."""
+    """The choice without a database."""
     for way in ways(kernel, target, machine, sizes, threads, folders):
         if way.given:
             return Choice(way.make(), machine, way.schedule)

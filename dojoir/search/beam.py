@@ -63,7 +63,7 @@ class Beam:
             self._chosen()
 
     def _again(self) -> bool:
-        """What is tried when nothing gains any more: the best two merged, then a new beginning."""
+        """The next try when nothing gains any more: the best two merged, then a new beginning."""
         if not self.merged:
             self.merged = True
             found = self._crossings(2)

@@ -161,7 +161,7 @@ def _database(db: object) -> object:
 
 
 def _evaluator(play: Play, timer: str, cluster: str | None, seed: int, workers: int) -> Any:
-    """What evaluates the states of a search: here or on a cluster, or from the text alone."""
+    """The evaluator of the states of a search: here or on a cluster, or from the text alone."""
     kernel, target, sizes, threads = play.kernel, play.target, play.sizes, play.threads
     if timer == "static" and cluster is None:
         return Static(target, sizes, threads)
@@ -307,7 +307,8 @@ class _Search:
                 return "no state that is new was found any more"
 
     def _asked(self, strategy: Strategy, count: int) -> list[dojoir.Trace]:
-        """What a strategy hands over: safe traces of the kernel, as they are now, whatever it does to them then."""
+        """The traces from a strategy: safe traces of the kernel, copied, so that later changes by the strategy
+        have no effect."""
         with _of_the_strategy("ask"):
             given: list[Any] = [*strategy.ask(count)]
         for one in given:
@@ -320,7 +321,7 @@ class _Search:
         return [one.copy() for one in given]
 
     def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[dojoir.Evaluation]:
-        """What becomes of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
+        """The results of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
         leave out a start."""
         new: dict[str, dojoir.Trace] = {}
         for trace in traces:
@@ -352,7 +353,7 @@ class _Search:
     def _evaluated(
         self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
     ) -> Generator[dojoir.Evaluation, None, None]:
-        """What the evaluator gives; closed where it is not gone through, so that it can be asked again."""
+        """The results of the evaluator; closed where they are not all taken, so that it can be asked again."""
         yield from self.evaluator.evaluate(kernels, None if rival is None else rival.kernel)
 
     def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:

@@ -103,7 +103,7 @@ _DOMAIN = re.compile(r"((?:\[[^]]*\] -> )?)\{ (\w*)\[([^]]*)\] -> ")
 """How a map begins: the sizes, and the name and the dimensions of its domain."""
 
 _WORDS = {"and", "or", "not", "mod", "floor", "true", "min", "max"}
-"""What a condition holds besides names."""
+"""The words of a condition besides names."""
 
 
 def _named(condition: str) -> set[str]:

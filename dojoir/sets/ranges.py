@@ -1,4 +1,4 @@
-"""What can be seen of an affine expression without isl: its atoms replaced by their extremes, one after another.
+"""The range of an affine expression without isl: its atoms replaced by their extremes, one after another.
 
 This answers most questions about bounds in microseconds. "No" means only that it does not see it.
 """

@@ -115,7 +115,7 @@ MOST_READ = 1 << 26
 
 
 def bytes_of(name: str, most: int = MOST_READ) -> bytes:
-    """What a file holds. Raises OSError where it cannot be read, or where it does not come to an end soon."""
+    """The content of a file. Raises OSError where it cannot be read, or where it does not come to an end soon."""
     with open(name, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:

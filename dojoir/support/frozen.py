@@ -44,7 +44,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class _Sample:
-    """What the standard library notes of a frozen class, to note the same of others."""
+    """The attributes that the standard library sets on a frozen class, to set the same on others."""
 
     field: int
 

@@ -25,7 +25,7 @@ def shelf_key(kind: str, *parts: str) -> str | None:
 
 
 def taken(key: str | None) -> bytes | None:
-    """What was kept under a key, if something was."""
+    """The value that was stored under a key, if there is one."""
     return None if key is None else Cache.default().get(key)
 
 

@@ -11,7 +11,7 @@ from dojoir.types.recognise import Misfit, recognise
 
 
 def hint_error(kernel: Kernel, path: Path, scope: Scope) -> Diagnostic | None:
-    """What is wrong with the hints of the scope at `path`, or None."""
+    """The error in the hints of the scope at `path`, or None."""
     for number, hint in enumerate(scope.hints):
         match hint:
             case Prefetch():

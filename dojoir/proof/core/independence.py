@@ -109,7 +109,7 @@ def carries(kernel: Kernel, path: Path, name: str) -> bool:
 
 
 Finder = Callable[[Kernel, Path, str], "Conflict | None"]
-"""What looks for a conflict: `find_conflict`, or what says the same sooner."""
+"""The type of a conflict finder: `find_conflict`, or an equivalent that is faster."""
 
 
 def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:

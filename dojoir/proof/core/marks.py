@@ -1,4 +1,4 @@
-"""What the marks and hints of a scope ask of the tree around and inside it, whatever the data."""
+"""The requirements of the marks and hints of a scope on the tree around and inside it, whatever the data."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ MAX_WAVE = 64
 
 
 def mark_error(kernel: Kernel) -> Diagnostic | None:
-    """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
-    question."""
+    """The error in the marks and hints of a kernel, or None. Independence of iterations is another question."""
     for path, node in marked(kernel):
         found = scope_error(kernel, path, node) if node.marks else None
         if found is not None:
@@ -53,7 +52,8 @@ def marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
 
 
 def scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
-    """What is wrong with the marks of the scope at `path`, or None: the child of the kernel that holds it says."""
+    """The error in the marks of the scope at `path`, or None. The child of the kernel that contains the scope
+    reports it."""
     name = f"the scope at {format_path(path)}"
     outer = _scopes_around(kernel, path)
     around = {mark for above in outer for mark in above.marks}

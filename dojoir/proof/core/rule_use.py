@@ -171,7 +171,8 @@ def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
 
 
 def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
-    """What the rule reads is of a type that its arrays compute in, and not written inside it."""
+    """The expressions that the rule reads have a type in which its arrays compute, and none is written inside
+    it."""
     buffers = {buffer.name: buffer for buffer in before.buffers}
     written = {access.buffer for _, access in match.elements}
     dtype = computed_in(before, rule, match)

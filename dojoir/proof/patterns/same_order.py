@@ -83,7 +83,7 @@ def alike(
 
 
 def _operations(expr: Expr) -> tuple[object, ...]:
-    """What an expression does to its leaves, in which order."""
+    """The operations of an expression on its leaves, in order."""
     inside = tuple(map(_operations, children(expr)))
     return (expr.name if isinstance(expr, Op) else type(expr).__name__, *inside) if inside else ()
 

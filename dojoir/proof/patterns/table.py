@@ -254,7 +254,7 @@ ORDER = Pattern(
     "The same statements on the same elements of the same buffers do the same if all that depends on order, as "
     "the flow of the kernel has it, stays in order.",
 )
-"""What isl is asked where the text does not show it."""
+"""The questions to isl where the text does not show the answer."""
 
 STORAGE = Pattern(
     "storage",
