@@ -1,4 +1,4 @@
-"""What the lowering needs to know of a target: data, no code."""
+"""The description of a target for the lowering: data, no code."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ _OF_THE_WHOLE = {
     "flat": flat_error,
     "distinct": distinct_error,
 }
-"""What is wrong with an attribute beside the others."""
+"""The rules for an attribute beside the others, by their errors."""
 
 
 def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -> Buffer:
@@ -161,7 +161,7 @@ def facts(written: tuple[syntax.Expr, ...], names: Names) -> tuple[Condition, ..
 
 
 def fp_mode(word: syntax.Word, names: Names) -> str:
-    """What rewrites may do to floating point."""
+    """The floating-point mode: what rewrites may do."""
     if word.text not in FP_MODES:
         hint = did_you_mean(word.text, FP_MODES) or f": write one of {', '.join(FP_MODES)}"
         raise names.error(

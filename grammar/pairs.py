@@ -171,7 +171,7 @@ class PairStatement:
 
 @dataclass(frozen=True)
 class _Checks:
-    """What a pair statement must be."""
+    """The rules for a pair statement."""
 
     kernel: Kernel
     statement: Statement

@@ -46,7 +46,7 @@ class _Piece:
 
 
 class Pieces:
-    """What was read of some texts: trees by the texts that they were read from, and nothing else."""
+    """The parsed pieces of some texts: trees by the texts that they were read from, and nothing else."""
 
     def __init__(self) -> None:
         self._headers: dict[Lines, Kernel] = {}
@@ -55,9 +55,8 @@ class Pieces:
         self._words: dict[Lines, frozenset[str]] = {}
 
     def read(self, kernel: Kernel) -> Kernel:
-        """What the text of a kernel says, as `written_kernel` finds it. It has no source, as its pieces have
-        several: a diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in
-        it."""
+        """The kernel of a text, as `written_kernel` reads it. It has no source, as its pieces have several: a
+        diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in it."""
         head = tuple(head_lines(kernel))
         lines = [_declaration(buffer) for buffer in kernel.buffers]
         header, buffers = self._header(head), tuple(self._header((*head, line)).buffers[0] for line in lines)
@@ -84,7 +83,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class _Reader:
-    """What reads the nodes of one kernel: its header, and the line of each of its buffers."""
+    """The reader of the nodes of one kernel: its header, and the line of each of its buffers."""
 
     pieces: Pieces
     head: Lines

@@ -58,7 +58,7 @@ def _around(statement: Statement) -> tuple[Expr, ...]:
 
 
 def conditions_around(condition: Expr) -> tuple[Expr, ...]:
-    """What a condition joins by `and`."""
+    """The operands of `and` in a condition."""
     match condition:
         case Op("and", (left, right)):
             return (*conditions_around(left), *conditions_around(right))

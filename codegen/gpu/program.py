@@ -79,7 +79,7 @@ class GpuProgram:
 
     @cached_property
     def kernels(self) -> tuple[tuple[str, bool], ...]:
-        """What each kernel is called in the text, and whether it takes STATUS, in order."""
+        """The name of each kernel in the text, and whether it takes STATUS, in order."""
         names = names_of(self.program)
         return tuple((names[launch.name], fails(launch)) for launch in self.launches)
 

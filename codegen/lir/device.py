@@ -1,4 +1,4 @@
-"""What a program for a GPU has beside the rest: launches, and inside of them threads that meet at barriers.
+"""The device part of a program for a GPU: launches, and inside of them threads that meet at barriers.
 
 A launch is a grid of blocks, each of `threads` threads. Its body is what every thread of a block runs; a `Phase` in
 it is for the first threads only. The printers of CPUs never see any of this.
@@ -79,8 +79,8 @@ class Shuffle:
 # -- statements --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Barrier:
-    """What the threads did before is done for all of them after: for those of the block, or of each group of
-    `lanes` threads. `about` are the buffers for which it stands here."""
+    """A barrier: all work of the threads before it is done for all of them after it: for those of the block, or of
+    each group of `lanes` threads. `about` are the buffers for which it stands here."""
 
     about: tuple[str, ...]
     lanes: int = 0

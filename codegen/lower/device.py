@@ -170,7 +170,7 @@ class DeviceScopes(Scopes):
         return frozenset(p.array for name, p in places if isinstance(p, Memory) and name not in exchanged)
 
     def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
-        """What host code has asked before a launch."""
+        """The conditions that host code has checked before a launch."""
         path = launched.grid[0] if launched.grid else launched.parent
         for end in range(len(path)):
             node = self.unit.kernel.at(path[:end]) if end else None

@@ -27,8 +27,8 @@ class Edge:
 def edge(
     path: Path, nodes: tuple[Node, ...], depth: int, plans: Container[Path], decided: Container[Path]
 ) -> Edge | None:
-    """What is to be asked first about the children of the node at `path`, which `depth` scopes are around: of those
-    inside the scopes there, but not in `decided`. `plans` are the scopes that run in lanes."""
+    """The check before the children of the node at `path`, which has `depth` scopes around it: for scopes inside
+    those, except the ones in `decided`. `plans` are the scopes that run in lanes."""
     found: dict[tuple[int, tuple[Affine, ...]], set[Path]] = {}
     worth: list[tuple[int, tuple[Affine, ...]]] = []
     for own, scope, level in _scopes(path, nodes, 0):

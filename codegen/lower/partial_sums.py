@@ -41,7 +41,7 @@ PART = 512
 Body = tuple[Stmt, ...]
 
 _NOTHING = -0.0
-"""What adding to a sum leaves it as it is."""
+"""The neutral element of a sum: adding it leaves a sum as it is."""
 
 
 def in_parts(body: Body, sums: frozenset[str], names: Names) -> Body:
@@ -113,7 +113,7 @@ class _Parts:
 
 
 def _flushed(totals: dict[str, Var]) -> Iterator[Stmt]:
-    """What has been added up goes into the totals."""
+    """Adds the partial sums to the totals."""
     for name, total in totals.items():
         part = Var(Type(F32), name)
         yield Assign(total, _added(total, part))

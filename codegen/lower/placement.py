@@ -15,7 +15,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Sta
 from dojoir.support.frozen import dataclass
 
 STACK_BYTES = 256 * 1024
-"""What one temporary on the stack (or in reg) may take, and all of a kernel together: more go to the heap."""
+"""The largest temporary on the stack (or in reg), and the sum over a kernel, in bytes: more go to the heap."""
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What planning needs to know of a kernel."""
+    """The results of analysing a kernel for planning."""
 
     kernel: Kernel
     target: Target

@@ -147,7 +147,7 @@ def _stays_inside(kernel: Kernel, site: Site, around: Sequence[Scope | Guard]) -
 
 
 def _accesses(sets: KernelSets, number: int, site: Site, buffer: str) -> Iterator[Access]:
-    """What a statement reads of a buffer, and what it accumulates into there."""
+    """The elements of a buffer that a statement reads, and those that it accumulates into."""
     reads = [a for read in sets.reads[number] for a in read.access.accesses() if a.buffer == buffer]
     if site.statement.accumulation is not None and site.statement.target.buffer == buffer:
         reads.append(site.statement.target)

@@ -51,8 +51,8 @@ class Asked:
 
 
 def asked_of(unit: Unit, path: Path, state: State, stop: Value) -> Asked:
-    """What is to be asked before the scope at `path` runs, of `stop` iterations, by `state` around it. One that
-    turns out to be short is not streamed either: it would only come to a whole line at its end."""
+    """The check before the scope at `path` runs, of `stop` iterations, by `state` around it. One that turns out to
+    be short is not streamed either: it would only come to a whole line at its end."""
     small, undecided = set(), set()
     large: Value | None = None
     for name, uses in unit.uses.items():

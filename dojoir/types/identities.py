@@ -1,4 +1,4 @@
-"""What an accumulation may begin with and end as if it had not: in which element types there is such a value."""
+"""The identity of an accumulation: in which element types there is such a value."""
 
 from __future__ import annotations
 

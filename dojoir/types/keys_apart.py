@@ -48,14 +48,14 @@ _SIGNS = {"argmax_key": ("gt", "max="), "argmin_key": ("lt", "min=")}
 
 @dataclass(frozen=True)
 class _Kind:
-    """What the keys in a buffer are: of which operation, and of values of which type."""
+    """The kind of the keys in a buffer: their operation, and the type of their values."""
 
     name: str
     dtype: DType
 
 
 def _kind(kernel: Kernel, buffer: Buffer, buffers: Mapping[str, Buffer]) -> _Kind | None:
-    """What the keys in a buffer are, where it holds keys of one kind."""
+    """The kind of the keys in a buffer, where it holds keys of one kind."""
     if buffer.role != "tmp" or buffer.dtype != I64:
         return None
     found: set[_Kind] = set()

@@ -50,7 +50,7 @@ class Misfit:
 
 
 class _No(Exception):
-    """What does not fit."""
+    """Raised where a text does not match."""
 
 
 def recognise(kernel: Kernel, path: Path, instruction: Instruction) -> Fit | Misfit:

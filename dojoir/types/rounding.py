@@ -128,7 +128,7 @@ def _rounded_by(way: str, format_: Format, value: float) -> float:
 
 
 def _power_of_two(way: str, format_: Format, value: int | float) -> float:
-    """What is not negative as a power of two: an f64, or an integer of any length."""
+    """A non-negative number as a power of two: an f64, or an integer of any length."""
     if value != value or value < 0:
         return math.nan
     if value == math.inf:
@@ -193,7 +193,7 @@ def _shift(value: int, places: int) -> int:
 
 
 def _beyond(format_: Format, value: int | float) -> float:
-    """What a number larger than all finite ones becomes, by its sign; and what NaN becomes."""
+    """The result for a number larger than all finite ones, by its sign; and the result for NaN."""
     if value != value:
         return -0.0 if format_.overflow == "max" else math.nan
     match format_.overflow:

@@ -1,5 +1,5 @@
-"""What a GPU has code of its own for: properties of sizes, and the last accesses of threads. Made from the sizes,
-extents and machine; nothing here knows a schedule.
+"""The cases for which a GPU has code of its own: properties of sizes, and the last accesses of threads. Made from
+the sizes, extents and machine; nothing here knows a schedule.
 
 A launch asks for its sizes at the call: that a tile divides them, that a row fits into the registers of a block,
 that there is a tile for each multiprocessor. Threads are a fixed number: the last of them may have nothing to do.
@@ -18,7 +18,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 
 WHOLE = (4, 8, 16, 32, 64, 128, 256)
-"""What may divide a size: the elements of an access, the sides of a tile."""
+"""The possible divisors of a size: the elements of an access, the sides of a tile."""
 
 LONGEST = tuple(1 << n for n in range(8, 17))
 """The lengths up to which a row may stay in the registers of a block."""

@@ -37,7 +37,7 @@ from dojoir.support.public import public
 
 
 def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
-    """What a file exports to the catalogue."""
+    """The names that a file exports to the catalogue."""
     found: tuple[type[Move], ...] = file.MOVES
     return found
 

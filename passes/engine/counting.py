@@ -1,5 +1,5 @@
-"""What an answer about a move follows from that only counts the iterations of a scope in another way: hardly
-anything of what they run.
+"""The cache key for moves that only count the iterations of a scope in another way: it has little of the scope's
+body.
 
 A list of moves asks the same of every scope of one extent, and again after each move. Here the answer is that about
 the range.
@@ -154,7 +154,7 @@ def _has_room(node: Node) -> bool:
 
 @once_for_each
 def _said(node: Node) -> frozenset[str]:
-    """What scopes in a node have, itself counted: a `mark`, or a hint to `use` an instruction."""
+    """The marks and hints of the scopes in a node, itself counted: a `mark`, or a hint to `use` an instruction."""
     if isinstance(node, Statement):
         return frozenset()
     mine = {"mark"} if isinstance(node, Scope) and node.marks else set()
@@ -173,7 +173,7 @@ def _valued(node: Node) -> frozenset[int]:
 
 
 def _sides(node: Scope | Guard) -> Sequence[Affine]:
-    """What an extent is the smallest of, or what conditions compare."""
+    """The operands of the minimum in an extent, or of the comparisons in conditions."""
     return (
         node.extent.bounds if isinstance(node, Scope) else [s for c in node.conditions for s in (c.left, c.right)]
     )
@@ -191,7 +191,7 @@ def _is_guarded(scope: Scope) -> bool:
 
 
 def _parted(kernel: Kernel, path: Path, here: Range, formula: Formula) -> Affine | None:
-    """What a formula says of a range around the node at a path, or None where it may not part all alike."""
+    """The range formula around the node at a path, or None where the formula may not split all ranges alike."""
     try:
         found = formula.affine(kernel, kernel.depth_of(path))
     except Refusal:

@@ -1,4 +1,4 @@
-"""What a user does with moves: list them, check one, apply one."""
+"""The use of moves: list them, check one, apply one."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
 
 
 def made(kernel: Kernel, move: Move) -> Rewrite:
-    """What a move makes of a kernel, whose text can be read again. Raises as `Move.rewrite` does."""
+    """The kernel that a move makes, whose text can be read again. Raises as `Move.rewrite` does."""
     done = move.rewrite(kernel)
     wrong = unwritable(done.kernel)
     if wrong is not None:
@@ -253,7 +253,7 @@ def made(kernel: Kernel, move: Move) -> Rewrite:
 
 
 def _recalled(kernel: Kernel, ground: Ground, step_limit: int) -> bool | None:
-    """What is known to follow from a ground, for a kernel where it would be found within the budget as well."""
+    """The stored answer for a ground, for a kernel where it would be found within the budget as well."""
     found = _answers.get((ground, step_limit))
     return found.legal if found is not None and len(kernel.sites) <= found.reach else None
 
@@ -277,6 +277,6 @@ def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
 
 
 def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
-    """What a move that is known to be legal makes of this very kernel."""
+    """The kernel that a move makes, where the move is known to be legal for this very kernel."""
     found = _made.get((kernel, move, step_limit))
     return found[1] if found is not None and found[0] is kernel else None

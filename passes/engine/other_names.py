@@ -1,4 +1,4 @@
-"""What moves are called elsewhere: words of Halide, TVM, Exo, MLIR and text books, and the move that is meant."""
+"""The names of moves elsewhere: words of Halide, TVM, Exo, MLIR and text books, and the move that is meant."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ _CALLED = {
 """Moves as they are written here, each with the words that others have for them."""
 
 OTHER_NAMES: Mapping[str, str] = {word: here for here, words in _CALLED.items() for word in words.split()}
-"""What is written here for a word of elsewhere."""
+"""The name used here for a word of elsewhere."""
 
 
 def meant_by(word: str, known: Iterable[str]) -> str:
-    """What is said after the name of a move that there is not: the one that was meant, by spelling or meaning."""
+    """The suggestion after an unknown name of a move: the one that was meant, by spelling or meaning."""
     by_spelling = did_you_mean(word, known)
     here = OTHER_NAMES.get(word.lower().replace("-", "_"))
     if here is None:

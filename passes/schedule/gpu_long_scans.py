@@ -127,7 +127,7 @@ def _in_chunks(trace: Trace, row: Spot, is_wide: bool) -> None:
 
 
 def _sums_by_count(trace: Trace, path: Path) -> None:
-    """What comes before each chunk: by a block where there are not too many. Raises DojoError where a move is
+    """The prefix before each chunk: by a block where there are not too many. Raises DojoError where a move is
     refused."""
     count = spot(trace, path).child(1).scope.extent.bounds[0]
     if count.is_constant and count.offset <= FEW:

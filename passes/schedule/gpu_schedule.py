@@ -1,4 +1,4 @@
-"""What `default_schedule` makes of a kernel for a GPU, by rule: each nest that can be a grid becomes one.
+"""The schedule of `default_schedule` for a GPU, by rule: each nest that can be a grid becomes one.
 
 A nest begins with scopes whose iterations are independent. Where the elements of a row are the work of an
 iteration, a block has it, and its threads the elements; else a thread has an iteration, or a few neighbours of one
@@ -363,7 +363,7 @@ def _rows(trace: Trace, path: Path) -> None:
 
 
 def _nests(scope: Spot) -> list[Spot]:
-    """What is right inside of a scope but for statements."""
+    """The nodes right inside of a scope, except statements."""
     return [scope.child(n) for n, node in enumerate(scope.body) if not isinstance(node, Statement)]
 
 

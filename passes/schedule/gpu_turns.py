@@ -165,7 +165,7 @@ def _as_often(trace: Trace, rest: Spot, loop: Spot) -> None:
 
 
 def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> None:
-    """What a thread has read ahead: the dimensions by threads take no registers."""
+    """The values that a thread has prefetched into registers: dimensions over threads take no registers."""
     operand, name = fetched.operand, fetched.ahead
     rows, times = _rows(operand, depth, threads)
     dim = operand.sum_dim

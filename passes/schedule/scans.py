@@ -47,7 +47,8 @@ BLOCK = 4096
 """How many elements of a row a core puts together at a time: what it has read is still in its first cache."""
 
 MAPS = ("factor", "block", "before", "within")
-"""What the temporaries of blocks are called: what a map multiplies by and adds, what comes before, and inside."""
+"""The names of the temporaries of blocks: the factor and the addend of a map, the value before, and the value
+inside."""
 
 FORMS = (
     *(f"{rule}{kind}" for rule in ("accumulate", "accumulate_turned") for kind in ("", "_product", "_max", "_min")),
@@ -67,9 +68,9 @@ class Running:
 
 @dataclass(frozen=True)
 class Blocks:
-    """What a rule makes of a running value: the names of its temporaries, what is inside of a block last; the scope
-    that puts each block together, the one that runs over what they give, and the one that goes on inside of blocks
-    from there."""
+    """The result of a rule for a running value: the names of its temporaries, the one inside of a block last. Then
+    come the scope that combines each block, the scope over the results of the blocks, and the one that continues
+    inside of blocks."""
 
     names: tuple[str, ...]
     totals: Spot
@@ -103,8 +104,8 @@ def _is_plain(node: Node) -> bool:
 
 
 def running(kernel: Kernel, path: Path) -> Running | None:
-    """What a scope of two statements has of a running value: a step into an element that is one for all iterations,
-    and a result that is that element, put where no other iteration does."""
+    """The running value in a scope of two statements: a step into an element that is the same for all iterations,
+    and a result. The result is that element, stored where no other iteration stores."""
     scope, depth = kernel.at(path), kernel.depth_of(path)
     assert isinstance(scope, Scope)
     match scope.body:

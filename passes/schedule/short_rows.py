@@ -15,7 +15,8 @@ from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.strides import depends, sites_in
 
 PLAIN, COSTLY = 4, 2
-"""What part of a vector a row fills at most, for lanes to go over rows: a fourth, or a half where it is costly."""
+"""The largest part of a vector that a row may fill for lanes to go over rows: a fourth, or a half where it is
+costly."""
 
 COSTS = 16
 """The cycles that a costly operation takes at least."""

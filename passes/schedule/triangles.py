@@ -108,7 +108,7 @@ def _block_sum(trace: Trace, path: Path, way: int, rows: int) -> None:
 
 # -- in the columns ---------------------------------------------------------------------------------------------
 def _columns(site: Site) -> Triangle | None:
-    """What is known of a triangle of columns, or None where a statement is in none."""
+    """The triangle of columns of a statement, or None where it is in none."""
     depth, target = len(site.scopes), site.statement.target
     if site.statement.accumulation != "+=" or depth < 3 or len(site.path) != depth + 1:
         return None

@@ -34,7 +34,7 @@ TOGETHER = 8
 """How many iterations go through the rows together at most: each is one more time that memory is spared."""
 
 SHARE = 8
-"""What part of the last cache the rows between the first iteration and the last may take."""
+"""The largest part of the last cache for the rows between the first iteration and the last."""
 
 FURTHEST = 4
 """How many rows apart two sweeps may have to stay."""
@@ -52,8 +52,8 @@ class Touch:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a child of the repeated scope does to rows: a scope over `rows`, or, where that is None, a node that
-    stays at one row."""
+    """The effect of a child of the repeated scope on rows: a scope over `rows`, or, where that is None, a node
+    that stays at one row."""
 
     rows: Affine | None
     touches: tuple[Touch, ...]
@@ -102,7 +102,8 @@ def run_in_waves(trace: Trace, machine: Machine, sizes: Sizes) -> None:
 
 
 def repeated(kernel: Kernel, path: Path) -> Repeated | None:
-    """What the scope at `path` repeats, if that is sweeps over rows alone which take from rows further on."""
+    """The sweeps that the scope at `path` repeats, if that is sweeps over rows alone which take from rows further
+    on."""
     node = kernel.at(path)
     if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
         return None
@@ -132,8 +133,8 @@ def repeated(kernel: Kernel, path: Path) -> Repeated | None:
 
 
 def _sweep(kernel: Kernel, path: Path, written: set[str]) -> Sweep | None:
-    """What the nest at `path` does to rows, which are the first index of each array that is written, if it is a
-    nest of scopes with nothing between them."""
+    """The sweep of the nest at `path` over rows, which are the first index of each array that is written, if it is
+    a nest of scopes with nothing between them."""
     node = kernel.at(path)
     depth, levels = kernel.depth_of(path), 0
     while isinstance(node, Scope):

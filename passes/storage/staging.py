@@ -330,7 +330,7 @@ def _accesses(node: Node, buffers: Set[str]) -> list[Access]:
 
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
-    """What is copied into a buffer, or where it is copied to, by a node that does nothing else; or None."""
+    """The source or the target of a copy by a node that does nothing else; or None."""
     while len(nodes) == 1 and isinstance(nodes[0], Scope | Guard):
         nodes = nodes[0].body
     match nodes:

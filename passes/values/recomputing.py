@@ -264,8 +264,8 @@ class _Producer:
     origins: list[Origin] = field(default_factory=list)
 
     def again(self, nodes: tuple[Node, ...], prefix: Path, now: tuple[Affine, ...], depth: int) -> tuple[Node, ...]:
-        """What remains of some siblings for one element, at `depth`. `now` are the iterators around them, in terms
-        of the new ones."""
+        """The remaining part of some siblings for one element, at `depth`. `now` are the iterators around them, in
+        terms of the new ones."""
         new: list[Node] = []
         for child, node in enumerate(nodes):
             path = (*prefix, child)

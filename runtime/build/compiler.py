@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dojoir.codegen.lir.program import Program
 
 TARGETS = RUNNABLE
-"""What `compile` makes code for."""
+"""The targets of `compile`."""
 
 
 @public_with(kernel="not-a-kernel")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 LACKING = ("", "-avx512dq", "-avx512dq,-avx512bw")
-"""What is left out of a processor's features, one after the other, until the code is right. The last always is."""
+"""The features to leave out, one after the other, until the code is right. The last always is."""
 
 _BYTES = re.compile(rb"(?:\xc5|\xc4.)[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd](?:\x50|\xd7)[\xc0-\xff]", re.DOTALL)
 """VEX, the code of vmovmskps and -pd or of vpmovmskb, two registers. Other bytes can look like it: then a text is

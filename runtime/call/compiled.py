@@ -223,7 +223,7 @@ class Compiled:
             check_distinct(self._signature.arrays, lambda name: self._contents(name, views[name]))
 
     def _contents(self, name: str, view: View) -> np.ndarray:
-        """What is in an argument."""
+        """The content of an argument."""
         return as_numpy(view, self.kernel.buffer(name).dtype.stored)
 
     def _call(self, values: tuple[Number, ...]) -> None:

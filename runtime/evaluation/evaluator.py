@@ -90,7 +90,7 @@ class Evaluator:
     hundredth of the codes of an output could not be compared, a kernel is `wrong`, but of those in `left_out`."""
 
     PROTOCOL = "evaluator 4"
-    """What is built, verified and raced here; the number changes with how that is done."""
+    """The protocol by which kernels are built, verified and raced here; the number changes with it."""
 
     CODE_LIMIT = CODE_LIMIT
 
@@ -216,7 +216,7 @@ class Evaluator:
         self._control.send_bytes(pickle.dumps(setup))
 
     def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:
-        """What the nursery answers. Raises RunError where it is gone, and the error of ours that it met."""
+        """The nursery's answer. Raises RunError where it is gone, and the error of ours that it met."""
         try:
             self._control.send_bytes(json.dumps(request).encode())
             if handle is not None:
@@ -251,7 +251,7 @@ class Evaluator:
 
     # -- candidates --------------------------------------------------------------------------------------
     def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
-        """What becomes of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
+        """The result of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
         it. Each is raced against `best`, if that is given. One whose well-formedness the checker does not decide
         in its steps is `build-failed`. Raises KernelError for one that is ill-formed, ArgumentError for one that
         does not take the arguments of the reference."""
@@ -369,7 +369,7 @@ class Evaluator:
                 yield self._ended(connection, worker, kill=True)
 
     def _ended(self, connection: Connection, worker: _Worker, kill: bool) -> Evaluation:
-        """What the end of a worker says of its kernel."""
+        """The result of a kernel whose worker has ended."""
         del self._busy[connection]
         connection.close()
         status: int = self._asked({"reap": worker.pid, "kill": kill})["status"]

@@ -75,7 +75,7 @@ def _part(random: Random, extent: int, most: int) -> slice:
 
 
 def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, slack: float) -> str | None:
-    """What is wrong with what was `seen` at the spots; None if nothing is."""
+    """The error in the values `seen` at the spots; None if there is none."""
     for (name, box), actual in zip(spots, seen, strict=True):
         whole = known.outputs[name]
         part = Bounds(whole.dtype, whole.low[box], whole.high[box], whole.expected.part(box))
@@ -109,7 +109,7 @@ def remembers(runner: Watched, random: Random, seconds: float, took: float) -> s
 
 
 class Watched(Protocol):
-    """What `Watch` looks at: a `Runner`."""
+    """The interface that `Watch` needs: a `Runner`."""
 
     call: Callable[[], object]
 
@@ -184,7 +184,7 @@ class Watch:
         self.seen.append((spots, runner.look(spots)))
 
     def wrong(self) -> str | None:
-        """What was wrong with what was seen since this was asked."""
+        """The error in the values seen since the last question."""
         seen, self.seen = self.seen, []
         found = (complaint(spots, there, self.known, self.slack) for spots, there in seen)
         return next((wrong for wrong in found if wrong is not None), None)

@@ -227,7 +227,7 @@ def check_name(name: str) -> None:
 
 
 def _names(trace: Scheduled) -> list[str]:
-    """What the kernel is called, and its versions."""
+    """The names of the kernel and of its versions."""
     versioned = _versions(trace)
     return [trace.kernel.name, *([] if versioned is None else version_names(versioned))]
 

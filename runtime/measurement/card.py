@@ -51,9 +51,9 @@ class Code:
 
 @dataclass(frozen=True)
 class Card:
-    """What bounds a kernel at some sizes, `kind` and `why` (`unknown` where nothing tells), with the share of the
-    ceiling `of` that it reaches, the numbers of the `lines` of its text that this comes from, and legal `moves`
-    that address it. `status` of what was not to be had is in `counters.reason` and `code.reason`."""
+    """The bottleneck of a kernel at some sizes: `kind` and `why` (`unknown` where nothing tells). It has the share
+    of the ceiling `of` that the kernel reaches, the numbers of the `lines` of its text that cause it, and legal
+    `moves` that address it. `status` of what was not to be had is in `counters.reason` and `code.reason`."""
 
     version: int
     kernel: str
@@ -130,10 +130,10 @@ def profile(
     ncu: str | None = None,
     time_limit: float = 60.0,
 ) -> Card:
-    """What bounds a kernel at some sizes, on a card. It is timed first, unless a `measurement` of it is given;
-    `counted` reads the counters of the processor, where the system gives them; `ncu` is a file that NVIDIA's
-    `ncu --csv` wrote of the kernel on a GPU. Raises as `measure` does, and ArgumentError for such a file that
-    cannot be read."""
+    """The bottleneck of a kernel at some sizes, on a card. It is timed first, unless a `measurement` of it is
+    given; `counted` reads the counters of the processor, where the system gives them; `ncu` is a file that
+    NVIDIA's `ncu --csv` wrote of the kernel on a GPU. Raises as `measure` does, and ArgumentError for such a file
+    that cannot be read."""
     check_kernel(kernel, "profile")
     own = measurement or measure(kernel, target, sizes=sizes, threads=threads, time_limit=time_limit)
     found = bottleneck(kernel, own)
@@ -158,7 +158,7 @@ def profile(
 
 
 def launches_of(kernel: Kernel, target: str) -> tuple[Resources, ...]:
-    """What the kernels of a GPU take; none elsewhere."""
+    """The resources of a GPU's kernels; none elsewhere."""
     made = compile(kernel, target) if is_device(target) else None
     return made.resources() if isinstance(made, DeviceCompiled) else ()
 

@@ -192,7 +192,7 @@ class Loop:
 
     @property
     def does(self) -> frozenset[str]:
-        """What it computes, whatever lanes it has: the stems of its instructions."""
+        """The stems of its computing instructions, whatever the number of lanes."""
         return frozenset(_stem(one.name) for one in self.code if one.computes)
 
     @property

@@ -47,7 +47,8 @@ class ForTarget:
 
 
 Contestant = Kernel | ForTarget | PythonCode | str | Callable[..., object]
-"""What can be timed: a kernel, or what `PythonCode` says (a `str` is its statement, a function is called)."""
+"""The types of a contestant: a kernel, or what `PythonCode` says (a `str` is its statement, a function is
+called)."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Measurement:
 
     @property
     def bound_by(self) -> str | None:
-        """What the machine would take longest for at its ceilings: `memory` or `arithmetic`."""
+        """The ceiling that bounds the time on the machine: `memory` or `arithmetic`."""
         memory, arithmetic = self._shares
         return None if self.memory_ceiling is None else "memory" if memory >= arithmetic else "arithmetic"
 
@@ -428,7 +429,7 @@ def _name(subject: KernelSubject | PythonCode) -> str:
 
 
 def _result(outcome: Outcome, names: Sequence[str]) -> dict[str, Any]:
-    """What the child found out. Raises what ended it."""
+    """The result of the child. Raises what ended it."""
     raise_reported(outcome)
     merged: dict[str, Any] = {key: value for message in outcome.messages for key, value in message.items()}
     if outcome.ended is None and "samples" in merged:

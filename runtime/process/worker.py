@@ -62,7 +62,7 @@ _JOBS = {
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
     "counting": "dojoir.runtime.measurement.counters:run_counting",
 }
-"""What each kind of job runs, `module:function`, imported in the process that runs it."""
+"""The function of each kind of job, `module:function`, imported in the process that runs it."""
 
 
 def _work(job: dict[str, Any], report: Report) -> None:

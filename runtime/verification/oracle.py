@@ -1,4 +1,4 @@
-"""What a kernel should give on given inputs, and how far off a right result may be."""
+"""The expected results of a kernel on given inputs, and their tolerance."""
 
 from __future__ import annotations
 

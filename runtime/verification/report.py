@@ -1,4 +1,4 @@
-"""What verifying a kernel came to: the cases that were run, and whether they decide anything."""
+"""The result of verifying a kernel: the cases that were run, and whether they decide anything."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went
+    """The result of verifying a kernel. `reason` says why it failed (the first problem), None if nothing went
     wrong. `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash
     or at the time limit. `warnings` are of the text: what is right at these sizes and not at larger ones."""
 
@@ -109,7 +109,7 @@ class Report:
         return 0.0 if self.worst is None else self.worst.ulps
 
     def _repr_html_(self) -> str:
-        """What is printed, with a bar that is green for ok, red for failed, yellow for undecided."""
+        """The text of the report, with a bar that is green for ok, red for failed, yellow for undecided."""
         from dojoir.ir.html import message_html
 
         colours = {"ok": "#2e9e5b", "failed": "#d1453b", "undecided": "#c79a00"}
@@ -156,7 +156,7 @@ class Report:
 
 
 def too_many_left_out(counted: Iterable[Counted], allowed: Container[str]) -> str | None:
-    """What is wrong where too few codes of an output could be compared, in all cases together, but for those
+    """The error where too few codes of an output could be compared, in all cases together, but for those
     `allowed`; None if nothing is."""
     counts: dict[str, tuple[int, int]] = {}
     for one in counted:

@@ -257,7 +257,7 @@ def _job(subject: KernelSubject, plans: Sequence[_Plan]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What a child reported of its runs, len(POISONS) for each case."""
+    """The report of a child on its runs, len(POISONS) for each case."""
 
     outcome: Outcome
 
@@ -268,7 +268,7 @@ class _Trial:
         return case * len(POISONS) in self._started
 
     def problem(self, case: int) -> str | None:
-        """What went wrong in the runs of a case, apart from their results."""
+        """The error in the runs of a case, apart from their results."""
         for run in range(case * len(POISONS), (case + 1) * len(POISONS)):
             done = self._done.get(run)
             if done is None:

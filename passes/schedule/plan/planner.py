@@ -71,7 +71,7 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Planner:
-    """What a plan is made for. `tried` collects what is tried."""
+    """The subject of a plan. `tried` collects what is tried."""
 
     machine: Machine
     sizes: Mapping[str, int]
@@ -170,7 +170,7 @@ def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
 
 
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
-    """What the rules make of a nest."""
+    """The schedule of a nest by the rules."""
     schedule_grid(trace, path, machine)
 
 
