@@ -1,11 +1,13 @@
 """What pyproject.toml cannot say: what is made when the package is built. Nothing needs it.
 
-- The files of shell completion, from the options of `dojoir-opt`; shells find them in `share` of the environment
-  that dojoir is installed in.
+- The files of shell completion, from the options of `dojoir-opt` and `dojoir`; shells find them in `share` of the
+  environment that dojoir is installed in.
 - The tables of the grammars, which a first process would else compute for a tenth of a second.
 - The pages of docs/, in the package, for `dojoir know`.
 """
 
+import argparse
+import importlib
 import os
 import shutil
 import subprocess
@@ -17,35 +19,47 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
+PROGRAMS = {"dojoir-opt": "dojoir.cli.options", "dojoir": "dojoir.verbs.options"}
+"""The commands, each with the module whose `parser` reads its command line."""
+
 FILES = {
-    "bash": "share/bash-completion/completions/dojoir-opt",
-    "zsh": "share/zsh/site-functions/_dojoir-opt",
-    "tcsh": "share/tcsh/dojoir-opt.csh",
+    "bash": "share/bash-completion/completions/{}",
+    "zsh": "share/zsh/site-functions/_{}",
+    "tcsh": "share/tcsh/{}.csh",
 }
 """Where each shell looks, below the prefix."""
 
 
-def completions(folder: Path) -> dict[str, Path]:
-    """Writes a file of completion for each shell into a folder; without shtab, none."""
+def completions(folder: Path) -> dict[tuple[str, str], Path]:
+    """Writes a file of completion for each command and shell into a folder; without shtab, none."""
     try:
         import shtab
     except ImportError:  # a build without isolation
         return {}
+    made = {}
     sys.path.insert(0, str(ROOT))
     try:
-        from dojoir.cli.options import parser
+        for program, module in PROGRAMS.items():
+            for shell, place in FILES.items():
+                reader = importlib.import_module(module).parser()
+                _complete_files(reader, shtab.FILE)
+                path = folder / place.format(program)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(shtab.complete(reader, shell=shell), encoding="utf-8")
+                made[program, shell] = path
     finally:
         sys.path.remove(str(ROOT))
-    made = {}
-    for shell, place in FILES.items():
-        reader = parser()
-        for action in reader._actions:
-            if action.metavar == "FILE":
-                action.complete = shtab.FILE
-        made[shell] = folder / place
-        made[shell].parent.mkdir(parents=True, exist_ok=True)
-        made[shell].write_text(shtab.complete(reader, shell=shell), encoding="utf-8")
     return made
+
+
+def _complete_files(reader: argparse.ArgumentParser, file: object) -> None:
+    """Has the names of files completed wherever one is taken, in the parsers of verbs too."""
+    for action in reader._actions:
+        if action.metavar in ("FILE", "KERNEL"):
+            action.complete = file
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                _complete_files(inner, file)
 
 
 class WithTables(build_py):
@@ -88,6 +102,6 @@ if __name__ == "__main__":
     setup(
         cmdclass={"build_py": WithTables},
         data_files=[
-            (str(Path(FILES[shell]).parent), [str(path.relative_to(ROOT))]) for shell, path in made.items()
+            (str(Path(FILES[shell]).parent), [str(path.relative_to(ROOT))]) for (_, shell), path in made.items()
         ],
     )

@@ -8,6 +8,7 @@ from dojoir.errors import Note, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.expressions import affine, condition, factors, integer
 from dojoir.grammar.names import Names, short
+from dojoir.grammar.other_languages import cure_of_storage
 from dojoir.ir.buffer_rules import (
     align_error,
     distinct_error,
@@ -67,7 +68,9 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
     for attribute in written.attributes:
         word = attribute.name.text
         if word not in _ATTRIBUTES:
-            hint = did_you_mean(word, _ATTRIBUTES) or f": write one of {', '.join(_ATTRIBUTES)}"
+            meant = cure_of_storage(word)
+            hint = f": {meant}" if meant else did_you_mean(word, _ATTRIBUTES)
+            hint = hint or f": write one of {', '.join(_ATTRIBUTES)}"
             raise names.error(
                 "unknown-attribute", f"there is no attribute '{short(word)}'{hint}", attribute.name.span
             )

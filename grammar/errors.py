@@ -9,6 +9,7 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from dojoir.errors import Diagnostic, ParseError, Source, Span, did_you_mean
+from dojoir.grammar.other_languages import cure_of_line
 from dojoir.ir.names import KEYWORDS
 
 WORDS = {word.upper(): word for word in KEYWORDS}
@@ -56,6 +57,15 @@ class LayoutError(Exception):
 
 def explain(error: LayoutError | UnexpectedCharacters | UnexpectedToken, source: Source) -> ParseError:
     """The error that a user sees."""
+    line = error.span.line if isinstance(error, LayoutError) else error.line
+    if not isinstance(error, LayoutError):
+        written = cure_of_line(source.line(line)) if line and line > 0 else None
+        if written is not None:
+            cure, start, end = written
+            code = "unexpected-character" if isinstance(error, UnexpectedCharacters) else "unexpected"
+            word = source.line(line)[start - 1 : end - 1]
+            message = f"'{word}' does not belong here: {cure}"
+            return _error(code, message, Span(line, start, end), source)
     match error:
         case LayoutError():
             return _error(error.code, error.message, error.span, source)

@@ -7,6 +7,7 @@ import math
 from dojoir.errors import KernelError, Span, did_you_mean
 from dojoir.grammar import syntax
 from dojoir.grammar.names import Names, short
+from dojoir.grammar.other_languages import cure_of_function, cure_of_line
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.nodes import (
@@ -89,10 +90,9 @@ def _call(call: syntax.Call, names: Names, depth: int) -> Expr:
         if name in names.buffers:
             cure = f"{name} is a buffer: its elements are written {name}[…]"
             raise names.error("unknown-function", cure, call.name.span, names.note(names.buffers[name]))
-        hint = (
-            did_you_mean(name, [*CALLS, "clamp", *DTYPES, *CONVERSIONS])
-            or f": write one of {', '.join(sorted(CALLS))}"
-        )
+        meant = cure_of_function(name)
+        hint = f": {meant}" if meant else did_you_mean(name, [*CALLS, "clamp", *DTYPES, *CONVERSIONS])
+        hint = hint or f": write one of {', '.join(sorted(CALLS))}"
         raise names.error("unknown-function", f"there is no function '{short(name)}'{hint}", call.name.span)
     _check_arity(call, OPERATIONS[name].arity, names)
     return make_op(name, tuple(value(arg, names, depth + 1) for arg in call.args), call.span)
@@ -172,6 +172,9 @@ def _affine(expr: syntax.Expr, names: Names, role: str, depth: int) -> Affine:
             return _clamp(expr, names, role, depth)
         case syntax.Call(name, _, span):
             what = f"{short(name.text)}(…) is not"
+            written = cure_of_line(names.source.line(span.line)) if name.text in ("range", "prange") else None
+            if written is not None:
+                raise names.error("not-affine", f"there is no {name.text}: {written[0]}", span)
             raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", span)
         case syntax.Unary("-", arg):
             return -_affine(arg, names, role, depth + 1)
@@ -197,7 +200,8 @@ def _clamp(call: syntax.Call, names: Names, role: str, depth: int) -> Affine:
         what = "min(…) stands only for a whole extent or in an index"
         if name != "min":
             what = f"{name}(…) stands only in an index"
-        raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {QUASI_AFFINE}", call.span)
+        cure = "compare each operand by itself, joined by `and`" if role != "an extent" else "write min(A, B) alone"
+        raise names.error("not-affine", f"{role} is quasi-affine, and {what}: {cure}", call.span)
     arity = CLAMPS[name]
     if arity is not None:
         _check_arity(call, arity, names)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from dojoir.errors import Diagnostic, KernelError, Note, Source, Span, did_you_mean
 from dojoir.grammar import syntax
+from dojoir.grammar.other_languages import cure_of_name, cure_of_type
 from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DTYPES, DType
 from dojoir.ir.names import RESERVED
@@ -77,10 +79,18 @@ class Names:
             return self.error("unknown-name", f"'{name.text}' is not a size; {cure}", name.span)
         if name.text in RESERVED:
             return self.error("unknown-name", f"{name.text} is called: write {name.text}(…)", name.span)
+        cure = cure_of_name(name.text)
+        if cure:
+            return self.error("unknown-name", f"there is no '{name.text}': {cure}", name.span)
         return self._unknown("unknown-name", "size or scalar buffer", name, known)
 
     def _unknown(self, code: str, kind: str, name: syntax.Word, known: Iterable[str]) -> KernelError:
         hint = did_you_mean(name.text, known)
+        if not hint and re.fullmatch(r"[A-Za-z_]\w*", name.text):
+            where = f"`tmp {short(name.text)}: f32`, or with its dimensions in brackets"
+            hint = f": declare it below the 'kernel' line, as {where}"
+            if kind != "buffer":
+                hint += f"; a size is named in 'kernel k({short(name.text)})'"
         return self.error(code, f"there is no {kind} '{short(name.text)}'{hint}", name.span)
 
     def iterator(self, iterator: syntax.Iterator) -> int:
@@ -115,7 +125,9 @@ class Names:
     def dtype(self, name: syntax.Word) -> DType:
         """The element type of that name."""
         if name.text not in DTYPES:
-            hint = did_you_mean(name.text, DTYPES) or f": write one of {', '.join(DTYPES)}"
+            meant = cure_of_type(name.text)
+            hint = f": {meant}" if meant else did_you_mean(name.text, DTYPES)
+            hint = hint or f": write one of {', '.join(DTYPES)}"
             raise self.error("unknown-dtype", f"there is no element type '{short(name.text)}'{hint}", name.span)
         return DTYPES[name.text]
 

@@ -13,6 +13,7 @@ from dojoir.grammar.expressions import access, conditions, extent, value
 from dojoir.grammar.hints import HINTS, resolve_hints
 from dojoir.grammar.keys_of_pairs import written_out
 from dojoir.grammar.names import Around, Names, short
+from dojoir.grammar.other_languages import cure_of_line, cure_of_mark
 from dojoir.grammar.pairs import pair_statements, reads_itself, written_in
 from dojoir.grammar.products import apart
 from dojoir.grammar.under_conditions import UNDER
@@ -124,7 +125,12 @@ def _marks(marks: tuple[syntax.Word, ...], names: Names) -> tuple[str, ...]:
     seen: dict[str, Span] = {}
     for mark in marks:
         if mark.text not in MARKS:
-            hint = did_you_mean(mark.text, MARKS) or f": write one of {', '.join(MARKS)}"
+            meant = cure_of_mark(mark.text)
+            hint = f": {meant}" if meant else did_you_mean(mark.text, MARKS)
+            hint = hint or f": write one of {', '.join(MARKS)}"
+            if mark.text in names.sizes:
+                written = cure_of_line(names.source.line(mark.span.line))
+                hint = f": {written[0]}" if written else hint
             if mark.text in HINTS:
                 hint = f": a hint has arguments, as in {HINTS[mark.text]}"
             raise names.error("unknown-mark", f"there is no mark '{short(mark.text)}'{hint}", mark.span)

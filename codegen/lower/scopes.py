@@ -71,9 +71,9 @@ class Scopes:
         self._tiles(path, nodes, state, block)
 
     def _fetch(self, path: Path, state: State, block: Block) -> None:
-        """The prefetches for the hints of the scope at `path`. The iterations of a scope in lanes that are left
-        over run one by one, and have been asked for; those of a compiler's lanes are asked for in blocks, around
-        them."""
+        """Emits the prefetches for the hints of the scope at `path`. The iterations of a scope in lanes that are
+        left over run one by one, and have been asked for; those of a compiler's lanes are asked for in blocks,
+        around them."""
         scope = self.unit.kernel.at(path) if path else None
         if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
             fetch_ahead(self.unit, path, scope, state, block)

@@ -42,8 +42,8 @@ LONG = 512
 
 @dataclass(frozen=True)
 class Asked:
-    """Of the buffers that a scope writes and that are streamed where they are large: those that are not, those of
-    which the sizes of a call decide, and the condition that all of these are (None: there are none)."""
+    """Streamed outputs of a scope: those known to be small, those that depend on the sizes of a call, and the
+    condition that the latter are large (None: there are none)."""
 
     small: frozenset[str]
     open: frozenset[str]

@@ -24,15 +24,15 @@ tmp m: f32[N~] reg
 tmp s: f32[N~] reg
 <BLANKLINE>
 N : p @i
-| m[{0}] = -inf
+| m[{i}] = -inf
 | M
-| | m[{0}] max= x[{0}, {1}]
-| s[{0}] = 0
+| | m[{i}] max= x[{i}, {1}]
+| s[{i}] = 0
 | M
-| | y[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
-| | s[{0}] += y[{0}, {1}]
+| | y[{i}, {1}] = exp(x[{i}, {1}] - m[{i}])
+| | s[{i}] += y[{i}, {1}]
 | M
-| | y[{0}, {1}] = y[{0}, {1}] / s[{0}]
+| | y[{i}, {1}] = y[{i}, {1}] / s[{i}]
 <BLANKLINE>
 
 Sizes, iterators and elements take Python's arithmetic, comparisons by `<` and by `eq` and `ne`, `& | ~` for

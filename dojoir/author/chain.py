@@ -54,9 +54,9 @@ def chain(
     | M
     | | y[{0}, {1}] = 2 * x[{0}, {1}]
     N @i
-    | z[{0}] = -inf
+    | z[{i}] = -inf
     | M @j
-    | | z[{0}] max= y[{0}, {1}]
+    | | z[{i}] max= y[{i}, {j}]
     <BLANKLINE>
     """
     if not kernels:

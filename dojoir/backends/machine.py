@@ -11,7 +11,7 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_class
 
 STREAMS = 4
-"""In how many places of memory stores past the caches go on well at a time, where each writes whole lines."""
+"""The number of concurrent non-temporal store streams that run at full speed, where each writes whole lines."""
 
 SHARED = 16
 """How many times as large as a core's own last cache the one that all share is taken to be, where it is not
@@ -90,8 +90,8 @@ class Machine:
 
     @property
     def streams(self) -> int:
-        """In how many places of memory it writes well past the caches at a time: in several only where a store is a
-        whole line, as the parts of a line wait for each other in few buffers."""
+        """The number of concurrent non-temporal store streams at full speed: several only where a store is a whole
+        line, as the parts of a line wait for each other in few buffers."""
         return STREAMS if self.vector_bytes >= self.line else 1
 
     @property

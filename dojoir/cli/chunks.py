@@ -74,6 +74,14 @@ def split(text: str, name: str, parts: bool) -> list[Chunk]:
     return chunks
 
 
+def separator(emitted: str | None) -> str:
+    """The line between the results of several parts: a comment of the language that they are in."""
+    if emitted is None:
+        return "# -----\n"
+    name = emitted.partition("@")[0]
+    return {"llvm": "; -----\n", "llvm-opt": "; -----\n", "asm": "# -----\n"}.get(name, "/* ----- */\n")
+
+
 def expectations(text: str) -> list[Expectation]:
     """The errors that the comments of a text expect."""
     found = []

@@ -77,7 +77,8 @@ def _run(options: Options) -> int:
         status = status or chunk_status
     if results and not (status and options.output):
         try:
-            write_result("# -----\n".join(results), None if options.run else options.output, kind_of(options))
+            between = chunks.separator(None if options.json else options.emit)
+            write_result(between.join(results), None if options.run else options.output, kind_of(options))
         except dojoir.DojoError as error:
             return report(error, options.json)
     return status
@@ -171,7 +172,7 @@ def _result(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
         return dojoir.canonical_text(trace.kernel), FINE
     source = trace.start.source
     if source is None or options.chain:  # the places of what is chained are in several texts
-        return dojoir.to_text(trace.kernel, names=options.names), FINE
+        return dojoir.to_text(trace.kernel, names=options.names, labels=True), FINE
     return dojoir.commented_text(trace.kernel, source, options.names), FINE
 
 
@@ -192,10 +193,10 @@ def _show_steps(options: Options, trace: dojoir.Trace, done: int) -> None:
 def _show_step(options: Options, move: dojoir.Move, before: dojoir.Kernel, after: dojoir.Kernel) -> None:
     changed = dojoir.to_text(before) != dojoir.to_text(after)
     if options.print_after_all or (options.print_after_change and changed):
-        say(f"# after {move}\n{dojoir.to_text(after, names=options.names)}")
+        say(f"# after {move}\n{dojoir.to_text(after, names=options.names, labels=True)}")
     if options.print_diff:
         say(f"# {move}")
-        old, new = (dojoir.to_text(k, names=options.names).splitlines() for k in (before, after))
+        old, new = (dojoir.to_text(k, names=options.names, labels=True).splitlines() for k in (before, after))
         for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
             say(line)
 

@@ -132,5 +132,10 @@ def _help(name: str, known: dict[str, dojoir.Pass]) -> str:
         return f"{dojoir.COMBINATORS[name]}\n"
     kind = next((kind for kind in dojoir.MOVES if kind.name == name), None)
     if kind is None:
-        raise dojoir.ArgumentError(f"there is no move or pass '{name}'; --list-passes lists them", "unknown-move")
+        try:
+            dojoir.parse_pipeline(name)  # whose error names the nearest one
+        except dojoir.ArgumentError as error:
+            message = f"{error.diagnostic.message}; --list-passes lists them"
+            raise dojoir.ArgumentError(message, error.diagnostic.code) from None
+        raise dojoir.ArgumentError(f"'{name}' is a pipeline: give the name of one move or pass", "unknown-move")
     return f"{kind.name}({', '.join(kind.parameters())})\n\n{inspect.getdoc(kind)}\n"

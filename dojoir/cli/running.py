@@ -23,7 +23,7 @@ def run_kernel(options: Options, trace: dojoir.Trace) -> tuple[str, int]:
     kernel = trace.kernel
     given = read_inputs(kernel, options.inputs)
     sizes = dict(options.sizes)
-    inputs = dojoir.random_inputs(kernel, given, seed=options.seed, **sizes)
+    inputs = dojoir.random_inputs(kernel, given, seed=options.seed, sizes=sizes)
     compiled = dojoir.compile(
         kernel, options.target, cpu=options.cpu, threads=options.threads, emulated=options.emulated
     )

@@ -107,8 +107,8 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
     kernel as written, with its interval."""
     first, base = rows[0][1], dict(rows)["as written"]
     title = f"{name}({', '.join(f'{k}={v}' for k, v in sizes.items())})"
-    of_integers = base.flops == 0 < base.integer
-    lines = [["", "time", "±", "GB/s", "GOP/s" if of_integers else "GFLOP/s", "ceiling", "speed-up"]]
+    without_flops = base.flops == 0 < base.integer + base.other  # max, min and select are work too
+    lines = [["", "time", "±", "GB/s", "GOP/s" if without_flops else "GFLOP/s", "ceiling", "speed-up"]]
     noisy = []
     for label, row in rows:
         spread = (row.high - row.low) / 2 / row.seconds
@@ -121,7 +121,7 @@ def _table(name: str, sizes: dict[str, int], rows: list[tuple[str, dojoir.Measur
                 dojoir.format_seconds(row.seconds),
                 f"{spread:.1%}" if row.repeats > 1 else "n = 1",
                 f"{row.gbytes:.3g}",
-                f"{row.gops if of_integers else row.gflops:.3g}",
+                f"{row.all_gops if without_flops else row.gflops:.3g}",
                 f"{row.fraction:.0%}" if row.fraction else "",
                 "" if row is base else f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})",
             ]

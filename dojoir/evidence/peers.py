@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 import dojoir
 
@@ -39,7 +40,9 @@ def check_peers(names: Sequence[str]) -> None:
     for name in names:
         if name not in PEERS:
             known = ", ".join(PEERS)
-            raise dojoir.ArgumentError(f"there is no peer {name} to bench beside: {known}", "unknown-peer")
+            close = get_close_matches(name, [*PEERS], 1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise dojoir.ArgumentError(f"there is no peer {name} to bench beside{hint}: {known}", "unknown-peer")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def _moves(given: Bundle) -> str:
 
 
 def _diff(given: Bundle) -> str:
-    before, after = (dojoir.to_text(kernel).splitlines() for kernel in (given.trace.start, given.trace.kernel))
+    before, after = (str(kernel).splitlines() for kernel in (given.trace.start, given.trace.kernel))
     lines = difflib.unified_diff(before, after, bundle.START, bundle.FINAL, lineterm="")
     return "\n".join(lines) or "nothing has changed"
 
@@ -67,7 +67,7 @@ def _source(given: Bundle) -> str:
         raise dojoir.ArgumentError(f"{given.run.name} has no source", "no-answer")
     source = given.source[1]
     kernel = given.trace.kernel
-    text = dojoir.to_text(kernel).splitlines()
+    text = str(kernel).splitlines()
     at: dict[int, int] = {}
     for line, spans in spans_of(kernel, source).items():
         for start, end in spans:

@@ -32,7 +32,7 @@ EACH = 5
 """How many choices of parameters of a family of passes are among the actions."""
 
 LARGEST = 40
-"""How many lines the tree of a kernel may have for an episode to go on from it: beyond, there are many hundred
+"""How many lines the tree of a kernel may have for an episode to continue from it: beyond, there are many hundred
 candidates, most of them of no use, and each takes long to prove."""
 
 STOPPING = 1.0
@@ -132,7 +132,7 @@ class KernelPosition:
 
 
 def is_last(kernel: dojoir.Kernel) -> bool:
-    """Whether no episode goes on from a kernel: its tree has more than LARGEST lines."""
+    """Whether no episode continues from a kernel: its tree has more than LARGEST lines."""
     return len(lines_of(kernel)) > LARGEST
 
 

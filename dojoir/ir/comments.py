@@ -28,9 +28,9 @@ class _Comment:
 
 @public
 def commented_text(kernel: Kernel, source: Source, names: bool = False) -> str:
-    """The text of a kernel, as `to_text` gives it, with the comments of the text that it was read from, before any
-    moves. It parses back to an equal kernel."""
-    printed = list(lines(kernel, names))
+    """The text of a kernel with its labels, as `print(kernel)` gives it, with the comments of the text that it was
+    read from, before any moves. It parses back to an equal kernel."""
+    printed = list(lines(kernel, names, labels=True))
     places = _places(kernel, source, printed)
     ends, own = _assigned(_comments(source.text), places)
     bars = [len(line) - len(line.lstrip("| ")) for _, line in printed]

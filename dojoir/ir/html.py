@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dojoir.ir.lexer import DojoLexer
 
-_PRE = "margin:0;padding:.5em .8em;border:1px solid #8884;border-radius:4px;line-height:1.35;overflow-x:auto"
+_PRE = (
+    "font-family:ui-monospace,Menlo,Consolas,monospace;margin:0;padding:.5em .8em;border:1px solid #8884;"
+    "border-radius:4px;line-height:1.35;overflow-x:auto"
+)
 _COLOURS = {
     "Comment": "#7d8590",
     "Keyword": "#a657d6",

@@ -110,9 +110,10 @@ class Kernel:
     source: Source | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
+        """The text with its labels, which parses back to an equal kernel; `dojoir.canonical_text` has none."""
         from dojoir.ir.text import to_text
 
-        return to_text(self)
+        return to_text(self, labels=True)
 
     def __repr__(self) -> str:
         sizes = ", ".join(size.name if size.value is None else f"{size.name} = {size.value}" for size in self.sizes)

@@ -1,6 +1,7 @@
 """The canonical printer: a kernel as text that parses back to an equal kernel.
 
-Depth style writes `{0}` for the outermost iterator; name style writes `{i}` and labels every scope.
+Depth style writes `{0}` for the outermost iterator: canonical texts, hashes, traces and the database have it. A
+person reads the labels of the text, `{i}` where a scope has one; name style writes `{i}` and labels every scope.
 """
 
 from __future__ import annotations
@@ -37,13 +38,14 @@ Name = Callable[[int], str]
 
 
 @public
-def to_text(kernel: Kernel, names: bool = False) -> str:
-    """The text of a kernel, in depth style, or in name style where `names` is true.
+def to_text(kernel: Kernel, names: bool = False, *, labels: bool = False) -> str:
+    """The text of a kernel, in depth style; with `labels`, the iterators of labelled scopes by their labels, as
+    `print(kernel)` shows it; in name style where `names` is true.
 
     In name style a scope without a label gets `i0`, `i1`, … by its depth (with underscores added where a scope
     around or below it is labelled so).
     """
-    return "\n".join(line for _, line in lines(given_kernel(kernel), names)) + "\n"
+    return "\n".join(line for _, line in lines(given_kernel(kernel), names, labels)) + "\n"
 
 
 @public
@@ -59,14 +61,14 @@ def _unlabelled(node: Node) -> Node:
     return replace(node, body=body, label=None) if isinstance(node, Scope) else replace(node, body=body)
 
 
-def lines(kernel: Kernel, names: bool = False) -> Iterator[tuple[Path, str]]:
+def lines(kernel: Kernel, names: bool = False, labels: bool = False) -> Iterator[tuple[Path, str]]:
     """The lines of the text, each with the path of its node (an empty path for the header)."""
     yield from (((), line) for line in head_lines(kernel))
     yield from (((), format_buffer(buffer)) for buffer in kernel.buffers)
     if kernel.body:
         yield (), ""
     for i, node in enumerate(kernel.body):
-        yield from _node_lines(node, (i,), (), 0, names)
+        yield from _node_lines(node, (i,), (), 0, names, labels)
 
 
 def head_lines(kernel: Kernel) -> Iterator[str]:
@@ -86,9 +88,9 @@ def child_lines(node: Node) -> tuple[str, ...]:
 
 
 def _node_lines(
-    node: Node, path: Path, around: tuple[str, ...], bars: int, names: bool
+    node: Node, path: Path, around: tuple[str, ...], bars: int, names: bool, labels: bool = False
 ) -> Iterator[tuple[Path, str]]:
-    name: Name = (lambda depth: around[depth]) if names else str
+    name: Name = (lambda depth: around[depth] or str(depth)) if names or labels else str
     prefix = "| " * bars
     match node:
         case Statement():
@@ -107,7 +109,7 @@ def _node_lines(
             tail = (f" : {', '.join(said)}" if said else "") + (f" @{label}" if label else "")
             yield path, prefix + format_extent(extent, name) + tail
     for i, child in enumerate(node.body):
-        yield from _node_lines(child, (*path, i), around, bars + 1, names)
+        yield from _node_lines(child, (*path, i), around, bars + 1, names, labels)
 
 
 def _labels(nodes: tuple[Node, ...]) -> Iterator[str]:

@@ -44,11 +44,15 @@ def source(name: str, **chosen: object) -> str:
     if name not in names():
         raise ArgumentError(
             f"the library has no kernel '{name}'{did_you_mean(name, [*names(), *made])}; "
-            "dojoir.kernels.names() and dojoir.kernels.options() list them",
+            "`dojoir-opt --list-kernels` lists them, as dojoir.kernels.names() and options() do",
             "unknown-kernel",
         )
     if said or chosen:
-        raise ArgumentError(f"kernel {name} has no options", "unknown-option")
+        given = next(iter({**said, **chosen}))
+        sizes = ", ".join(size.name for size in load(name).sizes)
+        is_size = given in sizes.split(", ")
+        cure = f"{given} is a size: give it as one, -s {given}=… in the shell" if is_size else f"its sizes: {sizes}"
+        raise ArgumentError(f"kernel {name} has no option '{given}'; {cure}", "unknown-option")
     return files(__name__).joinpath(f"{name}.dojo").read_text(encoding="utf-8")
 
 

@@ -45,7 +45,7 @@ def solve(
                 if value < 1:
                     raise ArgumentError(
                         f"argument {buffer.name} has {actual} along dimension {d}, which would make {name} "
-                        f"{value}; a size is at least 1",
+                        f"{value}; a size is at least 1: where there are no elements, leave the call out",
                         "bad-size",
                     )
                 sizes[name] = value

@@ -159,7 +159,7 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
 
 
 class Answer(NamedTuple):
-    """Whether a rewrite is legal, and for which other kernels that is an answer too.
+    """Whether a rewrite is legal, and the widest cache key under which the answer may be stored.
 
     `local`: it follows from what changed, what is around it, and the buffers used there (their declarations, and
     whether anything else uses them): wherever these are the same, so is the answer. `sliced`: it follows from a
@@ -401,7 +401,7 @@ def _failures(claim: Claim) -> Iterator[Failure | None]:
         yield _marks(claim.after)
     else:
         if claim.before.buffers != claim.after.buffers:
-            yield prove_dimensions(claim.after)  # soon said, and why many a copy is refused
+            yield prove_dimensions(claim.after)  # cheap, and refuses most bad copies early
         yield from core.in_full(claim, find_conflict)
 
 

@@ -46,7 +46,7 @@ class Choice:
 
 @dojoir.public
 def optimize(
-    kernel: dojoir.Kernel,
+    kernel: dojoir.Kernel | dojoir.Trace,
     target: str = "llvm",
     *,
     sizes: Mapping[str, int] | None = None,
@@ -56,7 +56,7 @@ def optimize(
     db: HasBest | None = None,
 ) -> dojoir.Trace:
     """The kernel with the stored schedule that fits it and the machine best, or with `default_schedule` for the
-    machine where none does.
+    machine where none does. Of a trace, its last kernel: the answer begins with the moves of the trace.
 
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known: what is stored for some
     sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
@@ -75,6 +75,13 @@ def optimize(
     threads that there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose
     moves do not fit the kernel that it names.
     """
+    if isinstance(kernel, dojoir.Trace):
+        whole = kernel.copy()
+        further = optimize(whole.kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db)
+        for move in further.moves:
+            whole.apply(move)
+        whole.machine = further.machine
+        return whole
 
     def made() -> dojoir.Trace:
         return choose(kernel, target, sizes=sizes, threads=threads, folders=folders, cpu=cpu, db=db).trace.copy()

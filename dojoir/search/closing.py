@@ -20,7 +20,7 @@ SECONDS = 30.0
 
 STEPS = 1_000_000_000
 """The steps within which the core of the checker certifies the answer, some tens of seconds: each of its moves was
-proved when it was made, so that no answer here is not a no."""
+proved when it was made, so that running out of steps here does not refute it."""
 
 STEPS_TAKE = 30.0
 """About how many seconds that is: fewer steps are taken where little is left of a budget."""

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dojoir
@@ -79,7 +80,9 @@ def strategy_named(name: str) -> MakesStrategy:
     home = STRATEGIES.get(name, name if ":" in name else "")
     if not home:
         known = ", ".join(STRATEGIES)
-        raise dojoir.ArgumentError(f"there is no strategy '{name}'; they are {known}", "unknown-strategy")
+        close = get_close_matches(name, [*STRATEGIES], 1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise dojoir.ArgumentError(f"there is no strategy '{name}'{hint}; they are {known}", "unknown-strategy")
     found: MakesStrategy = named(home, "strategy", "unknown-strategy")
     return found
 

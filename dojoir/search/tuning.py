@@ -177,8 +177,8 @@ def _evaluator(play: Play, timer: str, cluster: str | None, seed: int, workers: 
 
 
 def code_limit(starts: Sequence[dojoir.Kernel], target: str) -> int:
-    """How many characters the code of a state may have: what an evaluator takes, and a quarter more than the
-    longest of the starts, none of which is refused."""
+    """The maximum source length of a state, in characters: the evaluator's limit or 1.25 times the longest start,
+    whichever is larger."""
     longest = max(len(dojoir.emit(kernel, target)) for kernel in starts)
     return max(dojoir.Evaluator.CODE_LIMIT, longest * 5 // 4)
 

@@ -152,8 +152,9 @@ def charge(steps: int) -> None:
 
 
 class Memo(Generic[K, V]):
-    """The values for the last `size` new keys, in this thread; fewer where all tables together hold too much. None
-    is no answer. The steps between a `get` without an answer and the `put` of the same key are its cost."""
+    """The values for the last `size` new keys, in this thread; fewer where all tables together hold too much. A
+    value of None cannot be cached. The steps between a `get` that finds nothing and the `put` of the same key are
+    its cost."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -194,7 +195,7 @@ class Memo(Generic[K, V]):
 
 class ObjectMemo(Generic[V]):
     """The values for the last `size` tuples of objects, in this thread. It goes by which objects they are, not by
-    what they are equal to: nothing is hashed. None is no answer."""
+    what they are equal to: nothing is hashed. A value of None cannot be cached."""
 
     def __init__(self, size: int) -> None:
         self._kept: Memo[tuple[int, ...], tuple[tuple[object, ...], V]] = Memo(size)

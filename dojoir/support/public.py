@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from dojoir.errors import ArgumentError, repr_of
+from dojoir.errors import ArgumentError, did_you_mean, repr_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ _CURES = {
 }
 
 
-_IN_WORDS = {"Scheduled": "trace", "Versioned": "Versions"}
+_IN_WORDS = {"Scheduled": "trace", "Traced": "Trace", "Versioned": "Versions"}
 """The common names of types that a user need not know."""
 
 
@@ -97,6 +97,10 @@ def _walled(function: Callable[P, R], codes: Mapping[str, str]) -> Callable[P, R
             held(names[n], names[n], value) if n < len(names) else held(rest, rest, value) if rest else value
             for n, value in enumerate(args)
         ]
+        if others is None and not named.keys() <= signature.parameters.keys():
+            raise _unknown_keyword(
+                called, next(name for name in named if name not in signature.parameters), signature
+            )
         given: dict[str, Any] = {
             name: held(name if name in signature.parameters else _of_others(others, name, checks), name, value)
             for name, value in named.items()
@@ -127,6 +131,18 @@ def _of_others(others: str | None, name: str, checks: Mapping[str, object]) -> s
     """Under which name the check of a keyword stands that is not among the parameters."""
     own = f"**{name}"
     return own if own in checks else others or name
+
+
+def _unknown_keyword(function: str, name: str, signature: inspect.Signature) -> ArgumentError:
+    """The error for an argument that a function does not have: a size is one that `sizes` holds."""
+    known = list(signature.parameters)
+    hint = did_you_mean(name, known)
+    if not hint and "sizes" in known:
+        hint = f"; sizes are given as sizes={{'{name}': …}}"
+    return ArgumentError(
+        f"{function.strip('_')} has no argument '{name}'{hint or f'; it has {chr(44).join(known)}'}",
+        "bad-arguments",
+    )
 
 
 def _error(function: str, name: str, expected: str, value: object, code: str | None) -> ArgumentError:

@@ -1,4 +1,4 @@
-"""About how many bytes an object keeps alive: enough to bound tables with, and soon said."""
+"""The approximate retained bytes of an object: enough to bound tables with, and cheap to compute."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def _check_operand(op: Op, kind: Class, expr: Expr, value: Typed | _Weak) -> Non
             instead = f": of bools write '{word}'" if word else f": write i32({text})"
             raise _Clash("type-operand", f"{spelled} needs an integer, and {text} is bool{instead}", expr)
         case Class.INTEGER | Class.BITS | Class.SHIFT if not dtype.is_integer:
-            need, cure = "an integer", f"i64({text})"
+            need, cure = "an integer", f"i64({text})" + ("; a power is pow(x, y)" if op.name == "bitxor" else "")
         case Class.ARITHMETIC if dtype == BOOL:
             need, cure = "a number", f"i32({text})"
         case Class.COMPARISON if dtype == BOOL and op.name not in ("eq", "ne"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
 import dojoir
+from dojoir.cli.hints import hint_for_option, nearest
 from dojoir.verbs import (
     dataset_options,
     evidence,
@@ -43,13 +45,24 @@ examples:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
+        wrong = re.fullmatch(r"argument (\w+): invalid choice: '(.*)' \(choose from (.*)\)", message)
+        if wrong is not None:
+            known = re.findall(r"[\w-]+", wrong[3])
+            hint = nearest(wrong[2], known) or f": write one of {', '.join(known)}"
+            message = f"there is no {wrong[1].lower()} '{wrong[2]}'{hint}"
         self.exit(2, f"dojoir: error[usage]: {message}\nsee {self.prog} --help\n")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """What the command line asks for, with what does it as `run`; or the end of the process with status 2 (0 for
     --help and --version)."""
-    return parser().parse_args(arguments)
+    reader = parser()
+    options, unknown = reader.parse_known_args(arguments)
+    if unknown:
+        flags = options.reader._option_string_actions
+        hints = "".join(dict.fromkeys(hint_for_option(word, flags) for word in unknown))
+        options.reader.error(f"unrecognized arguments: {' '.join(unknown)}{hints}")
+    return options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -81,7 +94,7 @@ def _verb(verbs: Any, name: str, about: str, run: str) -> argparse.ArgumentParse
     """A verb that `module:function` does, which is imported when it is."""
     made: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about, allow_abbrev=False)
     module, _, function = run.partition(":")
-    made.set_defaults(run=lambda options: _done(module, function)(options))
+    made.set_defaults(run=lambda options: _done(module, function)(options), reader=made)
     made.add_argument("--json", action="store_true", help="answers, progress and errors as lines of JSON")
     return made
 

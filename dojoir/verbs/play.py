@@ -69,7 +69,7 @@ class _Game:
         self.listed: tuple[str, list[dojoir.Move]] = ("", [])
 
     def show(self) -> str:
-        return dojoir.to_text(self.trace.kernel)
+        return str(self.trace.kernel)
 
     def answer(self, word: str) -> str:
         """What a command prints. Raises DojoError for one that cannot be done."""

@@ -83,7 +83,7 @@ def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:
     status = 0
     writers = (
         (options.save_trace, trace.save),
-        (options.output, lambda path: dojoir.write_file(path, dojoir.to_text(trace.kernel))),
+        (options.output, lambda path: dojoir.write_file(path, str(trace.kernel))),
     )
     for path, write in writers:
         if path:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from types import ModuleType
 from typing import get_args, get_origin
 
-from dojoir.errors import ArgumentError, Diagnostic, ParseError
+from dojoir.errors import ArgumentError, Diagnostic, ParseError, did_you_mean
 from dojoir.grammar.pipeline import Call, parse_calls
 from dojoir.grammar.query import parse_query
 from dojoir.passes.base.move import BufferName, Formula, Move, Place, Quoted, Word
-from dojoir.passes.engine.other_names import meant_by
+from dojoir.passes.engine.other_names import meant_by, no_move
 from dojoir.passes.hardware import instructions, marks, prefetch, stream
 from dojoir.passes.loops import (
     collapsing,
@@ -95,20 +97,27 @@ _NAMES = {kind.name: kind for kind in MOVES}
 def parse_move(text: str) -> Move:
     """The move that a text such as `split(@j, 16)` writes. Raises ArgumentError or ParseError."""
     calls = parse_calls(text)
+    if not calls:
+        raise ArgumentError("there is no move in this text: a move is written as split(@j, 16)", "bad-move")
     if len(calls) != 1:
-        raise ArgumentError(f"'{text}' is {len(calls)} moves, not one", "bad-move")
+        cure = "make each by itself, or all by dojoir.passes.sequence(*dojoir.parse_pipeline(text))(trace)"
+        short = text if len(text) <= 80 else text[:77] + "…"
+        raise ArgumentError(f"'{short}' is {len(calls)} moves, not one: {cure}", "bad-move")
     return build_move(calls[0])
 
 
 def build_move(call: Call) -> Move:
-    """The move that a call of a pipeline writes. Raises ArgumentError with the place in the pipeline."""
+    """The move that a call of a pipeline writes; arguments may be given by name, `split(@i, factor=8)`. Raises
+    ArgumentError with the place in the pipeline."""
     kind = _NAMES.get(call.name)
     if kind is None:
-        raise _error(call, "unknown-move", f"there is no move '{call.name}'{meant_by(call.name, _NAMES)}")
+        other = no_move(call.name)
+        message = other or f"there is no move '{call.name}'{meant_by(call.name, _NAMES)}"
+        raise _error(call, "unknown-move", message)
     parameters = kind.parameters()
     usage = f"{kind.name}({', '.join(parameters)})"
     values: list[object] = []
-    words = list(call.arguments)
+    words = _in_order(call, parameters, usage)
     lists = [t for t in parameters.values() if get_origin(t) is tuple]
     single = len(parameters) - len(lists)
     least = single + (0 if kind.lists_may_be_empty() else 1)
@@ -126,6 +135,37 @@ def build_move(call: Call) -> Move:
         count = f"{len(words)} argument{'' if len(words) == 1 else 's'}"
         raise _error(call, "bad-arguments", f"{call.name} is written {usage}, not with {count}")
     return kind(*values)
+
+
+_NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", re.DOTALL)
+
+
+def _in_order(call: Call, parameters: Mapping[str, type], usage: str) -> list[str]:
+    """The arguments of a call in the order of the parameters: those by name, `factor=8`, come after the others.
+    Raises ArgumentError for a name that there is not, or that is given twice."""
+    words = list(call.arguments)
+    named = [match for word in words if (match := _NAMED.fullmatch(word)) is not None]
+    if not named:
+        return words
+    plain = words[: len(words) - len(named)]
+    if any(_NAMED.fullmatch(word) for word in plain):
+        raise _error(call, "bad-arguments", f"arguments by name come last, in {usage}")
+    left = list(parameters)[len(plain) :]
+    given: dict[str, str] = {}
+    for match in named:
+        name, value = match[1], match[2].strip()
+        if get_origin(parameters.get(name)) is tuple:
+            raise _error(call, "bad-arguments", f"{name} is a list, which is given without its name, in {usage}")
+        if name in given or (name in parameters and name not in left):
+            raise _error(call, "bad-arguments", f"{name} is given twice, in {usage}")
+        if name not in left:
+            hint = did_you_mean(name, parameters) or f": it is written {usage}"
+            raise _error(call, "bad-arguments", f"{call.name} has no argument '{name}'{hint}")
+        given[name] = value
+    missing = [name for name in left if name not in given and get_origin(parameters[name]) is not tuple]
+    if missing:
+        raise _error(call, "bad-arguments", f"{call.name} needs {' and '.join(missing)}: it is written {usage}")
+    return plain + [given[name] for name in left if name in given]
 
 
 def _convert(call: Call, word: str, kind: object, usage: str) -> object:

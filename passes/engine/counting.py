@@ -1,8 +1,8 @@
 """The cache key for moves that only count the iterations of a scope in another way: it has little of the scope's
 body.
 
-A list of moves asks the same of every scope of one extent, and again after each move. Here the answer is that about
-the range.
+A list of moves asks the same question of every scope of one extent, and again after each move. Here the answer is
+that about the range.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _is_guarded(scope: Scope) -> bool:
 
 
 def _parted(kernel: Kernel, path: Path, here: Range, formula: Formula) -> Affine | None:
-    """The range formula around the node at a path, or None where the formula may not split all ranges alike."""
+    """The value of a formula for a range around the node at a path, or None where it may not part all alike."""
     try:
         found = formula.affine(kernel, kernel.depth_of(path))
     except Refusal:

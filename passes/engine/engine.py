@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dojoir.errors import ArgumentError, ParseError, QueryError, repr_of
 from dojoir.ir.nodes import Kernel, given_kernel
+from dojoir.ir.traced import Traced, last_kernel
 from dojoir.ir.writable import unwritable
 from dojoir.passes.base.move import Move, Refusal, Rewrite, anchors
 from dojoir.passes.engine.catalogue import MOVES, parse_move
@@ -34,8 +35,8 @@ _sound: Memo[Kernel, bool] = Memo(2048)
 
 
 class _Kept(NamedTuple):
-    """Whether a move is legal; and how many statements a kernel may have where that surely is found at the first
-    try too, if it takes as many times longer as the square of what there is more of."""
+    """Whether a move is legal. `reach` is the largest kernel, in statements, for which the answer fits the first
+    budget, if cost grows with the square."""
 
     legal: bool
     reach: float
@@ -138,13 +139,14 @@ def check(kernel: Kernel, move: Move | str, step_limit: int = STEP_LIMIT) -> Ver
 
 
 @public
-def apply(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
-    """The kernel after a move. Raises IllegalMove, which carries the Verdict, if the move is not legal.
+def apply(kernel: Kernel | Traced, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Kernel:
+    """The kernel after one move, of a kernel or of the last one of a trace, which stays as it is: `trace.apply`
+    adds the move to it. Raises IllegalMove, which carries the Verdict, if the move is not legal.
 
     `unsafe` applies a move that the checker refuses or cannot decide, for experiments; one that the tree does
     not allow is refused all the same.
     """
-    return rewrite(kernel, move, unsafe, step_limit).kernel
+    return rewrite(last_kernel(kernel), move, unsafe, step_limit).kernel
 
 
 def rewrite(kernel: Kernel, move: Move | str, unsafe: bool = False, step_limit: int = STEP_LIMIT) -> Rewrite:
@@ -202,7 +204,7 @@ def _examine(
 
 
 def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
-    """As `check`, without a reason, and sooner said."""
+    """Like `check`, but returns a bool and is faster."""
     return (_is_legal_in_full if uses_core() else _is_legal)(kernel, move, step_limit)
 
 
@@ -234,7 +236,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
 
 
 def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
-    """As `is_legal`, by the core alone: no answer is recalled, and none is kept."""
+    """As `is_legal`, by the core alone: no cached answer is used, and none is stored."""
     prove_unless_known(kernel)
     try:
         done = made(kernel, move)

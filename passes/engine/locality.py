@@ -1,7 +1,7 @@
 """The cache key for moves that depend on nothing but the node at their place.
 
-A list of moves asks the same of every part of a kernel that the last move left alone. There, the answer is known,
-and the move need not be made to find it.
+Every list of moves asks one question of each part of a kernel that the last move left alone. There, the answer is
+known, and the move need not be made to find it.
 """
 
 from __future__ import annotations

@@ -56,6 +56,25 @@ OTHER_NAMES: Mapping[str, str] = {word: here for here, words in _CALLED.items() 
 """The name used here for a word of elsewhere."""
 
 
+PASS_NAMES = (
+    "simplify", "join_all", "split_with_tail", "register_tile", "block_products", "block_rows", "share_tile",
+    "tile_product", "arrange", "structure", "default_schedule",
+)  # fmt: skip
+"""The passes and combinators, which pick moves themselves and are no moves; a test holds it to `dojoir.PASSES`,
+which stand behind this room."""
+
+
+def no_move(word: str) -> str:
+    """The message where a pass or a combinator stands for a move; empty, for any other word."""
+    if word == "optimize":
+        return "optimize chooses moves: dojoir.optimize(kernel) gives a trace with them; in the shell, -O"
+    if word in PASS_NAMES:
+        return f"{word} is a pass, which chooses moves: dojoir.PASSES['{word}'](trace) makes them on a trace"
+    if word in ("try", "repeat", "each"):
+        return f"{word}(…) puts moves together, in a pipeline: dojoir.parse_pipeline reads it; in the shell, -p"
+    return ""
+
+
 def meant_by(word: str, known: Iterable[str]) -> str:
     """The suggestion after an unknown name of a move: the one that was meant, by spelling or meaning."""
     by_spelling = did_you_mean(word, known)

@@ -334,11 +334,11 @@ class Trace:
         from dojoir.ir.html import diff_html, kernel_html
 
         moves = "".join(f"<li><code>{escape(text)}</code></li>" for text in self._texts)
-        changed = diff_html(to_text(self.start), to_text(self.kernel))
+        changed = diff_html(str(self.start), str(self.kernel))
         folded = f"<details><summary>what they changed</summary>{changed}</details>" if changed else ""
         head = f"<b>{escape(repr(self).strip('<>'))}</b>"
         listed = f"<details><summary>its moves</summary><ol>{moves}</ol></details>" if moves else ""
-        return f"<div>{head}{listed}{folded}{kernel_html(to_text(self.kernel))}</div>"
+        return f"<div>{head}{listed}{folded}{kernel_html(str(self.kernel))}</div>"
 
 
 class _Followed(NamedTuple):

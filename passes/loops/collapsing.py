@@ -49,7 +49,7 @@ class Collapse(Move):
     out y: f32[N, 4]
     <BLANKLINE>
     4*N @i
-    | y[{0} // 4, {0} % 4] = 2 * x[{0} // 4, {0} % 4]
+    | y[{i} // 4, {i} % 4] = 2 * x[{i} // 4, {i} % 4]
     <BLANKLINE>
     """
 
@@ -134,7 +134,7 @@ class Uncollapse(Undoing):
     <BLANKLINE>
     N @i
     | 4
-    | | y[{0}, {1}] = 2 * x[{0}, {1}]
+    | | y[{i}, {1}] = 2 * x[{i}, {1}]
     <BLANKLINE>
     """
 

@@ -54,7 +54,7 @@ class Cut(Move):
     out y: f32[N]
     <BLANKLINE>
     16*(N // 16) @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     N - 16*(N // 16)
     | y[{0} + 16*(N // 16)] = 2 * x[{0} + 16*(N // 16)]
     <BLANKLINE>
@@ -148,7 +148,7 @@ class JoinRanges(Undoing):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 

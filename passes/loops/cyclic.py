@@ -61,8 +61,8 @@ class SplitCyclic(Move):
     out y: f32[N]
     <BLANKLINE>
     4 @j_of
-    | (N - {0} + 3) // 4 @j
-    | | y[{0} + 4*{1}] = 2 * x[{0} + 4*{1}]
+    | (N - {j_of} + 3) // 4 @j
+    | | y[{j_of} + 4*{j}] = 2 * x[{j_of} + 4*{j}]
     <BLANKLINE>
     """
 
@@ -131,7 +131,7 @@ class UnsplitCyclic(Undoing):
     out y: f32[N]
     <BLANKLINE>
     N @j
-    | y[{0}] = 2 * x[{0}]
+    | y[{j}] = 2 * x[{j}]
     <BLANKLINE>
     """
 

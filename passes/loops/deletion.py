@@ -39,7 +39,7 @@ class DeleteNode(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -94,9 +94,9 @@ class RestoreNode(Undoing):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
-    | if {0} >= N
-    | | y[{0}] = 0
+    | y[{i}] = 2 * x[{i}]
+    | if {i} >= N
+    | | y[{i}] = 0
     <BLANKLINE>
     """
 

@@ -39,8 +39,8 @@ class AddGuard(Move):
     out y: f32[N]
     <BLANKLINE>
     N + 3 @i
-    | if {0} < N
-    | | y[{0}] = 2 * x[{0}]
+    | if {i} < N
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -70,8 +70,8 @@ class AddGuard(Move):
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        """The condition that makes a version of a launch, and the requirements of the last threads: of one node,
-        and of all that follow."""
+        """The guards that make a version of a launch, and those that the last threads need: of one node, and of
+        all that follow."""
         if not isinstance(place, str):
             following = len(siblings(kernel, place)) - place[-1]
             for text in guards(kernel, place, machine):
@@ -99,7 +99,7 @@ class RemoveGuard(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -150,9 +150,9 @@ class DropCondition(Move):
     out y: f32[N + 1]
     <BLANKLINE>
     N + 1 @i
-    | y[{0}] = 0
-    | if {0} < N
-    | | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 0
+    | if {i} < N
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -202,9 +202,9 @@ class AddCondition(Move):
     out y: f32[N + 1]
     <BLANKLINE>
     N + 1 @i
-    | y[{0}] = 0
-    | if {0} < N and {0} >= 0
-    | | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 0
+    | if {i} < N and {i} >= 0
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 

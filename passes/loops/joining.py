@@ -118,7 +118,7 @@ class SplitScopes(Move):
     tmp t: f32[N]
     <BLANKLINE>
     N @i
-    | t[{0}] = 2 * x[{0}]
+    | t[{i}] = 2 * x[{i}]
     N
     | y[{0}] = t[{0}] + 1
     <BLANKLINE>

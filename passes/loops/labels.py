@@ -31,7 +31,7 @@ class Label(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 

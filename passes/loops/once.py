@@ -54,7 +54,7 @@ class RemoveScope(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 
@@ -134,7 +134,7 @@ class AddScope(Undoing):
     <BLANKLINE>
     N @i
     | 1
-    | | y[{0}] = 2 * x[{0}]
+    | | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     >>> print(dojoir.apply(k, "add_scope(0.0, 1, 2, {0} + {1})"))
     kernel f(N)
@@ -143,7 +143,7 @@ class AddScope(Undoing):
     <BLANKLINE>
     N @i
     | 1
-    | | y[{0}] = 2 * x[{0} + {1}]
+    | | y[{i}] = 2 * x[{i} + {1}]
     <BLANKLINE>
     """
 

@@ -60,7 +60,7 @@ class Peel(Move):
     <BLANKLINE>
     y[0] = 2 * x[0]
     N - 1 @i
-    | y[{0} + 1] = 2 * x[{0} + 1]
+    | y[{i} + 1] = 2 * x[{i} + 1]
     <BLANKLINE>
     """
 
@@ -165,7 +165,7 @@ class Unpeel(Undoing):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[{0}] = 2 * x[{0}]
+    | y[{i}] = 2 * x[{i}]
     <BLANKLINE>
     """
 

@@ -42,7 +42,7 @@ class ReverseScope(Move):
     out y: f32[N]
     <BLANKLINE>
     N @i
-    | y[N - {0} - 1] = 2 * x[{0}]
+    | y[N - {i} - 1] = 2 * x[{i}]
     <BLANKLINE>
     """
 

@@ -47,8 +47,8 @@ class Shift(Move):
     out y: f32[N]
     <BLANKLINE>
     N + 2 @i
-    | if {0} >= 2
-    | | y[{0} - 2] = 2 * x[{0} - 2]
+    | if {i} >= 2
+    | | y[{i} - 2] = 2 * x[{i} - 2]
     <BLANKLINE>
     """
 

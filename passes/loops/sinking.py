@@ -37,9 +37,9 @@ class SinkScope(Move):
     inout y: f32[N, M]
     <BLANKLINE>
     M @j
-    | if {0} >= 1
+    | if {j} >= 1
     | | N @i
-    | | | y[{1}, {0}] = 2 * x[{1}, {0} - 1]
+    | | | y[{i}, {j}] = 2 * x[{i}, {j} - 1]
     <BLANKLINE>
     """
 
@@ -96,8 +96,8 @@ class LiftScope(Move):
     <BLANKLINE>
     N @i
     | M @j
-    | | if {1} >= 1
-    | | | y[{0}, {1}] = 2 * x[{0}, {1} - 1]
+    | | if {j} >= 1
+    | | | y[{i}, {j}] = 2 * x[{i}, {j} - 1]
     <BLANKLINE>
     """
 

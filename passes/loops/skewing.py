@@ -64,8 +64,8 @@ class Skew(Move):
     <BLANKLINE>
     T @t
     | N + T - 1 @i
-    | | if {1} >= {0} and {1} < N + {0}
-    | | | x[{1} - {0} + 1] = 0.5 * x[{1} - {0}] + 0.5 * x[{1} - {0} + 2]
+    | | if {i} >= {t} and {i} < N + {t}
+    | | | x[{i} - {t} + 1] = 0.5 * x[{i} - {t}] + 0.5 * x[{i} - {t} + 2]
     <BLANKLINE>
     """
 
@@ -128,7 +128,7 @@ class Unskew(Undoing):
     <BLANKLINE>
     T @t
     | N @i
-    | | x[{1} + 1] = 0.5 * x[{1}] + 0.5 * x[{1} + 2]
+    | | x[{i} + 1] = 0.5 * x[{i}] + 0.5 * x[{i} + 2]
     <BLANKLINE>
     """
 

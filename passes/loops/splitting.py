@@ -62,8 +62,8 @@ class Split(Move):
     out y: f32[N]
     <BLANKLINE>
     (N + 15) // 16 @j
-    | min(16, N - 16*{0}) @j_in
-    | | y[16*{0} + {1}] = 2 * x[16*{0} + {1}]
+    | min(16, N - 16*{j}) @j_in
+    | | y[16*{j} + {j_in}] = 2 * x[16*{j} + {j_in}]
     <BLANKLINE>
     """
 
@@ -125,7 +125,7 @@ class Unsplit(Undoing):
     out y: f32[N]
     <BLANKLINE>
     N @j
-    | y[{0}] = 2 * x[{0}]
+    | y[{j}] = 2 * x[{j}]
     <BLANKLINE>
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from dojoir.ir.affine import Affine
+from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.nodes import Condition, Extent, Kernel, Path, Scope, format_path, substitute, substitute_iterators
 from dojoir.ir.text import format_condition, format_extent
 from dojoir.passes.base.alternatives import Alternative, at_most, to_nest
@@ -47,7 +47,7 @@ class SwapScopes(Move):
     <BLANKLINE>
     M @j
     | N @i
-    | | y[{1}, {0}] = 2 * x[{1}, {0}]
+    | | y[{i}, {j}] = 2 * x[{i}, {j}]
     <BLANKLINE>
     """
 
@@ -96,11 +96,28 @@ def swap(kernel: Kernel, path: Path, scope: Scope) -> Rewrite:
             "dependent-extent",
             f"the inner extent {text} depends on {{{depth}}}, the iterator of the outer scope",
             path,
+            _before_the_split(child.extent, depth),
         )
     new = substitute_iterators({depth: Affine.iterator(depth + 1), depth + 1: Affine.iterator(depth)})
     inner = replace(scope, body=tuple(substitute(node, new) for node in child.body))
     after = kernel.replace_node(path, replace(child, body=(inner,)))
     return Rewrite(after, renamed_inside(kernel, path, new))
+
+
+def _before_the_split(extent: Extent, depth: int) -> str | None:
+    """The hint for the inner part of a split with a tail, `min(16, N - 16*{0})`: a cut leaves full blocks."""
+    sizes = [bound.offset for bound in extent.bounds if bound.is_constant]
+    if len(extent.bounds) != 2 or len(sizes) != 1:
+        return None
+    (rest,) = (bound for bound in extent.bounds if not bound.is_constant)
+    if rest.coefficient(Iter(depth)) != -sizes[0]:
+        return None
+    whole = rest + Affine.iterator(depth) * sizes[0]
+    cut = f"cut(…, {whole // sizes[0] * sizes[0]})"
+    return (
+        f"the last block of the split is shorter: {cut} before the split leaves full blocks, as the pass "
+        f"split_with_tail(…, {sizes[0]}, cut) does, in the place of the split"
+    )
 
 
 MOVES = (SwapScopes,)

@@ -63,7 +63,7 @@ class Tile(Move):
     | M // 16 @j
     | | 8 @i_in
     | | | 16 @j_in
-    | | | | y[16*{1} + {3}, 8*{0} + {2}] = x[8*{0} + {2}, 16*{1} + {3}]
+    | | | | y[16*{j} + {j_in}, 8*{i} + {i_in}] = x[8*{i} + {i_in}, 16*{j} + {j_in}]
     <BLANKLINE>
     """
 
@@ -164,7 +164,7 @@ class Untile(Undoing):
     <BLANKLINE>
     N @i
     | M @j
-    | | y[{1}, {0}] = x[{0}, {1}]
+    | | y[{j}, {i}] = x[{i}, {j}]
     <BLANKLINE>
     """
 

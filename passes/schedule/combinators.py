@@ -26,6 +26,10 @@ Find = Callable[[Kernel], Iterable[Move]]
 """Which moves to try on a kernel, in order; they need not be legal."""
 
 
+_NAMED = re.compile(r"([A-Za-z_]\w*)\s*=(?!=)\s*(.+)", re.DOTALL)
+"""An argument that is given by its name."""
+
+
 @public_class
 @dataclass(frozen=True)
 class Pass:
@@ -76,6 +80,7 @@ class Pass:
     def given(self, *words: str) -> Pass:
         """The pass with arguments, each as a text. Raises ArgumentError for what its function does not take."""
         parameters = self._parameters
+        words = self._in_order(words)
         several = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
         least = sum(p.default is inspect.Parameter.empty for p in parameters) - several
         if len(words) < least or (len(words) > len(parameters) and not several):
@@ -90,6 +95,24 @@ class Pass:
                 raise ArgumentError(f"'{word}' is not an integer, in {self.usage}", "bad-arguments")
             values.append(int(word) if wanted is int else word)
         return replace(self, arguments=tuple(values))
+
+    def _in_order(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words in the order of the parameters, where some are given by name: `size=16`."""
+        named = [match for word in words if (match := _NAMED.fullmatch(word)) is not None]
+        if not named:
+            return words
+        plain = words[: len(words) - len(named)]
+        parameters = {p.name: p.default for p in self._parameters[len(plain) :]}
+        given = {match[1]: match[2].strip() for match in named}
+        wrong = next((name for name in given if name not in parameters), None)
+        if wrong is not None or len(given) < len(named):
+            what = f"takes no '{wrong}' besides these" if wrong else "is given one name twice"
+            raise ArgumentError(f"the pass {self.name} {what}: it is written {self.usage}", "bad-arguments")
+        last = max(list(parameters).index(name) for name in given)
+        values = [given.get(name, default) for name, default in list(parameters.items())[: last + 1]]
+        if any(value is inspect.Parameter.empty for value in values):
+            raise ArgumentError(f"the pass {self.name} is written {self.usage}", "bad-arguments")
+        return (*plain, *map(str, values))
 
     @property
     def asks_for_machine(self) -> bool:

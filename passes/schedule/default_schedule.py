@@ -120,15 +120,15 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     tmp s: f32[N~] reg
     <BLANKLINE>
     N : p @i
-    | m[{0}] = -inf
+    | m[{i}] = -inf
     | M : v @j
-    | | m[{0}] max= x[{0}, {1}]
-    | s[{0}] = 0
+    | | m[{i}] max= x[{i}, {j}]
+    | s[{i}] = 0
     | M : v, prefetch(x, 4096) @k
-    | | e[{0}, {1}] = exp(x[{0}, {1}] - m[{0}])
-    | | s[{0}] += e[{0}, {1}]
+    | | e[{i}, {k}] = exp(x[{i}, {k}] - m[{i}])
+    | | s[{i}] += e[{i}, {k}]
     | M : v @l
-    | | y[{0}, {1}] = e[{0}, {1}] / s[{0}]
+    | | y[{i}, {l}] = e[{i}, {l}] / s[{i}]
     <BLANKLINE>
     """
     machine = machine if isinstance(machine, Machine) else machine_named(machine)

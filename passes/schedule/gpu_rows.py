@@ -50,22 +50,22 @@ def block_rows(trace: Trace, rows: str, threads: int = 256) -> None:
     | 128 : bx
     | | 2 : u
     | | | 4 : v
-    | | | | x_row[{0}, {2}, {1}, {3}] = x[{0}, 4*{1} + 512*{2} + {3}]
-    | m[{0}] = -inf
+    | | | | x_row[{i}, {2}, {1}, {3}] = x[{i}, 4*{1} + 512*{2} + {3}]
+    | m[{i}] = -inf
     | 128 : bx @j_in
     | | 2 : u @j
     | | | 4 : u @j_in_in
-    | | | | m[{0}] max= x_row[{0}, {2}, {1}, {3}]
-    | s[{0}] = 0
+    | | | | m[{i}] max= x_row[{i}, {j}, {j_in}, {j_in_in}]
+    | s[{i}] = 0
     | 128 : bx @k_in
     | | 2 : u @k
     | | | 4 : u @k_in_in
-    | | | | e[{0}, {2}, {1}, {3}] = exp(x_row[{0}, {2}, {1}, {3}] - m[{0}])
-    | | | | s[{0}] += e[{0}, {2}, {1}, {3}]
+    | | | | e[{i}, {k}, {k_in}, {k_in_in}] = exp(x_row[{i}, {k}, {k_in}, {k_in_in}] - m[{i}])
+    | | | | s[{i}] += e[{i}, {k}, {k_in}, {k_in_in}]
     | 128 : bx @l_in
     | | 2 : u @l
     | | | 4 : v @l_in_in
-    | | | | y[{0}, 4*{1} + 512*{2} + {3}] = e[{0}, {2}, {1}, {3}] / s[{0}]
+    | | | | y[{i}, 4*{l_in} + 512*{l} + {l_in_in}] = e[{i}, {l}, {l_in}, {l_in_in}] / s[{i}]
     <BLANKLINE>
     """
     path = trace.kernel.path(rows)

@@ -278,7 +278,7 @@ def _product(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _plane(trace: Trace, chain: list[Spot], tile: tuple[int, int]) -> None:
-    """The last two scopes of the chain in tiles, a thread an element of one."""
+    """Tiles the last two scopes of the chain; one thread per element of a tile."""
     act(trace, Tile, chain[-2:], tile)
     rows = chain[-1].child(0)
     act(trace, Bind, rows, "by")

@@ -165,7 +165,7 @@ def _as_often(trace: Trace, rest: Spot, loop: Spot) -> None:
 
 
 def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> None:
-    """The values that a thread has prefetched into registers: dimensions over threads take no registers."""
+    """Puts the prefetched values of a thread into registers: dimensions over threads take none."""
     operand, name = fetched.operand, fetched.ahead
     rows, times = _rows(operand, depth, threads)
     dim = operand.sum_dim

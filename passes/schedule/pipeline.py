@@ -22,6 +22,7 @@ from dojoir.passes.schedule.gpu_rows import block_rows
 from dojoir.passes.schedule.plan.parts import arrange, structure
 from dojoir.passes.schedule.register_tile import register_tile
 from dojoir.passes.schedule.simplify import join_all, simplify
+from dojoir.passes.schedule.tails import split_with_tail
 from dojoir.support.public import public
 
 PASSES: Mapping[str, Pass] = MappingProxyType(
@@ -30,6 +31,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         for run in (
             simplify,
             join_all,
+            split_with_tail,
             register_tile,
             block_products,
             block_rows,

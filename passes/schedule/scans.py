@@ -1,10 +1,10 @@
 """Running values of one long row, or of a few: blocks of it are put together at once, each by itself, so that all
 cores take part.
 
-By the rules `blocked_scan`, of sums, products, maxima and minima, what the blocks make comes first, then what comes
-before each, and then each block goes on from there; by `blocked_recurrence` the same of `s = a*s + x`. The row is
-read twice, which a second core makes up for. A step that is written otherwise is brought into this form first, and
-the value before, where it was read from what was written, is kept beside the row.
+By the rules `blocked_scan`, of sums, products, maxima and minima, what the blocks make comes first, then what
+comes before each, and then each block goes on from there; `blocked_recurrence` does likewise for `s = a*s + x`.
+The row is read twice, which a second core makes up for. A step that is written otherwise is brought into this form
+first, and the value before, where it was read from what was written, is kept beside the row.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Running:
-    """A scope that goes on from a value in each iteration and gives it away, after the step or `before` it."""
+    """A scope that continues from a value in each iteration and gives it away, after the step or `before` it."""
 
     path: Path
     step: int

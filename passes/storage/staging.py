@@ -93,9 +93,9 @@ class Stage(Move):
     <BLANKLINE>
     N // 8 @b
     | 8
-    | | t[{1}] = x[8*{0} + {1}]
+    | | t[{1}] = x[8*{b} + {1}]
     | 8 @i
-    | | y[8*{0} + {1}] = 2 * t[{1}]
+    | | y[8*{b} + {i}] = 2 * t[{i}]
     <BLANKLINE>
     """
 
@@ -258,7 +258,7 @@ class Unstage(Undoing):
     <BLANKLINE>
     N // 8 @b
     | 8 @i
-    | | y[8*{0} + {1}] = 2 * x[8*{0} + {1}]
+    | | y[8*{b} + {i}] = 2 * x[8*{b} + {i}]
     <BLANKLINE>
     """
 

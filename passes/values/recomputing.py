@@ -78,9 +78,9 @@ class Recompute(Move):
     | t[{0}] = exp(x[{0}])
     N @i
     | 3
-    | | u[{1}] = exp(x[{0} + {1}])
+    | | u[{1}] = exp(x[{i} + {1}])
     | 3 @j
-    | | y[{0}] = 0.5 * u[{1}]
+    | | y[{i}] = 0.5 * u[{j}]
     <BLANKLINE>
     """
 
@@ -156,7 +156,7 @@ class Unrecompute(Undoing):
     | t[{0}] = exp(x[{0}])
     N @i
     | 3 @j
-    | | y[{0}] = 0.5 * t[{0} + {1}]
+    | | y[{i}] = 0.5 * t[{i} + {j}]
     <BLANKLINE>
     """
 

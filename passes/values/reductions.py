@@ -88,7 +88,7 @@ class SplitReduction(Move):
     4
     | p[{0}] = 0
     N @i
-    | p[{0} % 4] += x[{0}]
+    | p[{i} % 4] += x[{i}]
     4
     | s += p[{0}]
     <BLANKLINE>
@@ -225,7 +225,7 @@ class MergeReduction(Undoing):
     <BLANKLINE>
     s = 0
     N @i
-    | s += x[{0}]
+    | s += x[{i}]
     <BLANKLINE>
     """
 

@@ -60,9 +60,9 @@ class UseRule(Move):
     tmp r: f32
     <BLANKLINE>
     N @i
-    | r = 1 / d[{0}]
+    | r = 1 / d[{i}]
     | M @j
-    | | y[{0}, {1}] = 2 * x[{0}, {1}] * r
+    | | y[{i}, {j}] = 2 * x[{i}, {j}] * r
     <BLANKLINE>
     """
 
@@ -126,7 +126,7 @@ class UndoRule(Undoing):
     <BLANKLINE>
     s = 0
     N @i
-    | s += c * x[{0}]
+    | s += c * x[{i}]
     <BLANKLINE>
     """
 

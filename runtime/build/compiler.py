@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dojoir.backends.backend import check_types, code
 from dojoir.backends.host import chosen_cpu, machine_for, split_target
@@ -12,6 +12,7 @@ from dojoir.codegen.lir.outcome import Check
 from dojoir.codegen.target import llvm_host
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.traced import Traced, last_kernel
 from dojoir.proof.proved import ensure_proved
 from dojoir.runtime.build import llvm_engine
 from dojoir.runtime.build.host import check_machine
@@ -32,7 +33,7 @@ TARGETS = RUNNABLE
 
 @public_with(kernel="not-a-kernel")
 def compile(
-    kernel: Kernel | Versioned,
+    kernel: Kernel | Traced | Versioned,
     target: str = "llvm",
     *,
     threads: int | None = None,
@@ -50,17 +51,19 @@ def compile(
     what a GPU lets pass (a race, a barrier that not all threads reach, an access out of bounds) is a RunError.
     Each call checks that no two elements of a `distinct` argument are equal; `checked=False` leaves that out, for
     callers who know it, and what is compiled says so in `unproved`.
-    Of `dojoir.Versions`, each call's sizes pick the one that runs.
+    Of a `dojoir.Trace`, the last kernel is compiled; of `dojoir.Versions`, each call's sizes pick the one that
+    runs.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
     fails, or where this machine cannot run the code, ArgumentError for a target or number of threads that there is
     not.
     """
-    if not isinstance(kernel, Kernel):
-        versions = _versioned(kernel, target, threads, cpu)
+    if not isinstance(kernel, Kernel) and hasattr(kernel, "versions"):
+        versions = _versioned(cast(Versioned, kernel), target, threads, cpu)
         if not checked:
             versions.trust()
         return versions
+    kernel = last_kernel(kernel)
     name, cpu = split_target(check_target(target, cpu, emulated), cpu)
     count = thread_count(threads)
     ensure_proved(kernel)

@@ -10,6 +10,7 @@ from dojoir.backends.host import machine_for, split_target
 from dojoir.codegen import emission
 from dojoir.errors import ToolchainError
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.traced import Traced, last_kernel
 from dojoir.runtime.build.llvm_engine import host
 from dojoir.runtime.build.llvm_lane_signs import LACKING, is_wrong, without
 from dojoir.runtime.build.llvm_masks import with_single_lanes_apart
@@ -24,16 +25,17 @@ FORMS: Mapping[str, str] = {
 
 
 @public
-def emit(kernel: Kernel, target: str = "c", *, cpu: str | None = None) -> str:
+def emit(kernel: Kernel | Traced, target: str = "c", *, cpu: str | None = None) -> str:
     """The source of a kernel for a target: `c` (C11, for any compiler), `llvm` (LLVM IR, for this machine), C11
     with the intrinsics of `avx512`, `avx2`, `neon` or `rvv`, or C++ for a GPU (`cuda`, `hip`). `llvm-opt` is that
     LLVM IR after LLVM's passes, and `asm` the machine code as text. `cpu` is the processor that these three are
     for, by LLVM's name (`znver3`; `target` may name it as well: `asm@znver3`): any that is known, of any
-    architecture that LLVM has here, this one by default.
+    architecture that LLVM has here, this one by default. Of a trace, the last kernel is meant.
 
     Raises ArgumentError for an unknown target or processor, KernelError for a kernel that the target cannot take,
     ToolchainError where LLVM has no such architecture.
     """
+    kernel = last_kernel(kernel)
     form, cpu = split_target(target, cpu)
     if form not in FORMS:
         return emission.emit(kernel, target, cpu=cpu)

@@ -159,6 +159,7 @@ class Signature:
         names = ", ".join(f"{buffer.role} {buffer.name}" for buffer in self.arguments) or "no arguments"
         return ArgumentError(
             f"kernel {self.kernel.name} takes {len(self.arguments)} arguments ({names}), not {count}; "
+            f"{'results are arrays of the caller, such as np.empty(…); ' if count < len(self.arguments) else ''}"
             f"sizes are passed by name",
             "argument-count",
         )

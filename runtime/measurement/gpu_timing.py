@@ -38,7 +38,7 @@ SAMPLE_SECONDS = 200e-6
 MOST_CALLS = 200
 MOST_ROUNDS = 500
 LONGEST = 5
-"""A contestant is called once if the fewest rounds would take so many times the budget."""
+"""A contestant whose fewest rounds would take so many times the budget is called once."""
 LAST_CALLS, POISON = 3, 0xFF
 """After how many calls results are compared at the end, and what the bytes of outputs hold before each."""
 

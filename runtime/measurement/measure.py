@@ -11,9 +11,10 @@ from dojoir.backends.registry import is_device
 from dojoir.costs.cost import cost
 from dojoir.errors import ArgumentError, Diagnostic, DojoError, Note, RunError
 from dojoir.ir.nodes import Kernel
+from dojoir.ir.traced import Traced, is_traced, last_kernel
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
-from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.call.needs import check_memory
 from dojoir.runtime.measurement.lease import timing_lease
@@ -46,9 +47,9 @@ class ForTarget:
     target: str
 
 
-Contestant = Kernel | ForTarget | PythonCode | str | Callable[..., object]
-"""The types of a contestant: a kernel, or what `PythonCode` says (a `str` is its statement, a function is
-called)."""
+Contestant = Kernel | Traced | ForTarget | PythonCode | str | Callable[..., object]
+"""The types of a contestant: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its statement,
+a function is called)."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,13 @@ class Measurement:
     """The time of one call: `seconds` is the median of `repeats` samples, and lies between `low` and `high` with
     `confidence`. `samples` are the seconds of a call in each round.
 
-    `flops`, `integer` (operations on integers) and `bytes` are what the text of the kernel does, and moves at
-    least (`dojoir.cost`). The ceilings are what this machine reaches with as many threads, in GB/s, GFLOP/s and,
-    of products of bytes, GOP/s (None where they were not asked for). `hot` says that every call used the same
-    arrays; else they were rotated past the last-level cache. `difference` is how far the results were from those
-    of the first call of the first contestant, as a share of the largest: of each one's first call, and of some
-    after all rounds. `protocol` says how it was timed: times of two protocols are never compared."""
+    `flops`, `integer` (operations on integers), `other` (`max`, `min`, `select`, comparisons) and `bytes` are
+    what the text of the kernel does, and moves at least (`dojoir.cost`). The ceilings are what this machine
+    reaches with as many threads, in GB/s, GFLOP/s and, of products of bytes, GOP/s (None where they were not
+    asked for). `hot` says that every call used the same arrays; else they were rotated past the last-level
+    cache. `difference` is how far the results were from those of the first call of the first contestant, as a
+    share of the largest: of each one's first call, and of some after all rounds. `protocol` says how it
+    was timed: times of two protocols are never compared."""
 
     name: str
     target: str
@@ -79,6 +81,7 @@ class Measurement:
     integer: int = 0
     integer_ceiling: float | None = None
     protocol: str = ""
+    other: int = 0
 
     @cached_property
     def _spread(self) -> Spread:
@@ -114,6 +117,12 @@ class Measurement:
     def gops(self) -> float:
         """10^9 operations on integers per second."""
         return self.integer / self.seconds / 1e9
+
+    @property
+    def all_gops(self) -> float:
+        """10^9 operations of any kind per second, with the comparisons, `max`, `min` and `select` that `flops` does
+        not count."""
+        return (self.flops + self.integer + self.other) / self.seconds / 1e9
 
     @property
     def gbytes(self) -> float:
@@ -181,6 +190,8 @@ class Measurement:
             text += f", {self.gflops:.1f} GFLOP/s"
         if self.integer:
             text += f", {self.gops:.1f} GOP/s"
+        if not self.flops and not self.integer and self.other:
+            text += f", {self.all_gops:.1f} GOP/s"
         if self.fraction:
             text += f", {self.fraction:.0%} of the {self.bound_by} ceiling"
         if self.ratio is not None and self.baseline is not None:
@@ -228,7 +239,7 @@ class Together:
 
 @public
 def measure(
-    kernel: Kernel,
+    kernel: Kernel | Traced,
     target: str = "llvm",
     *,
     cpu: str | None = None,
@@ -244,7 +255,8 @@ def measure(
     sizes: Mapping[str, int] | None = None,
     **named_sizes: int,
 ) -> Measurement:
-    """Times a call of the kernel, in a child process. Sizes are given by name (`N=4096`), or in `sizes`.
+    """Times a call of the kernel, or of the last one of a trace, in a child process. Sizes are given by name
+    (`N=4096`), or in `sizes`.
 
     After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
     side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
@@ -259,8 +271,9 @@ def measure(
     Raises RunError where the child crashes (`crash`), takes more than `time_limit` seconds (`time-limit`) or runs
     out of memory; KernelError, ToolchainError and ArgumentError as `compile` does.
     """
-    given = [kernel] if baseline is None else [kernel, baseline]
-    check_kernel(kernel, "measure")
+    given: list[Contestant] = [last_kernel(kernel)]
+    if baseline is not None:
+        given.append(baseline)
     together = measure_together(
         given,
         target,
@@ -304,6 +317,7 @@ def measure_together(
     the last cache is written before each call. Each is sampled at least `fewest` times before `precision` counts;
     one of which that would take more than five times the `budget` is called once. With `leave_out`, those that
     fail are left out, all but the first. Everything else is as in `measure`."""
+    contestants = [last_kernel(one) if is_traced(one) else one for one in contestants]
     target = check_target(target, cpu)
     count = thread_count(threads)
     kernels = [kernel for contestant in contestants if (kernel := _kernel(contestant)) is not None]
@@ -377,6 +391,7 @@ def measure_together(
                 integer=work.integer(full),
                 integer_ceiling=ceiling.dot_i8 if with_ceilings and ceiling is not None else None,
                 protocol=protocol,
+                other=work.other(full),
             )
         )
     return Together(tuple(measurements), left_out)

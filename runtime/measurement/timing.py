@@ -108,7 +108,7 @@ class Contestant:
         return self._read(perf_counter_ns() - start, begin)
 
     def _read(self, took: int, begin: int) -> int:
-        """The time by the clock of a call that began at `begin` by the second clock."""
+        """Records the time `took`, with the time since `begin` by the second clock. Returns `took`."""
         self.clocks = self.clocks[0] + took, self.clocks[1] + second_clock() - begin, self.clocks[2] + 1
         return took
 

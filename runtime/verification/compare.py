@@ -79,8 +79,8 @@ class Worst:
 
 @dataclass(frozen=True)
 class Loose:
-    """An output of which rounding explains more than a user would expect: an error of `allowed`, where the largest
-    of its values is `largest`."""
+    """An output whose error bound is larger than a user would expect: an error of `allowed`, where the largest of
+    its values is `largest`."""
 
     argument: str
     dtype: str

@@ -16,10 +16,15 @@ from dojoir.support.public import public
 
 @public
 def random_inputs(
-    kernel: Kernel, given: Mapping[str, np.ndarray] | None = None, *, seed: int = 0, **sizes: int
+    kernel: Kernel,
+    given: Mapping[str, np.ndarray] | None = None,
+    *,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    **named_sizes: int,
 ) -> dict[str, np.ndarray]:
     """Arrays for every `in` and `inout` of a kernel: those in `given`, and uniform random ones, the same for the
-    same seed. Sizes that the given arrays show may be left out.
+    same seed. Sizes are given by name (`N=4096`), or in `sizes`; those that the given arrays show may be left out.
 
     Raises ArgumentError for a size that is missing, unknown or in conflict, and for an unknown array; RunError
     where a call at these sizes takes more memory than there is.
@@ -28,6 +33,6 @@ def random_inputs(
     for name in given:
         kernel.buffer(name)
     shapes = {name: unpacked_shape(kernel.buffer(name), array.shape) for name, array in given.items()}
-    known = solve(kernel, shapes, sizes)
+    known = solve(kernel, shapes, {**(sizes or {}), **named_sizes})
     check_memory(kernel, known)
     return {**make_inputs(kernel, known, seed, "uniform"), **given}

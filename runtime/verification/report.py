@@ -10,7 +10,7 @@ from dojoir.runtime.verification.inputs import NONFINITE
 from dojoir.support.frozen import dataclass
 
 UNEVEN = ("wide", "special", "integers", NONFINITE)
-"""Distributions whose numbers are so uneven that rounding explains much of some result."""
+"""Distributions whose numbers are so uneven that rounding errors are a large part of some result."""
 
 MOST_UNCHECKED = 0.1
 """The largest share of the elements of a distribution that may go uncompared in a result that is `ok`."""
@@ -24,7 +24,7 @@ class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
     says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
     that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual; `loose` is the output
-    of which rounding explains most, if that is more than a user would expect. `counted` says how codes were
+    with the largest relative error bound, if that is more than a user would expect. `counted` says how codes were
     compared."""
 
     sizes: Mapping[str, int]
@@ -99,7 +99,8 @@ class Report:
 
     @property
     def loose(self) -> Case | None:
-        """The case of an output of which rounding explains most, if that is more than half of its digits."""
+        """The case of the output with the largest relative error bound, if that is more than half of its
+        digits."""
         found = [case for case in self.cases if case.loose is not None and case.distribution not in UNEVEN]
         return max(found, key=lambda case: case.loose.share if case.loose is not None else 0, default=None)
 
@@ -123,7 +124,7 @@ class Report:
         if self.reason is not None:
             lines.append(f"  {self.reason}")
         if self.worst is not None and self.reason is None and self.worst.allowed > 0:
-            share = f"{self.worst.share:.0%} of what rounding explains"
+            share = f"{self.worst.share:.0%} of the error bound"
             lines.append(f"  worst: {self.worst}, {share}")
         if self.loose is not None and self.reason is None:
             advice = (

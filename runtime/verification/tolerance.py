@@ -373,11 +373,11 @@ def _within_range(lost: Expr, value: Expr, dtype: DType, bound: Bound = None) ->
 
 
 def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
-    """The rounding error `lost` of one accumulation: nothing where any order is exact. That is so where all terms
-    are integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes,
-    and what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
-    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum
-    of magnitudes overflows, another order may."""
+    """The share of one accumulation in the rounding error `lost`: nothing where any order is exact. That is so
+    where all terms are integers whose magnitudes add up to at most 2^precision: each is the difference of two sums
+    of magnitudes, and what some of them add up to is such an integer too. That the sums of this order are exact
+    says nothing of another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not.
+    Where the sum of magnitudes overflows, another order may."""
     lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost

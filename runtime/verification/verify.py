@@ -12,10 +12,11 @@ import numpy as np
 from dojoir.errors import ArgumentError, did_you_mean
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.ir.text import format_buffer
+from dojoir.ir.traced import Traced, first_kernel, last_kernel
 from dojoir.meaning.packed import unpacked, unpacked_shape
 from dojoir.meaning.sizes import solve
 from dojoir.proof.wellformed import prove
-from dojoir.runtime.build.compiler import check_kernel, check_target
+from dojoir.runtime.build.compiler import check_target
 from dojoir.runtime.build.pool import thread_count
 from dojoir.runtime.process.child import Message, Outcome, raise_reported, run_child
 from dojoir.runtime.process.subject import KernelSubject
@@ -42,8 +43,8 @@ REFERENCE_LIMIT = 600.0
 
 @public
 def verify(
-    kernel: Kernel,
-    against: Kernel | None = None,
+    kernel: Kernel | Traced,
+    against: Kernel | Traced | None = None,
     *,
     target: str = "llvm",
     cpu: str | None = None,
@@ -58,19 +59,19 @@ def verify(
     left_out: Sequence[str] = (),
 ) -> Report:
     """Runs the kernel on `target` and compares it with what `against` (by default the kernel itself) means.
+    Of a trace, its last kernel runs, and its first is what it is compared with.
 
     The kernel runs in a child process, for at most `time_limit` seconds and in at most `memory_limit` bytes of
     address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
     where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
     `distributions` with the `seeds` in turn, by default from all (under `fp fast` none with infinities and NaN).
     Integers and bools must be exact, and under `fp strict` all whose arithmetic the text fixes; a float may be off
-    by what rounding explains, a bound computed from the reference alone (see
+    by the bound of its rounding error, computed from the reference alone (see
     `dojoir.runtime.verification.tolerance`); one of 8 bits or fewer by a step, where the reference is so near to a
     tie that rounding decides. Of such codes at most a hundredth may be left out, but in outputs that `left_out`
     names. The reference is interpreted in f64, or, above 300,000 statements, compiled in f64 for the other target;
-    above 200 million it is scheduled first, and the report says so.
-    `sizes` are by default a few small ones that the facts of the kernel allow, each of them once beyond two
-    unrolled blocks of vectors.
+    above 200 million it is scheduled first, and the report says so. `sizes` are by default a few small ones that
+    the facts of the kernel allow, each of them once beyond two unrolled blocks of vectors.
 
     `inputs` holds arguments by name that are used as they are (a positive definite matrix): the sizes follow from
     their shapes, and what is not given is drawn. Where rounding may change results to anything, `wide` inputs are
@@ -83,8 +84,9 @@ def verify(
     Raises KernelError for a kernel that is wrong, ToolchainError where the target has no compiler, ArgumentError
     for sizes or inputs that do not fit, or an `against` with other arguments.
     """
-    reference = check_kernel(kernel if against is None else against, "verify")
-    prove(check_kernel(kernel, "verify"))
+    reference = first_kernel(kernel if against is None else against)
+    kernel = last_kernel(kernel)
+    prove(kernel)
     prove(reference)
     check_alike(kernel, reference)
     chosen = distributions_of(reference) if distributions is None else distributions

@@ -38,7 +38,7 @@ BACKEND = dojoir.Backend(
 def emit(kernel, name, cpu):
     names = [*(buffer.name for buffer in kernel.arguments), *kernel.runtime_sizes]
     lines = [f"def {kernel.name}({', '.join(names)}):"]
-    for line in str(kernel).partition("\\n\\n")[2].splitlines():
+    for line in dojoir.to_text(kernel).partition("\\n\\n")[2].splitlines():
         depth, text = 0, line
         while text.startswith("| "):
             depth, text = depth + 1, text[2:]

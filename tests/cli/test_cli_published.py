@@ -76,13 +76,21 @@ def test_an_answer_of_another_form_is_refused() -> None:
 def test_shells_complete_options(tmp_path: Path) -> None:
     pytest.importorskip("shtab")
     made = runpy.run_path(str(ROOT / "setup.py"), run_name="setup")["completions"](tmp_path)
-    assert set(made) == {"bash", "zsh", "tcsh"}
-    for path in made.values():
-        assert "list-kernels" in path.read_text() and "print-ir-after-change" in path.read_text()
-    ask = (
-        f"source {made['bash']}; COMP_WORDS=(dojoir-opt --list-k); COMP_CWORD=1; "
-        'f=$(complete -p dojoir-opt | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); $f dojoir-opt --list-k dojoir-opt; '
-        'echo "${COMPREPLY[@]}"'
-    )
-    done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
-    assert done.stdout.split() == ["--list-kernels"], done
+    assert set(made) == {
+        (program, shell) for program in ("dojoir-opt", "dojoir") for shell in ("bash", "zsh", "tcsh")
+    }
+    for (program, _), path in made.items():
+        assert {"dojoir-opt": "print-ir-after-change", "dojoir": "cost-model"}[program] in path.read_text()
+    for words, want in (
+        (("dojoir-opt", "--list-k"), "--list-kernels"),
+        (("dojoir", "tune", "--strat"), "--strategy"),
+    ):
+        script = made[words[0], "bash"]
+        ask = (
+            f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
+            f'f=$(complete -p {words[0]} | sed "s/.*-F \\([^ ]*\\) .*/\\1/"); '
+            f"$f {words[0]} {words[-1]} {words[-2]}; "
+            'echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True, timeout=60)
+        assert done.stdout.split() == [want], done

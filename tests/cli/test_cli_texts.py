@@ -23,11 +23,11 @@ tmp t: f32[N]
 
 # first
 N @i  # rows
-| t[{0}] = 2 * x[{0}]  # doubled
+| t[{i}] = 2 * x[{i}]  # doubled
 # second
 N @j
 | # one more
-| y[{0}] = t[{0}] + 1
+| y[{j}] = t[{j}] + 1
 # the end
 """
 
@@ -36,9 +36,10 @@ def test_labels_and_comments_are_kept(shell: Shell) -> None:
     assert shell(stdin=COMMENTED) == (COMMENTED, "")
     out, _ = shell("-p", "join_scopes(@i, @j); reuse_dims(t, 0)", stdin=COMMENTED)
     body = (
-        "# first\nN @i  # rows\n| t[{0}] = 2 * x[{0}]  # doubled\n| # second\n| # one more\n| y[{0}] = t[{0}] + 1\n"
+        "# first\nN @i  # rows\n| t[{i}] = 2 * x[{i}]  # doubled\n| # second\n| # one more\n| y[{i}] = t[{i}] + 1\n"
     )
     assert body in out and out.endswith("\n# the end\n")
+    assert shell(stdin=out) == (out, ""), "formatting once is enough"
     assert shell("--canonical", stdin=COMMENTED) == (PAIR, "")
     assert shell("--names", stdin=COMMENTED)[0].count("#") == COMMENTED.count("#")
     assert "leave --names out" in shell("--names", "--canonical", stdin=COMMENTED, status=2)[1]

@@ -420,7 +420,7 @@ def test_the_rules_sum_in_fours_where_the_machine_does() -> None:
     """For products of bytes, the panel laid out for it; not for wider numbers, nor where the machine has none."""
     for machine in ("avx2", "avx512"):
         kernel = scheduled(matmul("u8", "i8"), machine)
-        assert re.search(r"b_panel: i8\[\(K \+ 3\) // 4, 4, \d+\] order\(0, 2, 1\)", str(kernel))
+        assert re.search(r"b_panel: i8\[\(K \+ 3\) // 4, 4, \d+\] order\(0, 2, 1\)", dojoir.to_text(kernel))
         assert dots(kernel, machine) >= 1
     assert dots(scheduled(matmul("u8", "i8", extent="8"), "avx2")) >= 1
     short = matmul("i8", "i8", extent="3")

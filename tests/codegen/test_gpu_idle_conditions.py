@@ -38,7 +38,7 @@ def test_sums_of_a_tile_past_the_end_are_not_asked_about(tiles: Any, target: str
     text = dojoir.parse(PRODUCT).specialize(N=67, M=70, K=19)
     trace = dojoir.Trace(text)
     tiles(trace, (0,), machine_named(target))
-    lines = str(trace.kernel).splitlines()
+    lines = dojoir.to_text(trace.kernel).splitlines()
     first = next(number for number, line in enumerate(lines) if "fma(" in line)
     assert lines[first - 1].lstrip("| ").startswith("if ")
     code = dojoir.emit(trace.kernel, target)

@@ -106,7 +106,7 @@ N @b
 def test_products_are_right_at_every_edge(target: str) -> None:
     runs(target)
     kernel = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(PRODUCT)).kernel
-    assert "c_tile: f32[6, 16] reg" in str(kernel)
+    assert "c_tile: f32[6, 16] reg" in dojoir.to_text(kernel)
     run = dojoir.compile(kernel, target)
     draw = np.random.default_rng(4)
     for rows in (1, 5, 6, 7, 13):
@@ -135,7 +135,7 @@ O @o
 | | | | | y[{o}, {l}] += x[{c}, {l} + {k} - 1] * f[{o}, {c}, {k}]
 """
     kernel = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(text)).kernel
-    assert "f_packed" in str(kernel)
+    assert "f_packed" in dojoir.to_text(kernel)
     run = dojoir.compile(kernel, "llvm")
     draw = np.random.default_rng(5)
     for channels in (1, 3, 15, 16, 17, 30):

@@ -20,7 +20,7 @@ torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-FOLDER = ROOT / "tests" / "torch" / "kernelbench"
+FOLDER = ROOT / "tests" / "pytorch" / "kernelbench"
 TIMES = {"dojoir": 1e-3, "itself": 1e-3, "torch": 3e-3, "compile": 0.5e-3}
 
 

@@ -12,7 +12,7 @@ import dojoir
 
 pytest.importorskip("gymnasium", reason="needs the extra agents")
 
-from dojoir.game import HashEncoder, KernelEnv, MaxQ, Suite, encoder, library, make_vec
+from dojoir.game import HashEncoder, KernelEnv, Suite, encoder, library, make_vec
 from dojoir.game.arguments import number, real
 
 
@@ -141,6 +141,8 @@ NUMBERS: dict[str, Any] = {
 @pytest.mark.parametrize("name", [*NUMBERS])
 def test_an_agent_is_made_of_numbers_that_fit(name: str) -> None:
     pytest.importorskip("torch", reason="needs the extra learn")
+    from dojoir.game import MaxQ
+
     refused(lambda: MaxQ(8, 8, **{name: NUMBERS[name]}))
 
 

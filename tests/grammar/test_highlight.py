@@ -14,7 +14,7 @@ import dojoir
 from dojoir.highlight import DojoLexer
 from dojoir.ir.dtypes import DTYPES
 
-TEXTMATE = ROOT / "editors" / "dojo.tmLanguage.json"
+TEXTMATE = ROOT / "editors" / "vscode" / "dojo.tmLanguage.json"
 
 
 @pytest.mark.parametrize("name", dojoir.kernels.names())
@@ -49,3 +49,23 @@ def test_the_grammar_for_editors_names_the_same_types() -> None:
         re.compile(pattern["match"])
     (types,) = (pattern["match"] for pattern in patterns if pattern.get("name") == "storage.type.dojo")
     assert all(re.fullmatch(types, name) for name in DTYPES)
+
+
+def test_the_extension_for_an_editor_is_whole() -> None:
+    folder = TEXTMATE.parent
+    package = json.loads((folder / "package.json").read_text(encoding="utf-8"))["contributes"]
+    assert package["languages"][0]["extensions"] == [".dojo"]
+    files = [
+        package["languages"][0]["configuration"],
+        package["grammars"][0]["path"],
+        package["snippets"][0]["path"],
+    ]
+    for file in files:
+        json.loads((folder / file).read_text(encoding="utf-8"))
+
+
+def test_each_snippet_is_a_kernel() -> None:
+    snippets = json.loads((TEXTMATE.parent / "snippets.json").read_text(encoding="utf-8"))
+    for snippet in snippets.values():
+        text = re.sub(r"\$\{\d+:(\w+)\}", r"\1", "\n".join(snippet["body"])) + "\n"
+        dojoir.prove(dojoir.parse(text))

@@ -33,7 +33,7 @@ SYNTAX = [
     ("kernel k(N = x)", "unexpected", 1, 14, "expected a number, not 'x'"),
     ("| kernel k()\n", "unexpected", 1, 1, "bars stand only at the start of a line"),
     ("kernel k()\ntpm x: f32\n", "unexpected", 2, 5, "did you mean 'tmp'?"),
-    ("kernel k()\nin x f32\n", "unexpected", 2, 6, "expected ':', not 'f32'"),
+    ("kernel k()\nin x f32\n", "unexpected", 2, 4, "write `in x: f32`"),
     ("kernel k()\nin x: f32[]\n", "unexpected", 2, 11, "a scalar has none"),
     ("kernel k()\nin x: f32 in y: f32\n", "reserved-word", 2, 11, "'in'"),
     (HEAD + "N\n| M\n", "empty-body", 7, 3, "one bar deeper"),
@@ -59,7 +59,7 @@ SYNTAX = [
     (HEAD + "t[0] = \x00\n", "unexpected-character", 6, 8, "U+0000"),
     (HEAD + "t[0] = é\n", "unexpected-character", 6, 8, "'é'"),
     (HEAD + "t[0] = {0\n", "unexpected-character", 6, 8, "an iterator is written {0}"),
-    (HEAD + "N :\n| t[0] = 1\n", "unexpected", 6, 4, "expected a name"),
+    (HEAD + "N :\n| t[0] = 1\n", "unexpected", 6, 3, "`N : p` has a mark"),
     ("kernel k(N)\n" + "".join("| " * d + "N\n" for d in range(80)), "too-deep", 67, 1, "at most 64"),
 ]
 

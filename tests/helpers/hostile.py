@@ -7,6 +7,7 @@ right arguments of which one or two were replaced. Only the `DojoError` family m
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import itertools
 import tempfile
@@ -231,6 +232,8 @@ def surfaces() -> tuple[Surface, ...]:
 
     for name in dojoir.__all__:
         value = getattr(dojoir, name)
+        if name == "torch" and importlib.util.find_spec("torch") is None:
+            continue  # its arguments are modules and tensors
         if isinstance(value, types.ModuleType):
             public = getattr(value, "__all__", [n for n, f in vars(value).items() if inspect.isfunction(f)])
             for inner in public:

@@ -35,7 +35,7 @@ def blocked(name: str) -> dojoir.Trace:
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_in_blocks(name: str) -> None:
     trace = blocked(name)
-    text = str(trace.kernel)
+    text = dojoir.to_text(trace.kernel)
     assert "4, 16] reg" in text
     assert "tmp a_panel" in text and "tmp b_panel" in text
     assert dojoir.certify(trace)
@@ -71,7 +71,7 @@ N @i
 | | c[{i}, {j}] = max(c[{i}, {j}], 0)
 """)
     trace = dojoir.PASSES["block_products"].on(kernel)
-    assert "c_tile" in str(trace.kernel)
+    assert "c_tile" in dojoir.to_text(trace.kernel)
     report = dojoir.verify(trace.kernel, kernel, sizes=[{"N": 9, "M": 33, "K": 5}], seeds=(0,))
     assert report.ok, str(report)
 

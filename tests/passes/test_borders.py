@@ -66,7 +66,7 @@ def test_it_is_right_at_sizes_that_are_all_border(name: str, size: int) -> None:
 def test_a_border_of_two_at_the_end_needs_a_fact() -> None:
     """Without, an array of one element would have an iteration before its first: the text stays as it is."""
     kernel = text("smooth_symmetric")
-    open_sizes = dojoir.parse(str(kernel).replace("where N >= 4", "where N >= 1"))
+    open_sizes = dojoir.parse(dojoir.to_text(kernel).replace("where N >= 4", "where N >= 1"))
     with pytest.raises(dojoir.KernelError, match="add `where N >= 2`"):
         dojoir.prove(open_sizes)
     edges = dojoir.parse(

@@ -38,7 +38,7 @@ def runs_right(kernel: dojoir.Kernel, trace: dojoir.Trace, target: str, order: A
 def test_sums_of_few_channels_are_those_of_images(target: str, order: Any) -> None:
     kernel = dojoir.kernels.load("batchnorm_training").specialize(**IMAGES)
     trace = by_rule(kernel, target)
-    text = str(trace.kernel)
+    text = dojoir.to_text(trace.kernel)
     assert "tmp sum_part: f32[2, 3]" in text
     assert "tmp sq_part: f32[2, 3]" in text
     assert text.count("| 1024 : bx") == 3

@@ -21,7 +21,7 @@ def by_rule(kernel: dojoir.Kernel, target: str) -> dojoir.Trace:
 def test_causal_attention_has_tiles(rows: int, target: str, order: Any) -> None:
     kernel = dojoir.kernels.load("attention").specialize(H=1, T=rows, D=64)
     trace = by_rule(kernel, target)
-    text = str(trace.kernel)
+    text = dojoir.to_text(trace.kernel)
     assert "tmp s_tile: f32[1, 1, 16, 4, 1, 16, 4] reg" in text
     assert "tmp acc_tile: f32[1, 1, 16, 4, 1, 16, 4] reg" in text
     assert f"tmp m: f32[1~, {rows}~] reg" in text

@@ -83,7 +83,7 @@ def test_softmax_reaches_the_fused_row() -> None:
     ):  # fmt: skip
         trace.apply(move)
     assert (
-        str(trace.kernel)
+        dojoir.to_text(trace.kernel)
         == """kernel softmax(N, M)
 in  x: f32[N, M]
 out y: f32[N, M]
@@ -248,13 +248,13 @@ M
     assert refused(k, "join_scopes(0, 1)").hint == "join_scopes(0, 1) is legal after set_extent(1, N)"
     alike = dojoir.apply(k, "set_extent(1, N)")
     joined = dojoir.apply(alike, "join_scopes(0, 1)")
-    assert str(joined).endswith("N\n| y[{0}] = x[{0}]\n| w[{0}] = 1\n")
+    assert dojoir.to_text(joined).endswith("N\n| y[{0}] = x[{0}]\n| w[{0}] = 1\n")
     assert refused(k, "set_extent(1, N + 1)").code == "extra-instance"
 
 
 def test_split_of_an_unknown_extent_has_a_last_part() -> None:
     k = dojoir.apply(kernel(PAIR), "split(0, 8)")
-    assert str(k).splitlines()[5:8] == [
+    assert dojoir.to_text(k).splitlines()[5:8] == [
         "(N + 7) // 8",
         "| min(8, N - 8*{0})",
         "| | t[8*{0} + {1}] = 2 * x[8*{0} + {1}]",
@@ -402,7 +402,7 @@ def test_a_copy_begins_where_the_node_does() -> None:
         x = np.arange(11, dtype=np.float32)
         assert np.array_equal(dojoir.interpret(staged, {"x": x})["y"], 2 * x)
         back = dojoir.parse_move(move).inverse(kernel)
-        assert str(dojoir.apply(staged, back)) == str(kernel)
+        assert dojoir.to_text(dojoir.apply(staged, back)) == dojoir.to_text(kernel)
 
 
 def test_a_copy_leaves_out_what_lies_before_the_array() -> None:
@@ -422,7 +422,7 @@ N
     x = np.arange(1, 6, dtype=np.float32)
     assert np.array_equal(dojoir.interpret(staged, {"x": x})["y"], dojoir.interpret(kernel, {"x": x})["y"])
     back = dojoir.parse_move("stage(1.0, x, t, in)").inverse(kernel)
-    assert str(dojoir.apply(staged, back)) == str(kernel)
+    assert dojoir.to_text(dojoir.apply(staged, back)) == dojoir.to_text(kernel)
     assert dojoir.check(staged, "remove_guard(1.0.0)").code == "extra-instance"
 
 
@@ -453,7 +453,7 @@ def test_what_a_guard_keeps_from_being_given_is_not_copied_back(body: str, back:
     ))  # fmt: skip
     place = "0.0" if "{1}" in body else "0"
     after = dojoir.apply(kernel, f"stage({place}, y, c, out)")
-    assert back in str(after)
+    assert back in dojoir.to_text(after)
     assert dojoir.check(after, f"unstage({place}, c)")
 
 
@@ -470,7 +470,7 @@ N
 | | y[{{0}}, {{1}}] = x[{{0}}, {{1}}]
 """)
     listed = set(map(str, dojoir.moves(kernel)))
-    fresh = dojoir.parse(str(kernel).replace("kernel f(", "kernel g("))
+    fresh = dojoir.parse(dojoir.to_text(kernel).replace("kernel f(", "kernel g("))
     splits = [move for move in dojoir.candidates(kernel) if move.name == "split"]
     assert len(splits) > 8
     for move in splits:

@@ -47,7 +47,7 @@ def parted(text: str) -> dojoir.Trace:
 
 def test_each_product_has_its_first_values_and_what_follows_it() -> None:
     trace = parted(SHARED)
-    assert str(trace.kernel).endswith(PARTED)
+    assert dojoir.to_text(trace.kernel).endswith(PARTED)
     assert dojoir.certify(trace)
 
 
@@ -71,7 +71,7 @@ N @i
 
 def test_products_in_one_sum_are_parted_and_what_joins_them_follows_the_last() -> None:
     trace = parted(TOGETHER)
-    assert str(trace.kernel).endswith(
+    assert dojoir.to_text(trace.kernel).endswith(
         "N @i\n| M @j\n| | y[{0}, {1}] = 0\n| | K @k\n| | | y[{0}, {1}] += x[{0}, {2}] * a[{2}, {1}]\n"
         "N\n| M\n| | u[{0}, {1}] = 1\n| | K\n| | | u[{0}, {1}] += x[{0}, {2}] * b[{2}, {1}]\n"
         "| | y[{0}, {1}] = y[{0}, {1}] * u[{0}, {1}]\n"
@@ -81,7 +81,7 @@ def test_products_in_one_sum_are_parted_and_what_joins_them_follows_the_last() -
 
 def test_each_product_has_a_tile() -> None:
     trace = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(SHARED))
-    written = str(trace.kernel)
+    written = dojoir.to_text(trace.kernel)
     assert "y_tile: f32[6, 16] reg" in written and "z_tile: f32[6, 16] reg" in written
     assert dojoir.verify(trace.kernel, against=dojoir.parse(SHARED), seeds=1).ok
 
@@ -118,4 +118,4 @@ N @i
 """
     assert [str(move) for move in parted(text).moves] == ["split_scopes(0, 1)"]
     whole = dojoir.PASSES["default_schedule"].given("avx2").on(dojoir.parse(text))
-    assert str(whole.kernel).count("_tile: f32[6, 16] reg") == 2, "and fusing leaves them so"
+    assert dojoir.to_text(whole.kernel).count("_tile: f32[6, 16] reg") == 2, "and fusing leaves them so"

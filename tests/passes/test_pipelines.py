@@ -109,7 +109,7 @@ def test_passes_from_a_file(mine: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["library:relu", "--load", str(mine), "-p", "blocks(8, outer); lanes"]) == 0
     out = capsys.readouterr().out
     assert "(N + 7) // 8 : p" in out
-    assert "min(8, N - 8*{0}) : v" in out
+    assert "min(8, N - 8*{i}) : v" in out
     assert main(["--load", str(mine), "--help-pass", "blocks"]) == 0
     assert capsys.readouterr().out == "blocks(size, direction=inner)\n\nSplits the outermost scope.\n\nAnd more.\n"
     assert main(["--load", str(mine), "--list-passes"]) == 0

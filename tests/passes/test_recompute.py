@@ -52,7 +52,7 @@ def recomputed(k: Kernel, text: str) -> list[str]:
     assert dojoir.apply(after, back) == k
     assert dojoir.apply(k, back.inverse(after)) == after
     assert dojoir.verify(after, k, seeds=(0,), distributions=("normal",)).ok
-    return str(after).partition("\n\n")[2].splitlines()
+    return dojoir.to_text(after).partition("\n\n")[2].splitlines()
 
 
 def test_the_part_that_a_block_reads_with_its_border() -> None:

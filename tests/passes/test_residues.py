@@ -65,10 +65,10 @@ def test_a_residue_is_split_off_peeled_and_put_back() -> None:
     trace = dojoir.Trace(kernel)
     for move in ("split_cyclic(@i, 3)", "peel(0)", "peel(1)", "remove_scope(2)"):
         trace.apply(move)
-    assert str(trace.kernel).count("% 3 == 1") == 0, "each condition is between numbers"
+    assert dojoir.to_text(trace.kernel).count("% 3 == 1") == 0, "each condition is between numbers"
     for move in ("delete_node(2.1)", "remove_guard(1.1)", "delete_node(0.1)"):
         trace.apply(move)
-    assert "if " not in str(trace.kernel)
+    assert "if " not in dojoir.to_text(trace.kernel)
     assert dojoir.certify(trace)
     while trace.moves:
         trace.undo()
@@ -87,7 +87,7 @@ def test_a_quotient_that_is_rounded_up_is_peeled_and_put_back() -> None:
     kernel = dojoir.parse("kernel f()\nin  x: f32[3]\nout y: f32[4]\n\n4 @i\n| y[{i}] = x[({i} + 1) // 2]\n")
     trace = dojoir.Trace(kernel)
     trace.apply("peel(@i)")
-    assert "x[{0} // 2 + 1]" in str(trace.kernel)
+    assert "x[{0} // 2 + 1]" in dojoir.to_text(trace.kernel)
     trace.apply("unpeel(1)")
     assert trace.kernel == kernel
     assert dojoir.certify(trace)
@@ -177,8 +177,8 @@ N @b
 """
     trace = dojoir.Trace(dojoir.parse(text))
     trace.apply("stage(1.0, x, xs, in)")
-    assert "tmp xs: f32[4]" in str(trace.kernel)
-    assert "xs[{1}] = x[8*{0} + 2*{1}]" in str(trace.kernel)
+    assert "tmp xs: f32[4]" in dojoir.to_text(trace.kernel)
+    assert "xs[{1}] = x[8*{0} + 2*{1}]" in dojoir.to_text(trace.kernel)
     assert dojoir.certify(trace)
     trace.undo()
     assert trace.kernel == trace.start
@@ -186,15 +186,15 @@ N @b
 
 def test_a_step_that_is_not_of_all_is_no_step() -> None:
     text = "kernel f(N)\nin  x: f32[2*N + 1]\nout y: f32[N]\n\nN\n| y[{0}] = x[2*{0}] + x[2*{0} + 1]\n"
-    assert "tmp xs: f32[2*N]" in str(dojoir.apply(dojoir.parse(text), "stage(0, x, xs, in)"))
+    assert "tmp xs: f32[2*N]" in dojoir.to_text(dojoir.apply(dojoir.parse(text), "stage(0, x, xs, in)"))
 
 
 # -- the rule --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("machine", ["avx2", "avx512"])
 def test_each_residue_of_a_result_is_a_convolution_of_its_own(machine: str) -> None:
     trace = by_rule(UPSAMPLED, machine)
-    assert "%" not in str(trace.kernel), "no condition on a rest is left"
-    assert "2 @i_of" in str(trace.kernel)
+    assert "%" not in dojoir.to_text(trace.kernel), "no condition on a rest is left"
+    assert "2 @i_of" in dojoir.to_text(trace.kernel)
     assert dojoir.certify(trace)
     assert dojoir.verify(trace.kernel, against=dojoir.parse(UPSAMPLED), seeds=1).ok
 
@@ -202,7 +202,7 @@ def test_each_residue_of_a_result_is_a_convolution_of_its_own(machine: str) -> N
 def test_what_follows_from_a_rest_of_the_result_is_written_out() -> None:
     """`{k}` is odd where `{i}` is even: only a number for the residue of `{i}` tells which `{k}` count."""
     trace = by_rule(PADDED)
-    written = str(trace.kernel)
+    written = dojoir.to_text(trace.kernel)
     assert "%" not in written.partition("\n\n")[2] and "_of" not in written
     assert "f[{1}, 2*{2} + 1]" in written and "f[{1}, 2*{2}]" in written, written
     assert dojoir.certify(trace)
@@ -211,7 +211,7 @@ def test_what_follows_from_a_rest_of_the_result_is_written_out() -> None:
 
 def test_a_condition_on_the_result_alone_is_written_out() -> None:
     trace = by_rule(EVERY_THIRD)
-    written = str(trace.kernel)
+    written = dojoir.to_text(trace.kernel)
     assert "if " not in written and written.count(" += 1") == 1
     assert dojoir.verify(trace.kernel, against=dojoir.parse(EVERY_THIRD), seeds=1).ok
 

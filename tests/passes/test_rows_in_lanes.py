@@ -50,7 +50,7 @@ def scheduled(text: str, **sizes: int) -> dojoir.Trace:
 
 def lanes(trace: dojoir.Trace) -> int:
     """How many nests have rows in lanes."""
-    return str(trace.kernel).count("min(8, N - 8*{0}) : v")
+    return dojoir.to_text(trace.kernel).count("min(8, N - 8*{0}) : v")
 
 
 def test_rows_wait_for_quotients_in_lanes_and_results_stay() -> None:

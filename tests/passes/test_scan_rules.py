@@ -184,7 +184,7 @@ def test_the_checker_holds_each_operator_to_its_own(operator: str, before: bool)
     for other in (name for name in rules.names() if name != right.rule):
         wrong = replace(done.instances, rule=replace(right, rule=other))
         assert compare(kernel, done.kernel, wrong).status == "illegal", other
-    text = str(done.kernel)
+    text = dojoir.to_text(done.kernel)
     for wrong_text in (
         text.replace("min(4, M - 4*{0})", "min(3, M - 4*{0})", 1),
         text.replace("t[{0}] = ", "t[{0}] = 3 + ", 1),
@@ -197,7 +197,7 @@ def test_the_checker_holds_each_operator_to_its_own(operator: str, before: bool)
 def test_a_condition_of_one_scan_is_not_that_of_another() -> None:
     kernel = scan("sum", "conditional")
     done = dojoir.parse_move(use("sum")).rewrite(kernel)
-    text = str(done.kernel)
+    text = dojoir.to_text(done.kernel)
     for place in range(text.count("if ok[4*{0} + {1}]")):
         parts = text.split("if ok[4*{0} + {1}]")
         wrong = "if ok[4*{0} + {1}]".join(parts[: place + 1]) + "if not ok[4*{0} + {1}]"
@@ -270,8 +270,8 @@ def test_the_forms_of_a_step_are_the_same_to_the_bit(written: str, rule: str, be
     move = f"use_rule(1.0, {rule})"
     assert move in map(str, dojoir.moves(kernel))
     after = dojoir.apply(kernel, move)
-    assert becomes in str(after)
-    assert dojoir.parse(str(after)) == after
+    assert becomes in dojoir.to_text(after)
+    assert dojoir.parse(dojoir.to_text(after)) == after
     assert taken_back(kernel, dojoir.parse_move(move)) == "use_rule"
     for seed in range(20):
         random = np.random.default_rng(seed)

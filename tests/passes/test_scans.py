@@ -29,7 +29,7 @@ def scheduled(text: str, cores: int = 2, **sizes: int) -> dojoir.Trace:
 
 def test_blocks_of_a_row_are_shared_out() -> None:
     trace = scheduled(TEXT)
-    written = str(trace.kernel)
+    written = dojoir.to_text(trace.kernel)
     assert written.count("\n(N + 4095) // 4096 : p") == 1, "the sums of blocks"
     assert written.count("\nN // 16384 : p") == 1, "and the running sums in them, in four blocks side by side"
     assert written.count(" : p") == 4, "and those that are left, and the last one"
@@ -83,7 +83,7 @@ def test_every_kind_of_running_value_is_shared_out(kind: str) -> None:
     text = KINDS[kind]
     trace = scheduled(text)
     assert any("use_rule" in str(move) and "blocked_" in str(move) for move in trace.moves)
-    assert str(trace.kernel).count(" : p") >= 4
+    assert dojoir.to_text(trace.kernel).count(" : p") >= 4
     strict = any(move.name == "use_rule" for move in scheduled(text.replace(")\n", ")\nfp strict\n", 1)).moves)
     assert strict == (kind in {"maximum", "minimum of integers", "before"})
     run = dojoir.compile(trace.kernel, threads=2)

@@ -65,7 +65,7 @@ def test_tiles_of_every_shape_are_right(name: str, sizes: tuple[int, int, int]) 
             dojoir.PASSES["default_schedule"].for_sizes(known).for_machine(machine_named(machine)).on(kernel)
         )
         report = dojoir.verify(scheduled.kernel, against=kernel, seeds=(1,), sizes=known, distributions=("normal",))
-        assert report, (machine, str(scheduled.kernel), str(report))
+        assert report, (machine, dojoir.to_text(scheduled.kernel), str(report))
 
 
 def test_lanes_of_a_convolution_are_columns_where_sums_are_short_or_channels_few() -> None:

@@ -60,7 +60,7 @@ TEXTS = {
 @pytest.mark.parametrize(("machine", "wide"), [("avx512", 32), ("avx2", 8)])
 def test_what_the_rows_of_a_block_share_has_a_tile(name: str, machine: str, wide: int) -> None:
     trace = by_rule(TEXTS[name], machine)
-    assert str(trace.kernel).count(f"f64[6, {wide}] reg") == 2
+    assert dojoir.to_text(trace.kernel).count(f"f64[6, {wide}] reg") == 2
     report = dojoir.verify(
         trace.kernel,
         against=dojoir.parse(TEXTS[name]),
@@ -112,7 +112,7 @@ def test_few_rows_have_no_blocks() -> None:
 def test_what_is_scaled_has_a_nest_of_its_own() -> None:
     trace = dojoir.Trace(dojoir.parse(SCALED))
     block_triangles(trace, dojoir.machine_for("avx512"))
-    assert "N @i\n| {0} + 1 @j\n| | c[{0}, {1}] *= s\n" in str(trace.kernel)
+    assert "N @i\n| {0} + 1 @j\n| | c[{0}, {1}] *= s\n" in dojoir.to_text(trace.kernel)
 
 
 def test_products_in_one_sum_have_a_tile_and_a_panel_each() -> None:
@@ -129,7 +129,7 @@ N @i
 | | | c[{i}, {j}] += a[{i}, {k}] * b[{k}, {j}] - d[{i}, {k}] * e[{j}, {k}]
 """
     trace = by_rule(text)
-    written = str(trace.kernel)
+    written = dojoir.to_text(trace.kernel)
     assert "c_tile: f32[6, 64] reg" in written
     assert "b_panel: f32[K, 64]" in written and "e_panel: f32[64, K] order(1, 0)" in written
     sizes = [{"N": n, "M": m, "K": k} for n, m, k in ((1, 1, 1), (7, 65, 3), (13, 130, 9))]

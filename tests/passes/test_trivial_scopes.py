@@ -23,7 +23,7 @@ def test_an_iterator_that_is_used_comes_back_with_its_scope() -> None:
     k = dojoir.parse(USED)
     move = dojoir.parse_move("remove_scope(0.0)")
     after = dojoir.apply(k, move)
-    assert str(after).splitlines()[-1].lstrip("| ") == "y[{0}, {1}] = x[w[{0}], {1}] * f32(7) + 5 + 7"
+    assert dojoir.to_text(after).splitlines()[-1].lstrip("| ") == "y[{0}, {1}] = x[w[{0}], {1}] * f32(7) + 5 + 7"
     back = move.inverse(k)
     assert dojoir.parse_move(str(back)) == back
     assert dojoir.apply(after, back) == k

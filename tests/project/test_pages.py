@@ -16,6 +16,7 @@ import io
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     for line, text, prints in blocks(page, "python"):
+        if re.search(r"^(?:>>> )?(?:import|from) torch", text, re.MULTILINE):
+            pytest.importorskip("torch", reason="needs the extra torch")
         if ">>>" in text:
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             found = doctest.DocTestParser().get_doctest(text, names, f"{page}:{line}", page, line)
@@ -70,6 +73,22 @@ def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytes
             with contextlib.redirect_stdout(printed):
                 exec(compile("\n" * (line - 1) + text, page, "exec"), names)
             assert prints is None or agree(printed.getvalue(), prints), f"line {line} prints\n{printed.getvalue()}"
+
+
+def test_the_page_on_installing_lists_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    text = (DOCS / "install.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE) == list(extras)
+
+
+def test_the_light_extra_brings_no_pytorch() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert not [need for need in extras["test"] if re.match(r"torch|cuda|nvidia|triton|transformers", need)]
+    assert [need for need in extras["torch"] if need.startswith("torch")]
 
 
 # -- names and files -----------------------------------------------------------------------------------------

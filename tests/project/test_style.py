@@ -67,6 +67,9 @@ def one_package(tmp_path: Path) -> Path:
 
 
 def test_mypy_strict(one_package: Path) -> None:
+    pytest.importorskip(
+        "torch", reason="calls of PyTorch are checked against its types: needs the extra test-torch"
+    )
     config = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
     run("mypy", *config, "-p", "dojoir", cwd=one_package, env={"MYPYPATH": str(one_package)})
 
@@ -211,10 +214,11 @@ DATA = {
 
 def test_tests_stand_in_rooms() -> None:
     """Each file of `tests` is a test in a room, a helper, or data in a folder for it. The tests of a room of the
-    product stand in the room of the same name, those of the repository itself in `project`, of the product as a
+    product stand in the room of the same name (of `torch` in `pytorch`: a folder `torch` on the path would be taken
+    for PyTorch where that is not installed), those of the repository itself in `project`, of the product as a
     whole in `whole`; what they use is in `helpers`, modules of PyTorch in
-    `torch/modules`. Names of tests are unique, as pytest asks."""
-    rooms = {room.partition(".")[0] for room in ROOMS} | {"codegen", "runtime", "project", "whole"}
+    `pytorch/modules`. Names of tests are unique, as pytest asks."""
+    rooms = {room.partition(".")[0] for room in ROOMS} | {"codegen", "runtime", "project", "pytorch", "whole"}
     made = {"__pycache__", ".pytest_cache"}
     files = [path for path in (ROOT / "tests").rglob("*") if path.is_file() and made.isdisjoint(path.parts)]
     tests = []
@@ -228,7 +232,7 @@ def test_tests_stand_in_rooms() -> None:
                 fits = len(below) == 1 and is_script and not path.match("test_*")
             case "bundles" | "cheats" | "datasets" | "goldens" | "kept":
                 fits = path.suffix in DATA[top]
-            case "torch" if below[0] in ("modules", "kernelbench"):
+            case "pytorch" if below[0] in ("modules", "kernelbench"):
                 fits = len(below) == 2 and path.suffix == ".py"
             case _:
                 fits = top in rooms and len(below) == 1 and path.match("test_*.py")

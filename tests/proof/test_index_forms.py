@@ -234,7 +234,9 @@ N
 | y[{0}] = t[{0}]
 """)
     assert comes_and_goes(kernel, kernel.buffer("t"))
-    short = dojoir.parse(str(kernel).replace("(N + 7) // 8\n", "N // 8\n").replace("N\n| y", "8*(N // 8)\n| y"))
+    short = dojoir.parse(
+        dojoir.to_text(kernel).replace("(N + 7) // 8\n", "N // 8\n").replace("N\n| y", "8*(N // 8)\n| y")
+    )
     assert not comes_and_goes(short, short.buffer("t"))
 
 

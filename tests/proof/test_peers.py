@@ -196,7 +196,7 @@ def test_deleting_what_is_live_out() -> None:
     inlined = dojoir.apply(k, "inline(0.1, t)")
     gone = dojoir.apply(inlined, "delete_temporary(t)")
     assert str(gone).endswith("N\n| y[{0}] = x[{0}]\n")
-    without = dojoir.parse(str(k).replace("| y[{0}] = t[{0}]\n", ""))
+    without = dojoir.parse(dojoir.to_text(k).replace("| y[{0}] = t[{0}]\n", ""))
     assert compare(k, without, identity(without)).status == "illegal"
 
 

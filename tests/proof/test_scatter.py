@@ -115,7 +115,7 @@ def test_an_index_out_of_range_is_an_error_and_writes_nothing_else(wrong: int) -
 
 def test_two_dimensions_by_data() -> None:
     kernel = dojoir.parse(TWO)
-    assert dojoir.parse(str(kernel)) == kernel
+    assert dojoir.parse(dojoir.to_text(kernel)) == kernel
     dojoir.prove(kernel)
     random = np.random.default_rng(5)
     given = {"x": random.integers(0, 4, 60).astype(np.int32), "y": random.integers(0, 3, 60).astype(np.uint8),

@@ -143,9 +143,9 @@ def test_partial_maxima_begin_below_everything(dtype: str, begin: str, other: st
     a least number."""
     before = dojoir.parse(MAXIMA.replace("f32", dtype))
     after = dojoir.apply(before, "split_reduction(@i, s, p, 4)")
-    assert f"p[{{0}}] = {begin}\n" in str(after)
-    assert dojoir.parse(str(after)) == after
-    wrong = dojoir.parse(str(after).replace(f"p[{{0}}] = {begin}", f"p[{{0}}] = {other}"))
+    assert f"p[{{0}}] = {begin}\n" in dojoir.to_text(after)
+    assert dojoir.parse(dojoir.to_text(after)) == after
+    wrong = dojoir.parse(dojoir.to_text(after).replace(f"p[{{0}}] = {begin}", f"p[{{0}}] = {other}"))
     assert compare(before, wrong, origins(before, 0, None, 1, None)).status == "illegal"
 
 
@@ -156,7 +156,7 @@ def test_integers_have_partial_maxima_and_minima(dtype: str, op: str) -> None:
     info = np.iinfo(("u" if dtype[0] == "u" else "") + "int" + dtype[1:])
     before = dojoir.parse(MAXIMA.replace("f32", dtype).replace("max=", op))
     after = dojoir.apply(before, "split_reduction(@i, s, p, 4)")
-    assert f"p[{{0}}] = {info.min if op == 'max=' else info.max}\n" in str(after)
+    assert f"p[{{0}}] = {info.min if op == 'max=' else info.max}\n" in dojoir.to_text(after)
     ends = np.array([info.max if op == "min=" else info.min] * 5, info.dtype)
     some = np.array([3, 1, 2, 7, 5], info.dtype)
     for x in (ends, some, some[:2]):
@@ -240,7 +240,7 @@ N
 | t[{0}] = x[{0}] * 3
 | y[{0}] = t[{0}] + 1
 """)
-    assert "y[{0}] = f16(x[{0}] * 3) + 1" in str(dojoir.apply(k, "inline(0.1, t)"))
+    assert "y[{0}] = f16(x[{0}] * 3) + 1" in dojoir.to_text(dojoir.apply(k, "inline(0.1, t)"))
 
 
 def test_inlining_another_iteration_is_refused() -> None:
@@ -253,15 +253,15 @@ N
 N
 | y[{0}] = t[N - 1 - {0}]
 """)
-    assert "y[{0}] = x[N - {0} - 1] * 3" in str(dojoir.apply(k, "inline(1.0, t)"))
-    wrong = dojoir.parse(str(k).replace("= t[N - {0} - 1]", "= x[{0}] * 3"))
+    assert "y[{0}] = x[N - {0} - 1] * 3" in dojoir.to_text(dojoir.apply(k, "inline(1.0, t)"))
+    wrong = dojoir.parse(dojoir.to_text(k).replace("= t[N - {0} - 1]", "= x[{0}] * 3"))
     assert compare(k, wrong, identity(k)).status == "illegal"
 
 
 def test_deleting_what_is_read_is_refused() -> None:
     assert dojoir.check(dojoir.parse(COPY), "delete_temporary(t)").code == "still-read"
     inlined = dojoir.apply(dojoir.parse(COPY), "inline(1.0, t)")
-    assert str(dojoir.apply(inlined, "delete_temporary(t)")) == PLAIN
+    assert dojoir.to_text(dojoir.apply(inlined, "delete_temporary(t)")) == PLAIN
 
 
 def test_origins_of_staging_are_not_trusted() -> None:
@@ -282,7 +282,7 @@ N - 1 @i
     verdict = dojoir.check(k, "stage(@i, x, t, in)")
     assert verdict.code == "empty-dimension"
     assert "N=1" in verdict.reason
-    two = dojoir.parse(str(k).replace("in  x", "where N >= 2\nin  x", 1))
+    two = dojoir.parse(dojoir.to_text(k).replace("in  x", "where N >= 2\nin  x", 1))
     dojoir.prove(dojoir.apply(two, "stage(1, x, t, in)"))
 
 

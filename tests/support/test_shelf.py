@@ -126,10 +126,10 @@ def test_a_trace_is_found_for_the_same_question_alone(folder: Path) -> None:
     assert calls == ["split(0, 8)"]
     assert found.kernel == made.kernel and found.moves == made.moves and repr(found) == repr(made)
     kept(kernel, "b", "split(0, 16)", calls)
-    labelled = dojoir.parse(str(kernel).replace("@i", "@rows"))
+    labelled = dojoir.parse(dojoir.to_text(kernel).replace("@i", "@rows"))
     assert labelled == kernel
     kept(labelled, "a", "split(@rows, 4)", calls)
-    elsewhere = dojoir.parse(str(kernel), "elsewhere.dojo")
+    elsewhere = dojoir.parse(dojoir.to_text(kernel), "elsewhere.dojo")
     kept(elsewhere, "a", "split(0, 2)", calls)
     assert calls == ["split(0, 8)", "split(0, 16)", "split(@rows, 4)", "split(0, 2)"]
 
@@ -169,7 +169,7 @@ def test_optimize_by_sizes_threads_and_processor(folder: Path) -> None:
         large = dojoir.optimize(kernel, sizes={"N": 4096, "M": 4096})
         one = dojoir.optimize(kernel, sizes={"N": 4096, "M": 4096}, threads=1)
         wide = dojoir.optimize(kernel, cpu="znver4")
-        return [str(trace.kernel) for trace in (small, large, one, wide)]
+        return [dojoir.to_text(trace.kernel) for trace in (small, large, one, wide)]
 
     first = texts()
     assert texts() == first and len(set(first)) >= 3

@@ -156,7 +156,7 @@ def test_the_builder_writes_them() -> None:
             y[i] &= x[i] >> 1
             y[i] |= 3
             z[()] |= x[i] < 7
-    assert str(b.kernel).splitlines()[-4:] == [
+    assert dojoir.to_text(b.kernel).splitlines()[-4:] == [
         "| y[{0}] ^= x[{0}]",
         "| y[{0}] &= x[{0}] >> 1",
         "| y[{0}] |= 3",

@@ -160,7 +160,7 @@ def test_the_builder_writes_them() -> None:
         x, y = b.input("x", "u32", ["N"]), b.output("y", "u32", ["N"])
         with b.scope("N") as i:
             y[i] = build.bitor(build.bitand(x[i], 255) << 8, build.bitnot(x[i]) ^ x[i] >> 1)
-    assert "x[{0}] & 255) << 8 | ~x[{0}] ^ x[{0}] >> 1" in str(b.kernel)
+    assert "x[{0}] & 255) << 8 | ~x[{0}] ^ x[{0}] >> 1" in dojoir.to_text(b.kernel)
 
 
 def test_they_are_counted() -> None:

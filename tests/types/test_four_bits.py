@@ -156,7 +156,7 @@ def test_every_number_on_emulated_targets(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("packed", ["packed", ""])
 def test_every_number_on_the_harness(packed: str, target: str) -> None:
     kernel, (inputs, want) = conversions(packed, lanes=True), given()
-    kernel = dojoir.parse(str(kernel).replace(": v", ": gx"))
+    kernel = dojoir.parse(dojoir.to_text(kernel).replace(": v", ": gx"))
     found = on_harness.run(kernel, arguments(kernel, inputs), {"N": 1 << 16}, target)
     assert_right(kernel, found, want, target)
 

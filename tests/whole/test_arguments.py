@@ -85,7 +85,7 @@ def test_a_device_without_an_end_is_told() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: dojoir.emit("relu"), "emit: kernel is a Kernel, not 'relu'; a text"),
+        (lambda: dojoir.emit("relu"), "emit: kernel is a Kernel or a Trace, not 'relu'; a text"),
         (
             lambda: dojoir.compile(dojoir.parse(PAIR), threads="4"),
             "compile: threads is an integer or None, not '4'",

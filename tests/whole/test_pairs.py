@@ -60,6 +60,6 @@ def test_aimed_kernels_compute_what_their_texts_say() -> None:
         for mark in ("v", "u", "none"):
             drawn = aimed({"target": target, "mark": mark}, random, Counter())
             assert drawn is not None
-            assert list(wrong(drawn, random, counts)) == [], str(drawn.kernel)
+            assert list(wrong(drawn, random, counts)) == [], dojoir.to_text(drawn.kernel)
     assert counts["sve, lowered"] >= 6 and counts["hip, harness"] == 18
     assert counts["llvm, machine code"] == (9 if can_run("llvm") else 0)

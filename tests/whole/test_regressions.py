@@ -129,8 +129,8 @@ N
 | | y[{1}, {0}] = 2 * x[{0}]
 """)
     done = dojoir.parse_move("join_scopes(0, 1)").rewrite(k)
-    assert dojoir.parse(str(done.kernel)) == done.kernel
-    assert "N\n| y[0, {0}]" in str(done.kernel)
+    assert dojoir.parse(dojoir.to_text(done.kernel)) == done.kernel
+    assert "N\n| y[0, {0}]" in dojoir.to_text(done.kernel)
 
 
 def test_flow_with_remainders_does_not_end_the_process() -> None:

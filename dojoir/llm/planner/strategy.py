@@ -27,7 +27,7 @@ from dojoir.search import Play
 from dojoir.search.beam import Family, family_of
 
 HOPELESS = 0.5
-"""A state is gone on from while it is at least so many times as fast as the best."""
+"""A search continues from a state while it is at least so many times as fast as the best."""
 
 
 class Planner:

@@ -87,7 +87,7 @@ def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | No
 
 # -- form ----------------------------------------------------------------------------------------------------
 def form(claim: Claim) -> Iterator[Diagnostic | None]:
-    """The conditions that the two kernels must satisfy before any other question."""
+    """The errors in the form of a claim, which must be absent before any other question about the two kernels."""
     yield declarations(claim.before, claim.after)
     yield _shape(claim)
 

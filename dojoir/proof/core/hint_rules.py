@@ -40,7 +40,7 @@ def _prefetch_error(kernel: Kernel, hint: Prefetch, path: Path, scope: Scope) ->
         return "unused-hint", f"{hint} is on a scope that does not use {hint.buffer}: {known}; {cure}"
     depth = kernel.depth_of(path)
     if not any(access.buffer == hint.buffer and moves_along(access, depth) for access in accesses_in(scope.body)):
-        why = f"no plain index of {hint.buffer} there has {{{depth}}}, so each iteration touches the same of it"
+        why = f"no plain index of {hint.buffer} there has {{{depth}}}, so each iteration touches the same elements"
         return "idle-hint", f"{hint} has nothing to fetch: {why}; put it on another scope"
     return None
 

@@ -171,7 +171,7 @@ def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
 
 
 def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
-    """The expressions that the rule reads have a type in which its arrays compute, and none is written inside
+    """The fault of a rule's inputs: each must be of a type that its arrays compute in, and not written inside
     it."""
     buffers = {buffer.name: buffer for buffer in before.buffers}
     written = {access.buffer for _, access in match.elements}

@@ -89,7 +89,8 @@ def children(claim: Claim) -> frozenset[int]:
 
 
 def _standing(sets: KernelSets, number: int) -> list[tuple[object, ...]]:
-    """The value numbers of each buffer for the iterations of a child of a kernel, besides the child."""
+    """Each buffer as the iterations of a child of a kernel depend on it: its declaration, and whether it is used
+    outside."""
     kernel = sets.kernel
     return [
         (kernel.buffer(name), _is_used_outside(kernel, number, name))

@@ -1,7 +1,7 @@
 """The patterns: shapes that moves leave, each with the theorem that a claim of that shape holds.
 
 They are there for speed alone. None is part of what "legal" means: each says yes only where the core, without a
-budget, does, which the tests hold each one to by itself, on moves and on mutants of them. No is no answer.
+budget, does, which the tests hold each one to by itself, on moves and on mutants of them. False means unknown.
 """
 
 from __future__ import annotations

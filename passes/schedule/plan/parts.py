@@ -51,9 +51,9 @@ def structure(trace: Trace, nest: str, name: str, machine: Machine | str = "cuda
     out y: f32[N]
     <BLANKLINE>
     (N + 1023) // 1024 : gx @i
-    | min(256, (N + 3) // 4 - 256*{0}) : bx @i_in
-    | | min(4, N - 1024*{0} - 4*{1}) : v @i_in_in
-    | | | y[1024*{0} + 4*{1} + {2}] = max(x[1024*{0} + 4*{1} + {2}], 0)
+    | min(256, (N + 3) // 4 - 256*{i}) : bx @i_in
+    | | min(4, N - 1024*{i} - 4*{i_in}) : v @i_in_in
+    | | | y[1024*{i} + 4*{i_in} + {i_in_in}] = max(x[1024*{i} + 4*{i_in} + {i_in_in}], 0)
     <BLANKLINE>
     """
     planned = machine if isinstance(machine, Machine) else machine_named(machine)

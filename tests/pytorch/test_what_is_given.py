@@ -14,10 +14,10 @@ import tried
 
 import dojoir
 from dojoir import ArgumentError
-from dojoir.torch.rows import row_size
-from dojoir.torch.variants import Variants, strided, with_dtype
 
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
+from dojoir.torch.rows import row_size  # noqa: E402
+from dojoir.torch.variants import Variants, strided, with_dtype  # noqa: E402
 
 F: Any = torch.nn.functional
 
