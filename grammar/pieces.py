@@ -1,10 +1,10 @@
 """Texts that have most of their lines in common, as those along a trace, each piece of them read once.
 
 What a line of a kernel means follows from itself, the sizes, facts and fp mode, the declarations of the buffers
-that it names, and how many scopes are around it, with which labels: nothing else is looked up where a line is read
+that it names, and how many scopes are around it, with which labels. Nothing else is looked up where a line is read
 (`dojoir.grammar.names`). A node is its line and those behind it that have more bars, so it means what these lines
 mean there, whatever else the text holds. So the tree of a text can be put together from the trees of its pieces,
-each read by the grammar from a small text of its own: the header, the buffers that the piece names, as many scopes
+each read by the grammar from a small text of its own. The header, the buffers that the piece names, as many scopes
 as are around it, with their labels, and the piece.
 """
 

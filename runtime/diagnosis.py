@@ -58,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Doctor:
-    """The tools on a machine. `isas` are the instruction sets of its processor that targets use, `machine` says
+    """The tools on a machine. `isas` are the instruction sets of its processor that targets use. `machine` says
     what kernels are scheduled for, `caches` the bytes of each cache of the first core, `packages` the versions of
     the Python packages that matter."""
 

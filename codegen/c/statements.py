@@ -43,7 +43,7 @@ _MOST_UNROLLED = 65534  # what GCC takes in its pragma
 
 STACK_ALIGN = 64
 """The alignment of an array on the stack, in bytes. gcc 12 takes such arrays to be aligned for its vectors without
-seeing to it (it stores with vmovaps to a frame that is aligned to 16), unless it is told."""
+seeing to it, unless it is told: it stores with vmovaps to a frame that is aligned to 16."""
 
 
 @dataclass(frozen=True)

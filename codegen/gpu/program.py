@@ -41,7 +41,7 @@ bounds: the highest status of the program that was recorded."""
 
 @dataclass(frozen=True)
 class Run:
-    """One launch: a kernel of the source by name, its grid (x, y, z), the threads of a block (x), its
+    """One launch: a kernel of the source by name, its grid (x, y, z), the threads of a block (x). Then its
     arguments (the name of an array, or STATUS, or a number), and the bytes of shared memory that it asks for."""
 
     kernel: str

@@ -111,7 +111,7 @@ class Launch:
     """Runs `body` in every thread of a grid: `grid` are its extents along the AXES, outermost last; a launch of
     which one is 0 or less does nothing. `shared` are the arrays that each block has one of; `captures` and
     `captured_arrays` what it takes from the host, in the order of its parameters. `wide` are the bytes to which the
-    beginning of an array must be aligned, by name, where it must be more than an element; `alone` are the arrays of
+    beginning of an array must be aligned, by name, where it must be more than an element. `alone` are the arrays of
     which no thread uses an element that another writes. Its indices have
     `index_bits`, 64 or 32: then no value of type i64 in it needs more, for the sizes that it is launched with
     (`codegen.lir.offsets`)."""

@@ -2,7 +2,7 @@
 
 This is the other half of a wall. Barriers are derived from `threads` and `meetings`; whether they are enough is
 proved from what stands here, which shares nothing with them, so that no error there can blind both. It is kept
-simpler than they are: who runs a statement is a number in mixed radix of the marks around it, and when is the list
+simpler than they are. Who runs a statement is a number in mixed radix of the marks around it, and when is the list
 of child numbers and iterators from the outside in.
 """
 
@@ -70,7 +70,7 @@ class Digit:
 
 @dataclass(frozen=True)
 class Together:
-    """A cooperative accumulation of a nest's threads into elements that they share: the place of the outermost
+    """A cooperative accumulation of a nest's threads into elements that they share. The place of the outermost
     scope of the nest, the thread that stores it, and whether some of them must leave what they have in shared
     memory."""
 

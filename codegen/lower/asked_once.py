@@ -2,9 +2,9 @@
 
 Every statement in the loop must have them, but for those that give values to temporaries of an iteration, which the
 others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
-`{1} < i64(rows[{0}])`, is where it ends: it holds in all iterations before that, and in none behind. What is asked
+`{1} < i64(rows[{0}])`, is where it ends. It holds in all iterations before that, and in none behind. What is asked
 must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
-first iteration: where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
+first iteration. Where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
 of a whole block that asks inputs alone: all its threads have the same answer, and meet at its barriers as often.
 """
 

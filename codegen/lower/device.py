@@ -300,7 +300,7 @@ class DeviceScopes(Scopes):
             super()._update(statement, accesses)
 
     def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
-        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken: what is
+        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken. What is
         read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
         kept = accesses.state.accumulators.get(accesses.path)
         if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):

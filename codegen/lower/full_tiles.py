@@ -1,7 +1,7 @@
 """Full tiles and cut ones: an extent such as `min(8, N - 8*{0})` is 8 everywhere but at the edge.
 
 Where such a scope runs in lanes or is unrolled, the lowering asks once, outside of the loops around it, whether the
-tile is full, and lowers what is there for both answers: the full tile then has no masks and no branches. In the
+tile is full, and lowers what is there for both answers. The full tile then has no masks and no branches. In the
 same way it asks whether a condition inside, such as one of a padding, holds for all elements of a full tile.
 """
 

@@ -149,7 +149,7 @@ class Meetings:
     fixed: int
 
     def meet(self, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False) -> bool:
-        """Whether two threads make the accesses to one element, `one` before `other`: in one iteration of all the
+        """Whether two threads make the accesses to one element, `one` before `other`. In one iteration of all the
         `shared` scopes around both, or in an earlier one of that at depth `carried` (the one right before, if
         `next_only`)."""
         if one.access.buffer != other.access.buffer or not (one.writes or other.writes):

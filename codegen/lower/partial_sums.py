@@ -2,7 +2,7 @@
 
 One f32 that is added to takes up less and less of each number: a sum of ones stands still at 2^24. Carrying it
 in f64 is what CPUs do (`carry`), and costs a GPU dear: many have one unit for f64 beside 64 for f32. So the loop is
-cut into pieces of at most `PART` additions, after which the variable goes into an f64 and begins anew: that
+cut into pieces of at most `PART` additions, after which the variable goes into an f64 and begins anew. That
 is one addition in f64 in `PART`, and each part is off by what `PART` roundings are. What is a sum of f32, added to
 in a loop and not otherwise used there, is rewritten; the order of the additions was free before.
 """

@@ -30,7 +30,7 @@ class Use:
 @dataclass(frozen=True)
 class Home:
     """The place of a temporary. `owner` is the path of the innermost scope that encloses all uses (empty: the
-    kernel), for a variable that keeps its value over iterations of that one further out, `around` that scope and
+    kernel), for a variable that keeps its value over iterations of that one further out; `around` that scope and
     those around it, by depth."""
 
     layout: Layout

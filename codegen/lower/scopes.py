@@ -132,7 +132,7 @@ class Scopes:
         self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
     ) -> State:
         """Gives the temporaries of the scope at `path` their places. Where there may be several `versions` of what
-        is inside, all but arrays on the stack, of which each has its own: a compiler that finds one in two of them
+        is inside, all but arrays on the stack, of which each has its own. A compiler that finds one in two of them
         keeps what it holds over both, and then not in registers."""
         places: dict[str, Place] = {}
         for name, home in self.unit.homes.items():

@@ -1,7 +1,7 @@
 """Stores past the caches: which they are, and how a loop comes to the alignment that they need.
 
 A row of an array begins anywhere, and hardware streams whole aligned vectors. So a scope in lanes first runs the
-few iterations up to the first aligned address of the one store that it is aligned for; a store that this does not
+few iterations up to the first aligned address of the one store that it is aligned for. A store that this does not
 align asks at run time.
 """
 

@@ -16,7 +16,7 @@ of a part of the tree that does nothing else with the buffer are made in an arra
                                         | y[{0}] = y[{0}] + y_sum[{0}] if y_added[{0}]
                                         | y_added[{0}] = False
 
-Before and behind it the loops run again that say which elements there are, with the same marks, so each thread has
+Before and behind it the loops run again that say which elements there are, with the same marks. So each thread has
 to do with the elements that it had to do with, and what nothing is added to is neither read nor written.
 """
 

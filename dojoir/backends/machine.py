@@ -40,13 +40,13 @@ class Machine:
     """A machine that code is scheduled for. A target is how it is spelled.
 
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
-    off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
+    off. There are `cores` cores (0: some, not known how many). `caches` gives the bytes of the caches that one
     core uses, the nearest first, `last_cache` those of the one that all cores share (0: not known), and `line`
     those that they move at a time; `quads` says that sums of four products of bytes are spelled as an instruction,
     as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
-    `thread_registers` of 4 bytes for a thread at most; a launch has at most `grid` blocks along x, y and z.
+    `thread_registers` of 4 bytes for a thread at most. A launch has at most `grid` blocks along x, y and z.
 
     Raises ArgumentError for a field of another type, and for a number outside RANGES.
     """

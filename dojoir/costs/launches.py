@@ -1,9 +1,9 @@
 """About how long a kernel takes on a GPU, from its text alone: what a plan is chosen by.
 
-Each launch takes the longest of what it asks of the parts of the machine: memory, for the elements that are touched
-at all; the second cache, for the sectors of 32 bytes that warps ask for; the arithmetic and the load units of the
-multiprocessors that have a block; and the longest chain of steps that wait for each other in a thread, once for
-each wave of blocks. What has no mark of a grid runs on one thread.
+Each launch takes the longest of what it asks of the parts of the machine. These are memory, for the elements that
+are touched at all; the second cache, for the sectors of 32 bytes that warps ask for, the arithmetic and the load
+units of the multiprocessors that have a block, and the longest chain of steps that wait for each other in a
+thread, once for each wave of blocks. What has no mark of a grid runs on one thread.
 
 Source: S. Hong and H. Kim, "An analytical model for a GPU architecture with memory-level and thread-level
 parallelism awareness" (2009), of which this keeps the two parallelisms and drops the tables.

@@ -136,7 +136,7 @@ def make(
     tune: Tune = dojoir.tune,
     say: Say = lambda _: None,
 ) -> Shelf:
-    """Makes what is wished for, or what is left of it, and writes it to a folder: a manifest `library.json`, a
+    """Makes what is wished for, or what is left of it, and writes it to a folder. A manifest `library.json`, a
     table `library.md`, `traces`, `schedules`, `sources` and `runs`, and a compiled library for each target in C.
 
     Each search lasts `seconds`, or takes `states`. What fails does not stop the others. Raises ArgumentError for no

@@ -74,7 +74,7 @@ class Encodes(Protocol):
 
 class KernelPosition:
     """A kernel on the way of a trace. Actions are the candidates of the families of moves that a search draws, and
-    passes with parameters. One that leads back to a kernel that the trace has been at counts as illegal: where the
+    passes with parameters. One that leads back to a kernel that the trace has been at counts as illegal. Where the
     best state that can be reached counts, to go to and fro would be worth as much as to go on."""
 
     def __init__(

@@ -24,7 +24,7 @@ a condition on data. The order of such assignments always counts."""
 
 APART = "distinct "
 """How an operator begins that the checker makes of one at an index from data of which it is known that it touches
-each element once: of several such into one element, one at most does something, so they may run in any order."""
+each element once. Of several such into one element, one at most does something, so they may run in any order."""
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 

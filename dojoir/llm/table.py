@@ -168,8 +168,8 @@ class Table:
 
     # -- the tools: others -------------------------------------------------------------------------------------
     def know(self, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5) -> Answer:
-        """Looks up knowledge: by words, or by the name of a code, move, pass, mark, rule, structure or schedule;
-        with a `game` and no question, library kernels that are built like its start, with their schedules made on
+        """Looks up knowledge: by words, or by the name of a code, move, pass, mark, rule, structure or schedule.
+        With a `game` and no question, library kernels that are built like its start, with their schedules made on
         it."""
         return self._call(lambda: self._know(question, game, kind, count))
 

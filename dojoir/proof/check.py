@@ -240,7 +240,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _refused(claim: Claim) -> Verdict:
-    """The verdict on a claim to which the answer is no: what the core has against it; but of a rewrite that a run
+    """The verdict on a claim to which the answer is no. What the core has against it; but of a rewrite that a run
     shows to be wrong, where the core takes long to say why, what the run shows."""
     *_, instances = claim.parts
     shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
@@ -447,7 +447,7 @@ def _marks(after: Kernel, before: Kernel | None = None) -> Failure | None:
 def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
     """`keeps_marks` of a kernel that runs the instances of the one before in the same order.
 
-    Of a scope around what changed, which both kernels have, each iteration runs what it ran: the same instances, on
+    Of a scope around what changed, which both kernels have, each iteration runs what it ran. The same instances, on
     the same elements, and each read gets what it got from the same instance, in the same iteration or not. Its
     temporaries are used where they were. So its iterations are independent as they were, if those accumulations are
     seen to go to one element of all iterations that were: that is asked of the text (`may_share`).

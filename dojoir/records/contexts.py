@@ -51,7 +51,7 @@ def here(target: str, sizes: Sizes | None, threads: int | None, protocol: str, k
 
 @cache
 def this_machine(target: str) -> tuple[str, str]:
-    """The name of the machine that a target is run on here, and what tells it from others, as JSON: the model of
+    """The name of the machine that a target is run on here, and what tells it from others, as JSON. The model of
     the processor, its cores, its caches, and for a GPU what the driver says of it."""
     machine = dojoir.machine_for(target)
     facts = {

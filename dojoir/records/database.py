@@ -48,7 +48,7 @@ class Database:
 
     What a method has written is there when it returns, whatever becomes of the process. Several processes may
     write. Raises ArgumentError for a URL that is none (`bad-database`), no URL at all (`no-database`) or a
-    database of a newer version (`newer-database`), ToolchainError where a package is missing, and RunError,
+    database of a newer version (`newer-database`). Raises ToolchainError where a package is missing, and RunError,
     `database-lost`, wherever the database cannot be reached, read or written."""
 
     @dojoir.public
@@ -276,7 +276,7 @@ class Database:
 
     @dojoir.public
     def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
-        """Writes what was drawn at the last kernel of a trace in a run: each move as text with its verdict,
+        """Writes what was drawn at the last kernel of a trace in a run. Each move as text with its verdict,
         `legal`, the code of a refusal, or `refused`; `listed` says that it is a full list of what is legal.
         Nothing is written twice. Raises as `record` does, and `unknown-run`."""
         write_draws(self, run, trace, moves, listed)
@@ -334,7 +334,7 @@ class Database:
         than: dojoir.Kernel | None = None,
     ) -> dojoir.Trace | None:
         """The fastest verified trace of a kernel on this machine, target and number of threads, at these sizes,
-        each move of it checked again; None where there is none. Times of several protocols are not compared: the
+        each move of it checked again; None where there is none. Times of several protocols are not compared. The
         one that was first used last is taken, unless one is named; what was only estimated does not count, nor what
         was read in from elsewhere and not timed here. With `than`, a state of the kernel, only what is known to be
         faster than that is given: it was timed here too."""
@@ -398,7 +398,7 @@ class Database:
 
     @dojoir.public
     def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
-        """The fastest states of a kernel, by its name or hash (of all kernels by default): the first `count` of
+        """The fastest states of a kernel, by its name or hash (of all kernels by default). The first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
         return fastest(self, kernel, count, target)
 

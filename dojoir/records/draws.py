@@ -64,7 +64,7 @@ def _plain(text: str, kernel: dojoir.Kernel) -> str:
 
 
 def draw_lines(connection: sql.Connection, run: int, since: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """The draws of a run after one of a number, those of a state together: the number of the last, the state,
+    """The draws of a run after one of a number, those of a state together. The number of the last, the state,
     and the fields of a line but for the names of state and kernel."""
     chosen = sql.select(draws).where(draws.c.run == run, draws.c.id > since).order_by(draws.c.id)
     group: list[Any] = []

@@ -1,7 +1,7 @@
 """How a database is opened, and what is told where it fails.
 
 SQLite is used with a write-ahead log, so that readers do not wait for a writer, and writes to the disk at the end
-of each transaction; a transaction that writes takes the lock of the file at its beginning and waits for others.
+of each transaction. A transaction that writes takes the lock of the file at its beginning and waits for others.
 """
 
 from __future__ import annotations

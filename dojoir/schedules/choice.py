@@ -62,18 +62,18 @@ def optimize(
     sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
     second thread needs to begin, the kernel stays on one core, and what comes with dojoir is passed over.
     `threads` is how many it will run on; by default as many as `compile` takes. For one, the rules are those of a
-    machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one. `db`
-    is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target, sizes,
-    threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads goes
-    before all else, where the database has a time of what would be given without it, too, and that is longer: a
-    search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes
-    with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes
-    last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its code is refused
-    for a GPU, the next is taken, at last the text as it stands.
+    machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one.
+    `db` is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target,
+    sizes, threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads
+    goes before all else. That is so where the database has a time of what would be given without it, too, and that
+    is longer. A search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES,
+    then what comes with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on
+    others comes last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its
+    code is refused for a GPU, the next is taken, at last the text as it stands.
 
     Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
-    threads that there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose
-    moves do not fit the kernel that it names.
+    threads that there cannot be or a stored schedule that cannot be read. Raises IllegalMove for one of the
+    caller's whose moves do not fit the kernel that it names.
     """
     if isinstance(kernel, dojoir.Trace):
         whole = kernel.copy()
@@ -143,9 +143,9 @@ def _without(
 
 @dataclass(frozen=True)
 class Way:
-    """A way to schedule a kernel: its name, what makes its moves (and may raise), the stored schedule that they are
-    from, if any, the seconds that the model of the machine says it takes, and whether it is the caller's own, of
-    which an error is the caller's to see."""
+    """A way to schedule a kernel: its name, what makes its moves (and may raise), the stored schedule that they
+    and the one that they are from, if any. Then the seconds that the model of the machine says it takes, and
+    whether it is the caller's own, of which an error is the caller's to see."""
 
     name: str
     make: Callable[[], dojoir.Trace]

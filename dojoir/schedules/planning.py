@@ -15,8 +15,8 @@ from dojoir.schedules.choice import Way, emitted, ways
 
 @dataclass(frozen=True)
 class Option:
-    """One way to schedule a kernel: `name` says where it is from; `trace` are its moves (none where `refusal` says
-    why it cannot be made, or its code cannot); `seconds` is what the model of the machine says that it takes, None
+    """One way to schedule a kernel: `name` says where it is from. `trace` are its moves (none where `refusal` says
+    why it cannot be made, or its code cannot). `seconds` is what the model of the machine says that it takes, None
     where no model is asked, as for CPUs and stored schedules."""
 
     name: str
@@ -80,7 +80,7 @@ def plan(
     """The options of `optimize`: the stored schedules that fit, what the rules make, and the text as it stands.
 
     For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
-    several), each with the structures of its nests that the model of the machine says are fastest; `Plan.tried`
+    several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
     has the structures of every nest, the seconds of each, and why the others do not fit. The code of each option is
     made once: one that the target refuses stays in the list with the reason. The arguments are those of `optimize`,
     without a database. Printed, a plan is a table.

@@ -26,7 +26,7 @@ class Budget:
     when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
     `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
     less is mostly checks. What is spent on language models (`llm:…`) are `calls` of a server, `tokens` that are
-    read and written, and `money`, in what the prices are given in: when one of them is spent nothing is asked any
+    read and written, and `money`, in what the prices are given in. When one of them is spent nothing is asked any
     more, and what was planned by then is still tried."""
 
     moves: int | None = None

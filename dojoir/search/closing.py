@@ -19,7 +19,7 @@ SECONDS = 30.0
 """How long the answer is made smaller at most."""
 
 STEPS = 1_000_000_000
-"""The steps within which the core of the checker certifies the answer, some tens of seconds: each of its moves was
+"""The steps within which the core of the checker certifies the answer, some tens of seconds. Each of its moves was
 proved when it was made, so that running out of steps here does not refute it."""
 
 STEPS_TAKE = 30.0
@@ -173,7 +173,7 @@ def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str |
 
 def is_slower_than_a_start(play: Play, answer: dojoir.Trace) -> bool:
     """Whether the answer is slower beyond noise, at some size, than the fastest of the starts, both as `compile`
-    builds them: a search builds more quickly, and what is left out of its answer may add up."""
+    builds them. A search builds more quickly, and what is left out of its answer may add up."""
     return is_slower(play, answer, max(play.starts, key=play.speed))
 
 

@@ -70,16 +70,16 @@ def tune(
     geometric mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer
     than an `Evaluator` takes, and than that of any start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn); an object with `fit(rows, speeds)` and
-    `predict(rows)`, or `module:class` of one, is a model of one's own: rows are features, as `dojoir.features` has
+    and chooses by a model of the speeds so far (scikit-learn). An object with `fit(rows, speeds)` and
+    `predict(rows)`, or `module:class` of one, is a model of one's own. Rows are features, as `dojoir.features` has
     them, speeds logarithms of how many times as fast as the start a state is. `cluster` is the
-    address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
-    which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
+    address of a Dask scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of
+    which times what it compares itself. What a run on a cluster measured is written, but not taken over by another.
 
-    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the
+    `db` is a `dojoir.records.Database` or its URL. Each state is written to it as soon as it is known, the
     fastest traces that it has of the kernel are among the starts, the first moves of those of kernels that are
     built alike among the steps (not of a run with a name, which must go on in the same way), and what it has of
-    the run named `run` is not measured again; what was drawn is written with its verdicts, and with
+    the run named `run` is not measured again. What was drawn is written with its verdicts, and with
     `list_moves` all that is legal at each state that is evaluated, which takes long. Without `hints` the search
     begins with nothing that the database or `optimize` knows, and may end below it: so agents are compared.
     `progress` is called with each evaluation, its trace and how many times as fast as the start the best so far

@@ -6,7 +6,7 @@ one `Tables`, bounded in bytes together; `clear_caches` forgets it in every thre
 What grows beyond that in a long run is not here: islpy loses 32 bytes in about every call that returns an object
 (2024.2 to 2026.2.2, measured), some kilobytes a move.
 
-An answer that is kept costs what it cost when it was found: what counts the steps of a thread (`Meter`) is charged
+An answer that is kept costs what it cost when it was found. What counts the steps of a thread (`Meter`) is charged
 for each one that is taken from a table, so that a question costs about the same whatever was asked before.
 """
 

@@ -1,7 +1,7 @@
 """Answers that later processes find: what was proved, chosen and printed, by everything that it follows from.
 
 An entry's key holds the question and which dojoir answered it (`identity`), so an answer is never found for another
-question or by another version; its checksum holds key and content, so a damaged or foreign entry counts as absent
+question or by another version. Its checksum holds key and content, so a damaged or foreign entry counts as absent
 (`Cache`). What stands in an entry had been proved when it was kept.
 """
 

@@ -1,7 +1,7 @@
 """A kernel with a value and a place in the stead of each key of a pair.
 
 Of a key whose value is inexact no bit says how far it may be off. Of a value and a place beside one another the
-rules of `runtime/verification/tolerance.py` say it: the value is off by what its terms are, and the place may be
+rules of `runtime/verification/tolerance.py` say it. The value is off by what its terms are, and the place may be
 another where rounding may change which value is larger.
 """
 

@@ -17,7 +17,7 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Format:
-    """A binary float format of `bits` bits: `precision` significant bits (the hidden one counts), `lowest` the
+    """A binary float format of `bits` bits. `precision` significant bits (the hidden one counts), `lowest` the
     exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
     inf, nan (there is no infinity) or max (neither is there a NaN). One that `is_scale` has powers of two alone, by
     their exponents: no sign, no zero and no subnormal numbers."""
@@ -82,7 +82,7 @@ def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.typed.Convert` says.
 
     In f8e8m0 the tie between two powers of two goes to the larger one (neither has an even significand: so says
-    IEEE 754), zero and what is below the smallest number become that, and negative numbers NaN."""
+    IEEE 754). Zero and what is below the smallest number become that, and negative numbers NaN."""
     format_ = FORMATS[dtype.name]
     if format_.is_scale:
         return partial(_power_of_two, way, format_)

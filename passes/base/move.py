@@ -190,7 +190,7 @@ class Move(ABC):
     @classmethod
     def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
         """The moves of this family at a node (its path) or on a buffer (its name) that have `numbers` for
-        parameters, as far as the tree allows it; none, where a family has no such parameter."""
+        parameters, as far as the tree allows it. None, where a family has no such parameter."""
         return iter(())
 
     @classmethod
@@ -235,7 +235,7 @@ class Move(ABC):
 
     def like(self, kernel: Kernel) -> Move:
         """A move at the same places and buffers that is legal if this one is, and this one if that one is, where a
-        pattern shows it: itself, unless a family has numbers at which no pattern looks."""
+        pattern shows it. Itself, unless a family has numbers at which no pattern looks."""
         return self
 
     def followers(self) -> int:

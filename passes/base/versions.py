@@ -72,7 +72,7 @@ def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
 
 
 def _inside(kernel: Kernel, path: Path) -> Iterator[str]:
-    """That iterations of scopes around are those that their extents leave, or not the last; that an access which
+    """That iterations of scopes around are those that their extents leave, or not the last. That an access which
     begins at an index is within its dimension, by the iterators around and by all but the last of them."""
     depth = kernel.depth_of(path)
     around = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]

@@ -28,8 +28,8 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
     the whole; past that, the answer is `unknown`.
 
     Each move is compared by itself. One that does not keep the meaning, in a trace that was made without the
-    checker, is compared together with some that follow it, through the composed instance map, if all of them keep
-    every expression: what counts is what becomes of the kernel, not how.
+    checker, is compared together with some that follow it, through the composed instance map. That is done if all
+    of them keep every expression: what counts is what becomes of the kernel, not how.
     """
     try:
         with fresh_tables():

@@ -66,13 +66,13 @@ def counted(kernel: Kernel, move: Move) -> Counting | None:
 
     Such a move puts another value for the iterator of its scope into what that runs, and changes nothing there. If
     the new scopes enumerate the range from below, the same instances run in the same order, whatever they are
-    (`dojoir.proof.patterns.same_order`): and whether they do is said by what is around, the extent, and where it is
+    (`dojoir.proof.patterns.same_order`). And whether they do is said by what is around, the extent, and where it is
     parted. So an answer that was found in this way (`Answer.in_order`) is one for every other scope of the range.
     That a value put in for an iterator leaves the text as it would be written holds where no division has the
     iterator, and where numbers and nesting have room.
 
     Marks stay right: each iteration of a scope around runs what it ran. What a marked scope is made of runs some of
-    what that ran, so that no two iterations meet that did not; but a temporary of its own would be used outside of
+    what that ran, so that no two iterations meet that did not. But a temporary of its own would be used outside of
     it where a range is in two parts, which is then left to the checker. The range is parted alike for all that is
     around, at no iterator. Marks that ask for an extent (`u`, and those of threads) stand on no scope that is
     counted. A prefetch fits as it did: what is accessed is another element in each iteration as before.

@@ -164,7 +164,7 @@ def split_reversibly(
 
 def comes_back(nest: Sequence[Scope], depth: int) -> bool:
     """Whether it is seen of some scopes, each the only child of the one before, that the inverse of a split of them
-    finds their text: where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
+    finds their text. Where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
     letter, and one mark goes to one of the two scopes."""
     own = range(depth, depth + len(nest))
     return divided_in(nest[0].body).isdisjoint(own) and all(len(scope.marks) < 2 for scope in nest)

@@ -73,8 +73,8 @@ def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Si
     1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
     but none that would take a product its register tile; 2. let sweeps over rows which are made again and again,
     as of a stencil over time, go through the rows together, each as many rows behind the one before as it must be,
-    unless the arrays are known to fit in a core's caches, or rows are independent and there are several cores;
-    bring rows whose elements wait for the one before and for the row before into flight together; 3. let sums that
+    unless the arrays are known to fit in a core's caches, or rows are independent and there are several cores.
+    Bring rows whose elements wait for the one before and for the row before into flight together; 3. let sums that
     go down the columns of a matrix go along its rows; bring what a product sums over inside of its rows and
     columns, give each product a nest of its own, and cut triangles into blocks of rows; give products of matrices,
     convolutions and windows a register tile, with the shared panel or the filters packed, and let sums of rows go
@@ -258,8 +258,8 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
 
 
 def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
-    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do
-    not, or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
+    """Whether a scope with others in it goes into lanes better than those. It steps by one element and they do
+    not, or they only add up. Or they add up and it reads few elements apart, as the windows of a pooling do."""
     leaves = list(_leaves(node, path))
     if not strided(kernel, path):
         return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
@@ -318,7 +318,7 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 # -- cores -------------------------------------------------------------------------------------------------
 def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
     """Rule 8, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
-    unless it is all there is; one that is known to run so seldom that some cores would wait leaves the work to
+    unless it is all there is. One that is known to run so seldom that some cores would wait leaves the work to
     those inside, if there is enough in each of them. Returns whether a scope is shared out."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or {"u", "v"}.intersection(getattr(node, "marks", ())):

@@ -1,6 +1,6 @@
 """Running values of rows of any length on a GPU.
 
-A row that is short enough is the work of a block, whose threads have a few groups of neighbours each; it is read
+A row that is short enough is the work of a block, whose threads have a few groups of neighbours each. It is read
 again, out of a cache, once it is known what comes before each group. A longer one is cut into chunks: what each
 makes is found by one launch, what comes before each by another, and from there a block goes on in each chunk.
 """

@@ -137,7 +137,7 @@ def tile_product(
 ) -> None:
     """Gives the product of matrices whose rows are at `rows` to blocks of a GPU, `height`×`width` results each.
     Tiles of `depth` elements of each row and column go through shared memory, in turns of two buffers where the
-    threads share a tile equally; a thread has `down`×`across` results in registers, in groups of 4 neighbours. The
+    threads share a tile equally. A thread has `down`×`across` results in registers, in groups of 4 neighbours. The
     tile divides all sizes: constants, or open ones of which facts say so.
 
     >>> import dojoir

@@ -1,7 +1,7 @@
 """The schedule of `default_schedule` for a GPU, by rule: each nest that can be a grid becomes one.
 
 A nest begins with scopes whose iterations are independent. Where the elements of a row are the work of an
-iteration, a block has it, and its threads the elements; else a thread has an iteration, or a few neighbours of one
+iteration, a block has it, and its threads the elements. Else a thread has an iteration, or a few neighbours of one
 that an access moves together.
 """
 

@@ -81,7 +81,7 @@ def _recurs(kernel: Kernel, depth: int, inner: Scope) -> bool:
 
 def _turn(trace: Trace, path: Path) -> None:
     """Makes one scope of what the elements take and of what else is done for each, over a square of which it does
-    nothing but in a triangle; exchanges that with the scope around it; and takes the guards away again. Raises
+    nothing but in a triangle. Exchanges that with the scope around it; and takes the guards away again. Raises
     IllegalMove where a move of it is refused."""
     kernel, depth = trace.kernel, trace.kernel.depth_of(path)
     elements = kernel.at(path)

@@ -164,7 +164,7 @@ def _abreast(trace: Trace, blocks: Spot, full: Affine) -> None:
 
 def make_blocks(trace: Trace, row: Spot, size: int, count: int | None = None) -> Blocks:
     """Splits a scope along a row into blocks and makes its running value one of blocks, from the statement before
-    it on: into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
+    it on. Into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
     a register. Raises DojoError where it is no running value, or a move of it is refused."""
     found = running(trace.kernel, row.path)
     if found is None:

@@ -14,7 +14,7 @@ MAX_BLOCK_BYTES = 256 * 1024
 
 MAX_REGISTER_ELEMENTS = 1024
 """The most elements that a buffer in registers may have, for each of the threads of a GPU that may share it if it
-has several dimensions: as many as the others of these have indices, in a block."""
+has several dimensions. As many as the others of these have indices, in a block."""
 
 
 def temporary(kernel: Kernel, name: str) -> Buffer:

@@ -50,7 +50,7 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Recompute(Move):
     """Computes the part of a temporary that the node at `node` reads again, just before it, into a new temporary
-    called `copy`, and makes the node read that: less to store and carry through memory, for more to compute.
+    called `copy`, and makes the node read that. Less to store and carry through memory, for more to compute.
 
     What part that is, `stage` says. Every statement that writes the temporary is written out again for it, within
     the loops that it needs besides those that choose the element, such as a sum's; they have no marks and labels.

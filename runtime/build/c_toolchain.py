@@ -60,8 +60,8 @@ _SHOWN_LINES = 8
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler: its command (`ccache gcc` is two words), the first line of what it says of its version, the
-    options for a shared library, and a digest of the instruction set that it compiles for."""
+    """A C compiler: its command (`ccache gcc` is two words), the first line of what it says of its version. Also
+    the options for a shared library, and a digest of the instruction set that it compiles for."""
 
     command: tuple[str, ...]
     version: str

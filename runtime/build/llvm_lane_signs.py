@@ -7,7 +7,7 @@ whatever is there (https://github.com/llvm/llvm-project/issues/191304). And wher
 and writes the mask, such as a shift, the mask is gone (https://github.com/llvm/llvm-project/issues/198197).
 
 No option turns the pass off. So machine code with such an instruction in it is looked at as text, and where it is
-wrong the module is compiled again without the instructions that write such masks, which are those of AVX512DQ for
+wrong the module is compiled again without the instructions that write such masks. These are those of AVX512DQ for
 32 and 64 bits and those of AVX512BW for bytes.
 """
 

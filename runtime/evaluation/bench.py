@@ -1,7 +1,7 @@
 """The work of a worker on a candidate: build it, check it, time it, and check the results of the timed calls.
 
-One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here: outputs
-hold a pattern before a call that is checked, calls in between are looked at (`inspection`), the inputs of the last
+One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here. Outputs
+hold a pattern before a call that is checked, calls in between are looked at (`inspection`). The inputs of the last
 call are those of the timed ones with some elements changed, and a clock that does not agree with a second one is
 not believed.
 """
@@ -50,7 +50,7 @@ Against = Literal["best", "itself", "full"]
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate and what it is held against: the cases of the small sizes, and three for each size that is
+    """A candidate and what it is held against. The cases of the small sizes, and three for each size that is
     timed: that of the first call, that of the timed ones, and that of the last, whose inputs are nearly the same.
     Which calls are looked at follows from `seed`."""
 
@@ -67,7 +67,7 @@ class Job:
 @dataclass
 class Bench:
     """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
-    many characters the code of one may have; `emulated` runs the code of a GPU on the CPU, `cold` times with
+    many characters the code of one may have. `emulated` runs the code of a GPU on the CPU, `cold` times with
     nothing of the arrays in the caches of a GPU, `race_seconds` is how long a race goes on that nobody wins."""
 
     pool: Pool

@@ -72,11 +72,11 @@ class Evaluator:
     """Evaluates kernels that stand for `reference` on `target` at `sizes`: one set of sizes or several.
 
     A context manager. Each kernel is built once in one of `workers` long-lived processes, run on all default sizes
-    and distributions with its arrays between guard pages, and timed on `threads` threads; some of these calls
+    and distributions with its arrays between guard pages. It is timed on `threads` threads; some of these calls
     are looked at as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One
     timing runs at a time on a machine, over all its processes.
 
-    `cuda` and `hip` run on a GPU, timed by its events: warm, as a graph that is started again, or `cold`, with
+    `cuda` and `hip` run on a GPU, timed by its events. Warm, as a graph that is started again, or `cold`, with
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
 
@@ -84,7 +84,7 @@ class Evaluator:
     meanwhile, the others get a RunError.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
-    `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain before,
+    `memory_limit` bytes of address space. Timing goes on for `race_seconds` at most where nothing is plain before,
     and for 3 samples at least. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit` characters is
     not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it. Where more than a
     hundredth of the codes of an output could not be compared, a kernel is `wrong`, but of those in `left_out`."""

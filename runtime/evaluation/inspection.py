@@ -5,7 +5,7 @@ hold a pattern; right after it what is there is copied, and compared. What skips
 already, works on some calls only, gives what an earlier call gave, or works on after it has returned, leaves a
 spot wrong. What is known of a spot says nothing of the next, as all are drawn.
 
-That the work is done again is not enough where a right result could be remembered: a call on inputs of which two
+That the work is done again is not enough where a right result could be remembered. A call on inputs of which two
 elements were exchanged must take about as long as one on the same inputs again.
 """
 
@@ -87,7 +87,7 @@ def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, s
 
 
 def remembers(runner: Watched, random: Random, seconds: float, took: float) -> str | None:
-    """Whether a call on the same inputs as the one before takes much less than one on others: `seconds` is the
+    """Whether a call on the same inputs as the one before takes much less than one on others. `seconds` is the
     time of the one, `took` that of a first call on others, which may have been late for any reason."""
     limit = SLOWER * seconds + LATER + (WAKING if runner.threads > 1 else 0) + runner.slop
     least = took
@@ -147,8 +147,8 @@ class Watch:
 
     def begin(self, runner: Watched, calls: int, raced: bool) -> None:
         """Chooses: where a sample is one call, one call in each of the first rounds, and in one of these an odd
-        number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more;
-        else some in a row, between the samples of one of these rounds."""
+        number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more.
+        Else some in a row, between the samples of one of these rounds."""
         self.in_a_row = calls > 1
         between = raced and not self.in_a_row  # the first of those that are looked at and the last
         self.round = self.random.randrange(1, ROUNDS) + between

@@ -144,7 +144,7 @@ class Pool:
         return max(FEWEST, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
 
     def draw_timed(self, size: int, count: int, random: Random) -> tuple[Case, Case, Case]:
-        """The cases of a candidate at a timed size, of the first `count`: one whose sums are exact, or in which
+        """The cases of a candidate at a timed size, of the first `count`. One whose sums are exact, or in which
         few terms count; one to time with; one that is nearly the same as that."""
         seeds = max(1, count // 3)
         firsts = seeds + (count % 3 > 0)
@@ -256,7 +256,7 @@ def within(actual: np.ndarray, bounds: Bounds) -> bool:
 
 def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
     """The least and the largest value that `compare` accepts, in the type itself where NumPy has it, rounded to
-    the inside; nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
+    the inside. Nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
     NaN."""
     if not dtype.is_float:
         values = expected.values.astype(np.dtype(dtype.stored))

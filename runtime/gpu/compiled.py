@@ -118,7 +118,7 @@ class DeviceCompiled(Compiled):
 
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
         """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout` in
-        a new array each, where the inputs are: in the memory of the CPU, of a tensor's device as tensors, else on
+        a new array each, where the inputs are. In the memory of the CPU, of a tensor's device as tensors, else on
         the GPU as arrays that other libraries take."""
         given = self._named(inputs)
         stream, sizes = self._stream_of(sizes)

@@ -28,7 +28,7 @@ class Gpu:
 @dataclass(frozen=True)
 class Resources:
     """The resources of a kernel of the device: registers of a thread, bytes of local memory of one (what does not
-    fit into registers), bytes of shared memory of a block; and the share of the threads of a multiprocessor that
+    fit into registers), bytes of shared memory of a block. Also the share of the threads of a multiprocessor that
     blocks of its size fill, from 0 to 1."""
 
     name: str

@@ -1,7 +1,7 @@
 """The bottleneck of a kernel: read off its share of the ceilings, its sizes, and the machine code of its hottest
 loop.
 
-A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else: for the call
+A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else. For the call
 itself, for the thread that has most to do, or, in the loop that computes most, for values that do not fit into
 registers and go to the stack, elements that are gathered one by one, or a chain of additions each of which waits
 for the one before.

@@ -2,7 +2,7 @@
 
 Where a loop is in lanes, a compiler leaves another one for the elements that do not fill them: it has as many
 instructions, or more, and runs a few times. So of loops that compute the same, the one counts of which an
-iteration computes most elements, in the deepest nest; and of those that compute different things, the one that
+iteration computes most elements, in the deepest nest. Of those that compute different things, the one that
 takes longest for an element."""
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ class ForTarget:
 
 
 Contestant = Kernel | Traced | ForTarget | PythonCode | str | Callable[..., object]
-"""The types of a contestant: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its statement,
-a function is called)."""
+"""The types of a contestant: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its
+statement, a function is called)."""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def die_with(parent: int) -> None:
 
 
 def die_with_all_of(parent: int) -> None:
-    """The same, where the parent may have threads that end before it does: the system tells of the end of the
+    """The same, where the parent may have threads that end before it does. The system tells of the end of the
     thread that started this process, and it is looked at whether there is more of the parent."""
 
     def look(number: int, frame: object) -> None:

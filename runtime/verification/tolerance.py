@@ -81,7 +81,7 @@ _ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, n
 class Bounded:
     """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
     an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
-    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and what is counted of
+    buffer that must come in with the magnitudes of its elements. The bounds of an `inout`, and what is counted of
     its terms (`zeros`), come in as zeros."""
 
     kernel: Kernel
@@ -374,7 +374,7 @@ def _within_range(lost: Expr, value: Expr, dtype: DType, bound: Bound = None) ->
 
 def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
     """The share of one accumulation in the rounding error `lost`: nothing where any order is exact. That is so
-    where all terms are integers whose magnitudes add up to at most 2^precision: each is the difference of two sums
+    where all terms are integers whose magnitudes add up to at most 2^precision. Each is the difference of two sums
     of magnitudes, and what some of them add up to is such an integer too. That the sums of this order are exact
     says nothing of another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not.
     Where the sum of magnitudes overflows, another order may."""

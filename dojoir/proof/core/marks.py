@@ -90,7 +90,7 @@ def _scopes_around(kernel: Kernel, path: Path) -> list[Scope]:
 
 
 def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str] | None:
-    """A launch is a box of blocks, each a box of threads: the marks nest in that order, their extents do not
+    """A launch is a box of blocks, each a box of threads. The marks nest in that order, their extents do not
     depend on one another, and those of threads have a constant bound; fewer of them may run in some blocks."""
     mark = next(m for m in scope.marks if m in LEVELS)
     if len(scope.marks) > 1:

@@ -1,10 +1,10 @@
 """That the two sides of a rule, where it is used, give each result as the sum of the same elements.
 
 A rule under `fp reassoc` may change the order in which elements are added, and nothing else; or multiplied, or in
-which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held
-against each other as they stand at the place of the use, for all sizes and all iterations around it: what is added
-up in an element follows from the flow (`dojoir.sets.flow`), along which sums of sums are put together. A side that
-is no sum of distinct elements (it takes one twice, takes another operator, or goes in a circle) is refused, so what
+which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held against each
+other as they stand at the place of the use, for all sizes and all iterations around it. What is added up in an
+element follows from the flow (`dojoir.sets.flow`), along which sums of sums are put together. A side that is no
+sum of distinct elements (it takes one twice, takes another operator, or goes in a circle) is refused. So what
 holds is that both sides add up the same set, each element once. A maximum may have an element twice.
 """
 

@@ -1,6 +1,6 @@
 """The parts that a rewrite left unchanged, seen in the trees alone: for them there is nothing to prove.
 
-Four theorems. The first two say that a part of the new kernel and what it stands for in the old one are equal; the
+Four theorems. The first two say that a part of the new kernel and what it stands for in the old one are equal. The
 others, that the new kernel has something since the old one, which is well-formed, has it.
 
 - *instances* (`alone`): a statement that is between the same bounds and guards as another of the old kernel, stands

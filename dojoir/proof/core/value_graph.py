@@ -209,7 +209,7 @@ class Graph:
 
         These equations have one solution. A value is read after it was written, so the instances of a call,
         finitely many, can be taken in the order in which they run, and what holds of each follows from those before
-        it: whatever solves the equations is what is asked for, wherever it comes from. The guess is the flow of a
+        it. Whatever solves the equations is what is asked for, wherever it comes from. The guess is the flow of a
         kernel in which what enters the chain is written to the element in which the chain hands it on.
         """
         closure, exact = again.transitive_closure()

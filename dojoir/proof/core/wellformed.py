@@ -1,8 +1,8 @@
 """The well-formedness of a kernel beyond its syntax and types, proved for every size it allows.
 
-The facts on the sizes can hold; every dimension has an element; every index is in bounds
+The facts on the sizes can hold; every dimension has an element. Every index is in bounds
 (`dojoir.proof.core.bounds`); every read comes after a write and every output is written
-(`dojoir.proof.core.written`); scopes marked `p` or `v` have independent iterations
+(`dojoir.proof.core.written`). Scopes marked `p` or `v` have independent iterations
 (`dojoir.proof.core.independence`), and the other marks stand where they can (`dojoir.proof.core.marks`).
 """
 

@@ -71,7 +71,7 @@ _InChange = Callable[[Kernel, Kernel, InstanceMap, Change], bool]
 def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], bool]:
     """A pattern that looks at the one place where two kernels differ (`Change`). It is not asked where they differ
     in several places, where a read became an expression or the other way round, or where the buffers differ
-    otherwise than `declares` says: by one that is new, or not at all."""
+    otherwise than `declares` says. By one that is new, or not at all."""
 
     def asked(claim: Claim) -> bool:
         before, after, instances = claim.parts
