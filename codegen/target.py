@@ -22,7 +22,7 @@ class Target:
     registers of `thread_bytes`, and a launch at most `grid` blocks along x, y and z. `wide`: one access moves
     several elements where they are aligned for that. `approximates`: it has instructions for 2ˣ and 1/√x of an f32
     that are right but for their last bits. `dots`: vectors of so many lanes, or a multiple, have the sum of four
-    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone; `reshapes`:
+    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone. `reshapes`:
     a bitcast may give a vector of twice as many lanes of half the width. `architecture` and `features` are those of
     the machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
 

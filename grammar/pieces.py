@@ -31,7 +31,7 @@ _BAR = "| "
 
 @dataclass(frozen=True)
 class _Piece:
-    """All that the meaning of some lines follows from: the header with the buffers that they name, what is around
+    """All that the meaning of some lines follows from. The header with the buffers that they name, what is around
     them, from the outside in, as lines of `_around`, and the lines, the first without bars."""
 
     header: Lines

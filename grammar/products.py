@@ -1,7 +1,7 @@
 """Products of sizes, taken apart where a text is read: arrays and scopes of `N*C` become ones of `N` and `C`.
 
 Neither sets nor moves know of products. What a text says of an array `x: f32[N*C]` by `x[C*{n} + {c}]` is said as
-well of the same memory by `x. F32[N, C]` and `x[{n}, {c}]`: an index is divided by each size but the first of the
+well of the same memory by `x: f32[N, C]` and `x[{n}, {c}]`: an index is divided by each size but the first of the
 product, as a polynomial, and what is left over is the index in that dimension. The two are one element wherever
 each part is in its dimension, which is proved of the kernel as of any other. A scope of `N*C` iterations is one of
 `N` around one of `C`, and its iterator `C*{n} + {c}`, so that `{f} // C` is `{n}` and `{f} % C` is `{c}`.

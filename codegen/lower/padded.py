@@ -22,9 +22,9 @@ def may_run_whole(unit: Unit, path: Path) -> bool:
     runs at all. Whatever it reads in the lanes beyond its extent has memory, and what it writes there nobody reads.
 
     So it is where it has statements on floats alone, of which each access is a read of an element that all lanes
-    share, or the element of a temporary at the index of the lane, in a dimension as long as the bound. And where
-    a temporary that is written has a first value in each iteration of the scopes that its extent depends on, and
-    all uses, the first one too, go through the same elements."""
+    share. Or it is the element of a temporary at the index of the lane, in a dimension as long as the bound. And
+    where a temporary that is written has a first value in each iteration of the scopes that its extent depends on,
+    and all uses, the first one too, go through the same elements."""
     scope = unit.kernel.at(path)
     assert isinstance(scope, Scope)
     lanes, depth = fixed_lanes(scope), unit.kernel.depth_of(path)

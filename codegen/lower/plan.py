@@ -153,7 +153,7 @@ class Analysis:
 
     def _order_is_free(self, statement: TypedStatement) -> bool:
         """Whether accumulating in another order, and rounding to the type of the element only at the end, gives
-        what the text says: sums are carried, and no max or min of a narrow float is changed by rounding (f4e2m1
+        what the text says. Sums are carried, and no max or min of a narrow float is changed by rounding (f4e2m1
         has no NaN, so there it is). A product in a narrow float rounds at each step. Under `fp strict` that is so
         of max and min that nothing rounds."""
         dtype = statement.dtype

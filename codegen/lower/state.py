@@ -89,11 +89,11 @@ class Device:
 @dataclass(frozen=True)
 class State:
     """The facts at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
-    the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled
-    scopes whose iterations have some of their own. Also the scopes that are known to run as often as their
-    constant bound says, or less often (`lower.full_tiles`), the guards that are known to hold, and those of which
-    it was asked. Also the conditions on data that are known to hold, the element whose vectors are aligned to be
-    streamed, the buffers that are not streamed after all, and, on a GPU, where in a launch."""
+    the first lane), the lanes, and the place of each buffer. Also the variables that reductions go into, the
+    unrolled scopes whose iterations have some of their own. Also the scopes that are known to run as often as
+    their constant bound says, or less often (`lower.full_tiles`), the guards that are known to hold, and those of
+    which it was asked. Also the conditions on data that are known to hold, the element whose vectors are aligned
+    to be streamed, the buffers that are not streamed after all, and, on a GPU, where in a launch."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None

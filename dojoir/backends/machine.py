@@ -42,7 +42,7 @@ class Machine:
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
     off. There are `cores` cores (0: some, not known how many). `caches` gives the bytes of the caches that one
     core uses, the nearest first, `last_cache` those of the one that all cores share (0: not known), and `line`
-    those that they move at a time; `quads` says that sums of four products of bytes are spelled as an instruction,
+    those that they move at a time. `quads` says that sums of four products of bytes are spelled as an instruction,
     as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and

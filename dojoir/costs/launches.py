@@ -89,7 +89,7 @@ def node_seconds(kernel: Kernel, path: Path, machine: Machine, sizes: Mapping[st
 
 
 def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], path: Path | None = None) -> float:
-    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule: its arguments, or
+    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule. Its arguments, or
     what it touches, once through memory, or its operations at the peak of all multiprocessors."""
     launches = _Launches(kernel, machine, _known(kernel, sizes))
     far = float(sum(launches.bytes[buffer.name] for buffer in kernel.arguments))

@@ -16,7 +16,7 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class ScopeWork:
-    """A scope: its `place`, its `line` (from 1) in the text and and how that reads. Then how often its body runs
+    """A scope: its `place`, its `line` (from 1) in the text and how that reads. Then how often its body runs
     in all, and what is done there: operations on floats or integers (`work`), bytes loaded and stored
     (`accessed`), bytes of the lines of memory that one run of the whole scope touches (`footprint`), and the share
     of the time of the kernel that an estimate from the text gives it."""

@@ -52,7 +52,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Later:
-    """The best state that was reached from a step on, the state after it among them: its hash, its seconds with
+    """The best state that was reached from a step on, the state after it among them. Its hash, its seconds with
     their interval, how many times as fast as the start that is, and after how many more moves. Null where none was
     timed."""
 

@@ -1,9 +1,9 @@
 """Likeness of kernels by structure, and the stored schedules of those that are alike.
 
 Two kernels are alike by half for their lines without names (`dojoir.records.likeness`), and by half for numbers of
-their structure (COUNTS, SHARES), compared as the sum of the smaller numbers over the sum of the larger ones. That
-is the generalised Jaccard index (Charikar, Similarity estimation techniques from rounding algorithms, 2002,
-section 3.2)."""
+their structure (COUNTS, SHARES). They are compared as the sum of the smaller numbers over the sum of the larger
+ones. That is the generalised Jaccard index (Charikar, Similarity estimation techniques from rounding algorithms,
+2002, section 3.2)."""
 
 from __future__ import annotations
 

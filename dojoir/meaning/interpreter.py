@@ -72,7 +72,7 @@ def interpret(
     dimension as are declared.
 
     With `precision="f64"` no float is rounded to a narrower type than f64, by a store or by a cast, and the float
-    arrays that are returned are f64: the reference that rounding errors are measured against. Numbers in the text
+    arrays that are returned are f64. The reference that rounding errors are measured against. Numbers in the text
     are values of their type all the same, and integers are what they are.
 
     Raises ArgumentError for arguments that do not fit. KernelError for types that do not, for an index out of

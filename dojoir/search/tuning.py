@@ -76,16 +76,16 @@ def tune(
     address of a Dask scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of
     which times what it compares itself. What a run on a cluster measured is written, but not taken over by another.
 
-    `db` is a `dojoir.records.Database` or its URL. Each state is written to it as soon as it is known, the
-    fastest traces that it has of the kernel are among the starts, the first moves of those of kernels that are
+    `db` is a `dojoir.records.Database` or its URL. Each state is written to it as soon as it is known, the fastest
+    traces that it has of the kernel are among the starts. So are the first moves of those of kernels that are
     built alike among the steps (not of a run with a name, which must go on in the same way), and what it has of
-    the run named `run` is not measured again. What was drawn is written with its verdicts, and with
-    `list_moves` all that is legal at each state that is evaluated, which takes long. Without `hints` the search
-    begins with nothing that the database or `optimize` knows, and may end below it: so agents are compared.
-    `progress` is called with each evaluation, its trace and how many times as fast as the start the best so far
-    is, as `Tuned.ratio` has it at the end: timed in turn with it, by way of the fastest start. Where it has a
-    method `checking`, that is called with the trace and its speed as the last checks begin. `store` is a folder
-    that the answer is written to as a schedule. Control-C ends the search with the best so far.
+    the run named `run` is not measured again. What was drawn is written with its verdicts, and with `list_moves`
+    all that is legal at each state that is evaluated, which takes long. Without `hints` the search begins with
+    nothing that the database or `optimize` knows, and may end below it: so agents are compared. `progress` is
+    called with each evaluation, its trace and how many times as fast as the start the best so far is, as
+    `Tuned.ratio` has it at the end. Timed in turn with it, by way of the fastest start. Where it has a method
+    `checking`, that is called with the trace and its speed as the last checks begin. `store` is a folder that the
+    answer is written to as a schedule. Control-C ends the search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
     even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there

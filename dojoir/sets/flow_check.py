@@ -181,10 +181,10 @@ def _is_difference_system(site: Site) -> bool:
 
     Why. The fault is one of divisions, which isl brings in where a rational optimum is not whole (a cut). The last
     write before a read is the largest of a set whose constraints are x <= y + c or x = y + c in the iterators of
-    both, from bounds, guards, equal indices and the order of the schedule, with c whole and affine in the sizes.
-    What is left when other writes are taken away is a union of such sets again. Their matrix, with one 1 and one -1
-    in a row at most, is that of a network, thus totally unimodular. Each pivot is 1 or -1, every corner is whole
-    for whole sizes, and there is nothing to cut.
+    both, from bounds, guards, equal indices and the order of the schedule. Here c is whole and affine in the
+    sizes. What is left when other writes are taken away is a union of such sets again. Their matrix, with one 1
+    and one -1 in a row at most, is that of a network, thus totally unimodular. Each pivot is 1 or -1, every corner
+    is whole for whole sizes, and there is nothing to cut.
 
     Source: A. J. Hoffman and J. B. Kruskal, "Integral boundary points of convex polyhedra" (1956).
     """

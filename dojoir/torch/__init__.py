@@ -54,7 +54,7 @@ def op(
     rows; an extent of 1 is expanded.
 
     Tensors are on the CPU or on one GPU. There it runs in PyTorch's current stream, also while a graph records it
-    (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace); else the kernel
+    (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace). Else the kernel
     itself where it has scopes for grids, else what `dojoir.optimize` makes of its text for the GPU. It is compiled
     at the first such call.
 

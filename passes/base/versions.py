@@ -59,7 +59,7 @@ def excess(properties: tuple[Property, ...]) -> str:
 
 def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
     """The conditions that a node may be put under: that an index of an access inside, as far as it is known there,
-    is within its dimension; in host code also that sizes have properties, or lack one."""
+    is within its dimension. In host code also that sizes have properties, or lack one."""
     if machine.kind != "gpu":
         return
     yield from dict.fromkeys(_inside(kernel, path))

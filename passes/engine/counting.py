@@ -61,7 +61,7 @@ Counting = tuple[str, tuple[Hashable, ...], Range]
 
 def counted(kernel: Kernel, move: Move) -> Counting | None:
     """The question that a move shares with all of its kind that only count the iterations of one range in another
-    way: by blocks (`split`), in two ranges (`cut`), the first by itself (`peel`), or later (`shift`). None for
+    way. By blocks (`split`), in two ranges (`cut`), the first by itself (`peel`), or later (`shift`). None for
     another move, and where what the scope runs may tell.
 
     Such a move puts another value for the iterator of its scope into what that runs, and changes nothing there. If

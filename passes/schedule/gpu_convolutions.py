@@ -2,7 +2,7 @@
 
 What the block reads of the image and of the filters for a few input channels goes through shared memory. A thread
 has some neighbours of a row for some channels in registers, so that an element that it reads from shared memory
-takes part in several products: the tiles of a product of matrices whose one operand is never laid out as a
+takes part in several products. The tiles of a product of matrices whose one operand is never laid out as a
 matrix.
 
 Source: Chetlur et al., "cuDNN: Efficient primitives for deep learning" (2014), arXiv:1410.0759, section 3.

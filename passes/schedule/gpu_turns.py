@@ -1,6 +1,6 @@
 """Tiles of a product's operands on their way to a block's shared memory: through registers, into two buffers.
 
-While the threads of a block multiply with one tile, what they have read of the next lies in their registers; they
+While the threads of a block multiply with one tile, what they have read of the next lies in their registers. They
 write it to the other buffer, so that they wait for each other once a tile. Every step is a move.
 
 Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008), section 4.

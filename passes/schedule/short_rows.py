@@ -1,7 +1,7 @@
 """Rows that are shorter than a vector: lanes go over many of them, not along each.
 
 Along a row of three, thirteen of sixteen lanes are off, and what they have summed is added up across lanes for
-each row. Sixteen rows at once have no lane off and nothing to add up, but read what lies apart: that pays for sums
+each row. Sixteen rows at once have no lane off and nothing to add up, but read what lies apart. That pays for sums
 of few elements, and of more where each costs an `exp` or its like.
 """
 

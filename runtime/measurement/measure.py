@@ -259,11 +259,11 @@ def measure(
     (`N=4096`), or in `sizes`.
 
     After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
-    side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
-    rest. The arrays are on huge pages where there are any, and touched before.
-    With `hot` every call uses the same ones; without, they are rotated so that none is in a cache when its turn
-    comes. A `baseline` (a kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the
-    same run. `with_ceilings` compares with what this machine reaches, which is measured once and kept.
+    side, or `budget` seconds are over. Not counted are those for which contestants wait until the threads of
+    others rest. The arrays are on huge pages where there are any, and touched before. With `hot` every call uses
+    the same ones; without, they are rotated so that none is in a cache when its turn comes. A `baseline` (a
+    kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the same run. `with_ceilings`
+    compares with what this machine reaches, which is measured once and kept.
 
     On a GPU, time is that of its events. With `hot` the launches of a call are one graph, started several times;
     without, a buffer of twice the last cache is written before each call. Python code gets tensors of PyTorch.

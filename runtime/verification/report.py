@@ -23,7 +23,7 @@ MOST_LEFT_OUT = 0.01
 class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
     says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
-    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual; `loose` is the output
+    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual. `loose` is the output
     with the largest relative error bound, if that is more than a user would expect. `counted` says how codes were
     compared."""
 

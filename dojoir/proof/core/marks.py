@@ -125,7 +125,7 @@ def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str
 
 def _depends(scope: Scope, depth: int, level: int, other: int) -> bool:
     """Whether an extent depends on the iterator at `depth`, of a scope of level `other`, as that of a launch may
-    not: threads may be fewer in some blocks, where a constant says how many there are at most."""
+    not. Threads may be fewer in some blocks, where a constant says how many there are at most."""
     if not any(depth in bound.iterators for bound in scope.extent.bounds):
         return False
     return not (other == 0 and level > 0 and scope.constant_bound is not None)

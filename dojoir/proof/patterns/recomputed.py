@@ -11,7 +11,7 @@ the node reads the same values.
 Why, for one such iteration and one l:
 
 - the same instances. In an index of what a writer writes there is at most one iterator of a scope further in than
-  the shared ones, by itself, and none is in two indices: the element determines these *chosen* iterators. The
+  the shared ones, by itself, and none is in two indices. The element determines these *chosen* iterators. The
   certificate names their values for base + l. All instances that write the element have these, and any values of
   the writer's other iterators, over which the repetition stands in scopes of the same extents. Wherever it runs,
   the writer ran with the iterators that are named;

@@ -81,7 +81,7 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
 
 
 def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> Seen | None:
-    """The difference of the kernels that some run is certain to show: a read gets its value from other writes, or
+    """The difference of the kernels that some run is certain to show. A read gets its value from other writes, or
     none, a statement runs that did not, or none does that did, or something else is returned. Of the last values
     of the buffers `unread` nothing is asked.
 
