@@ -21,7 +21,6 @@ from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 from dojoir.support.public import public
 
-STORAGES = ("heap", "stack", "reg", "shared")
 FP_MODES = ("strict", "reassoc", "fast")
 
 LARGEST_SIZE = 2**31 - 1

@@ -17,7 +17,6 @@ from dojoir.ir.paths import Path
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 
-MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 MAY_ASSIGN = "?="
 """Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under
 a condition on data. The order of such assignments always counts."""

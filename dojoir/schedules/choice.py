@@ -143,8 +143,8 @@ def _without(
 
 @dataclass(frozen=True)
 class Way:
-    """A way to schedule a kernel: its name, what makes its moves (and may raise), the stored schedule that they
-    and the one that they are from, if any. Then the seconds that the model of the machine says it takes, and
+    """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that they
+    are from, if any. Then the seconds that the model of the machine says it takes, and
     whether it is the caller's own, of which an error is the caller's to see."""
 
     name: str

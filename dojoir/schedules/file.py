@@ -46,8 +46,8 @@ _IN_NAMES = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets (none: any),
-    the conditions on sizes and and threads by line. Then the moves as text, the fp mode if it is not that of the
+    """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets (none: any)
+    and the conditions on sizes and threads by line. Then the moves as text, the fp mode if it is not that of the
     library, what it needs of a machine, and the processors that it was tuned on."""
 
     path: str
