@@ -12,12 +12,13 @@ parallelism awareness" (2009), of which this keeps the two parallelisms and drop
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import ceil, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -241,7 +242,7 @@ class _Work:
         self.touched: dict[str, float] = {}
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
-        tests = sum(not spelled.isdisjoint(c.left.iterators | c.right.iterators) for c in asked)
+        tests = sum(self.asked_of(condition, spelled) for condition in asked)
         self.issued: float = serial * self.warps * (_operations(statement) + tests) / SCHEDULERS
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
@@ -253,6 +254,29 @@ class _Work:
                 self.chain += IN_WARP if all("lane" in loops[d].marks for d in together) else TOGETHER
         for access in dict.fromkeys(statement.accesses):
             self.access(access)
+
+    def asked_of(self, condition: Condition, spelled: set[int]) -> float:
+        """The share of the iterations written out in which a condition is asked: a compiler decides it in the
+        others, and asks one that is the same in all of them before."""
+        iterators = condition.left.iterators | condition.right.iterators
+        own, others = sorted(spelled & iterators), sorted(iterators - spelled)
+        if not own:
+            return 0.0
+        found = [
+            {self.holds(condition, (*zip(own, at, strict=True), *end)) for end in self.ends(others)}
+            for at in product(*(range(self.loops[d].trips) for d in own))
+        ]
+        return sum(len(answers) > 1 for answers in found) / max(1, len(found))
+
+    def ends(self, depths: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The first and the last of the iterators of some depths, together with each other's."""
+        for chosen in product(*({0, max(self.loops[d].trips - 1, 0)} for d in depths)):
+            yield tuple(zip(depths, chosen, strict=True))
+
+    def holds(self, condition: Condition, at: Iterable[tuple[int, int]]) -> bool:
+        """Whether a condition holds where iterators are so, and others 0."""
+        known = dict(at)
+        return holds(condition, self.launches.sizes, tuple(known.get(d, 0) for d in range(len(self.loops))))
 
     def access(self, access: Access) -> None:
         buffer = self.launches.buffers[access.buffer]
