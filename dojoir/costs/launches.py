@@ -1,9 +1,9 @@
 """About how long a kernel takes on a GPU, from its text alone: what a plan is chosen by.
 
-Each launch takes the longest of what it asks of the parts of the machine: memory, for the elements that are touched
-at all; the second cache, for the sectors of 32 bytes that warps ask for; the arithmetic and the load units of the
-multiprocessors that have a block; and the longest chain of steps that wait for each other in a thread, once for
-each wave of blocks. What has no mark of a grid runs on one thread.
+Each launch takes the longest of what it asks of the parts of the machine. These are memory, for the elements that
+are touched at all; the second cache, for the sectors of 32 bytes that warps ask for, the arithmetic and the load
+units of the multiprocessors that have a block, and the longest chain of steps that wait for each other in a
+thread, once for each wave of blocks. What has no mark of a grid runs on one thread.
 
 Source: S. Hong and H. Kim, "An analytical model for a GPU architecture with memory-level and thread-level
 parallelism awareness" (2009), of which this keeps the two parallelisms and drops the tables.
@@ -34,7 +34,7 @@ HIDDEN = 0.1
 CLOCK = 1.7e9
 
 LARGE = 24
-"""What stands for sizes that are not known has a product of two to the power of so much."""
+"""The exponent of the size that stands for unknown ones: their product is two to this power."""
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
@@ -90,7 +90,7 @@ def node_seconds(kernel: Kernel, path: Path, machine: Machine, sizes: Mapping[st
 
 
 def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], path: Path | None = None) -> float:
-    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule: its arguments, or
+    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule. Its arguments, or
     what it touches, once through memory, or its operations at the peak of all multiprocessors."""
     launches = _Launches(kernel, machine, _known(kernel, sizes))
     far = float(sum(launches.bytes[buffer.name] for buffer in kernel.arguments))
@@ -216,7 +216,8 @@ class _Launches:
 
 
 class _Work:
-    """What one statement asks of a block: cycles that its warps issue in, sectors, the chain of a thread."""
+    """The work of one statement in a block: issue cycles of its warps, sectors, the dependence chain of a
+    thread."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ def kernel_html(text: str) -> str:
 
 
 def diff_html(before: str, after: str) -> str:
-    """What changed between two texts of a kernel: lines that went in red, lines that came in green."""
+    """The differences between two texts of a kernel: removed lines in red, added lines in green."""
     lines = []
     for line in list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]:
         sign, rest = line[:1], line[1:]
@@ -69,7 +69,7 @@ def moves_html(families: Mapping[str, Sequence[str]], complete: bool) -> str:
 
 
 def table_html(head: str, rows: Iterable[tuple[str, str]]) -> str:
-    """What is known of something, as a heading and rows of names and values."""
+    """A table of facts, as a heading and rows of names and values."""
     cells = "".join(
         f'<tr><td style="text-align:left;opacity:.75">{html.escape(name)}</td>'
         f'<td style="text-align:left">{html.escape(value)}</td></tr>'

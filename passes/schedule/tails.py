@@ -16,7 +16,7 @@ CUT, SHORTER = "cut", "min"
 
 def split_with_tail(trace: Trace, scope: str, factor: int, tail: str = CUT) -> None:
     """Splits a scope into full blocks of `factor` iterations, and leaves the iterations after the last full block
-    to a scope of its own (`tail` is `cut`), which comes after it; with `min` it is `split` alone, whose last block
+    to a scope of its own (`tail` is `cut`), which comes after it. With `min` it is `split` alone, whose last block
     has a shorter `min` extent. After a cut the blocks can be interchanged, unrolled and vectorized.
 
     >>> import dojoir
