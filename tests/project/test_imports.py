@@ -26,11 +26,12 @@ PRINTERS = {
     "numba_text.py": {"ir", "meaning", "types"},
     "sources.py": {"codes", "passes"},
     "choice.py": {"passes"},
-    "planning.py": {"passes"},
+    "planning.py": {"passes", "ir"},
+    "tuned.py": {"ir"},
 }
-"""But for what prints kernels in a way of its own: it reads the tree, as a target does; for what makes documents of
-the table of codes and of the docstrings of the planner's structures; and for what asks the planner for all that it
-found."""
+"""But for what prints kernels in a way of its own: it reads the tree, as a target does; for cells of notebooks; for
+what makes documents of the table of codes and of the docstrings of the planner's structures; and for what asks the
+planner for all that it found."""
 
 
 @pytest.mark.parametrize("module", sorted(MODULES - {"dojoir"}))
