@@ -38,6 +38,7 @@ examples:
   dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
   dojoir know "rows bound by memory" --runs runs; dojoir know --like library:groupnorm
   dojoir mcp --folder schedules
+  dojoir lsp
   dojoir db top softmax --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
@@ -87,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
     dataset_options.add(verbs, _verb)
     know_options.add(verbs, _verb)
     mcp_options.add(verbs, _verb)
+    lsp = _verb(verbs, "lsp", "serves an editor: Language Server Protocol on stdio", "lsp:lsp")
+    lsp.add_argument("--stdio", action="store_true", help="as it always does; editors give it")
     return made
 
 
