@@ -1,4 +1,4 @@
-"""What the lowering needs to know of a target: data, no code."""
+"""The description of a target for the lowering: data, no code."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dojoir.support.frozen import dataclass
 class Target:
     """`vector_bits` is the width of a register (0: leave lanes to the compiler, a `v` scope stays a plain loop
     marked simd) and `registers` how many there are. `tail` says how a last partial vector runs: `mask`, `scalar`,
-    or `vl` (the target is asked for each vector how many lanes it takes); of a target that has none for all types,
+    or `vl` (the target is asked for each vector how many lanes it takes). Of a target that has none for all types,
     `masked` says of elements of how many bits neighbours are read and written under a mask. `native` names the
     narrow float types that the target converts itself; the others are expanded into integer arithmetic. `streams`:
     it has stores past the caches; `scales`: vectors of 128 and 256 bits, and of 512 or several times that, have
     `ldexp`. `warp`: it is a GPU, whose warps have so many threads, a block `shared_bytes` of its own, a thread
-    registers of `thread_bytes`, and a launch at most `grid` blocks along x, y and z; `wide`: one access moves
-    several elements where they are aligned for that; `approximates`: it has instructions for 2ˣ and 1/√x of an f32
-    that are right but for their last bits; `dots`: vectors of so many lanes, or a multiple, have the sum of four
-    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone; `reshapes`:
+    registers of `thread_bytes`, and a launch at most `grid` blocks along x, y and z. `wide`: one access moves
+    several elements where they are aligned for that. `approximates`: it has instructions for 2ˣ and 1/√x of an f32
+    that are right but for their last bits. `dots`: vectors of so many lanes, or a multiple, have the sum of four
+    products of bytes (0: none), and `mixed`, that they have one instruction for it, of u8 by i8 alone. `reshapes`:
     a bitcast may give a vector of twice as many lanes of half the width. `architecture` and `features` are those of
     the machine, by LLVM's names (empty: any), `cpu` its processor where one is named."""
 

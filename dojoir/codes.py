@@ -1,4 +1,4 @@
-"""What the code of an error, a refusal or a verdict means: one table, `codes.toml`, an entry for each.
+"""The meaning of each code of an error, a refusal or a verdict: one table, `codes.toml`, an entry for each.
 
 A code is stable: programs may depend on it. `of` says what an error is about. Of a verdict it is the obligation
 that failed: one that the checker proves (`PROVED`), or one that a move has before that (`ASKED`).
@@ -27,7 +27,7 @@ PROVED = {
     "fp": "rounding changes only where the kernel allows it",
     "budget": "an answer is found within the steps that a question may take",
 }
-"""What the checker proves of a rewrite, and what each means."""
+"""The obligations that the checker proves of a rewrite, each with its meaning."""
 
 ASKED = {
     "place": "the places that a move names are there",
@@ -35,7 +35,7 @@ ASKED = {
     "tree": "the tree has the form that a move rewrites",
     "types": "types fit",
 }
-"""What a move asks of a kernel before it rewrites it."""
+"""The preconditions of a move on a kernel."""
 
 ELSEWHERE = {
     "text": "a text can be read",
@@ -47,7 +47,7 @@ ELSEWHERE = {
     "dojoir": "dojoir has no bug",
     "none": "nothing failed",
 }
-"""What other errors are about."""
+"""The subjects of the other errors."""
 
 OBLIGATIONS: Mapping[str, str] = PROVED | ASKED | ELSEWHERE
 
@@ -87,6 +87,6 @@ CODES: Mapping[str, Entry] = _Codes()
 
 
 def obligation_of(code: str) -> str:
-    """What an error of a code is about; `dojoir` for a code that is not in the table."""
+    """The subject of an error with this code; `dojoir` for a code that is not in the table."""
     found = CODES.get(code)
     return found.of if found is not None else "dojoir"

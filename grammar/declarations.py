@@ -20,9 +20,7 @@ from dojoir.ir.buffer_rules import (
     strided_error,
 )
 from dojoir.ir.names import name_error
-from dojoir.ir.nodes import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
-
-_ATTRIBUTES = (*STORAGES, "order", "pad", "align", "stream", "strided", "flat", "packed", "distinct")
+from dojoir.ir.nodes import ATTRIBUTES, FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Condition, Dim, Size, holds
 
 
 def declare_sizes(written: tuple[syntax.Size, ...], names: Names) -> Names:
@@ -67,10 +65,10 @@ def declare_buffer(written: syntax.Buffer, names: Names) -> Names:
     seen: dict[str, Span] = {}
     for attribute in written.attributes:
         word = attribute.name.text
-        if word not in _ATTRIBUTES:
+        if word not in ATTRIBUTES:
             meant = cure_of_storage(word)
-            hint = f": {meant}" if meant else did_you_mean(word, _ATTRIBUTES)
-            hint = hint or f": write one of {', '.join(_ATTRIBUTES)}"
+            hint = f": {meant}" if meant else did_you_mean(word, ATTRIBUTES)
+            hint = hint or f": write one of {', '.join(ATTRIBUTES)}"
             raise names.error(
                 "unknown-attribute", f"there is no attribute '{short(word)}'{hint}", attribute.name.span
             )
@@ -93,7 +91,7 @@ _OF_THE_WHOLE = {
     "flat": flat_error,
     "distinct": distinct_error,
 }
-"""What is wrong with an attribute beside the others."""
+"""The rules for an attribute beside the others, by their errors."""
 
 
 def _with_attribute(buffer: Buffer, attribute: syntax.Attribute, names: Names) -> Buffer:
@@ -164,7 +162,7 @@ def facts(written: tuple[syntax.Expr, ...], names: Names) -> tuple[Condition, ..
 
 
 def fp_mode(word: syntax.Word, names: Names) -> str:
-    """What rewrites may do to floating point."""
+    """The floating-point mode: what rewrites may do."""
     if word.text not in FP_MODES:
         hint = did_you_mean(word.text, FP_MODES) or f": write one of {', '.join(FP_MODES)}"
         raise names.error(

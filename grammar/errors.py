@@ -1,4 +1,4 @@
-"""What is told when a text is not in the language: the place, what was expected there in plain words, a cure."""
+"""The errors of a text that is not in the language: the place, what was expected there in plain words, a cure."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ def affine_conditions(expr: syntax.Expr, names: Names) -> tuple[Condition, ...]:
 
 
 def _joined(expr: syntax.Expr) -> list[syntax.Expr]:
-    """What `and` joins, in the order of the text."""
+    """The operands of `and`, in the order of the text."""
     parts: list[syntax.Expr] = []
     while isinstance(expr, syntax.Binary) and expr.sign == "and":  # a and b and c is (a and b) and c
         parts.append(expr.right)

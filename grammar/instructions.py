@@ -101,7 +101,7 @@ def read_instruction(text: str, name: str = "<instruction>") -> Instruction:
 
 
 def _header(lines: list[str], source: Source) -> dict[str, tuple[str, int]]:
-    """What each line says, with its number, by its first word."""
+    """The content of each line, with its number, by its first word."""
     said: dict[str, tuple[str, int]] = {}
     last = ""
     for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""What the names of a text stand for: sizes, buffers and the iterators around a line."""
+"""The meaning of the names of a text: sizes, buffers and the iterators around a line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Around:
 
 @dataclass(frozen=True)
 class Names:
-    """What is known at one line. `scopes[d]` has iterator `{d}`; None in the header, where there are none."""
+    """The names known at one line. `scopes[d]` has iterator `{d}`; None in the header, where there are none."""
 
     source: Source
     sizes: dict[str, Size]
@@ -34,11 +34,11 @@ class Names:
     scopes: tuple[Around, ...] | None = None
 
     def body(self) -> Names:
-        """What is known at the top of the body."""
+        """The names known at the top of the body."""
         return replace(self, scopes=())
 
     def inside(self, scope: Around) -> Names:
-        """What is known in the body of a scope on this line. Its label must be new among those around it."""
+        """The names known in the body of a scope on this line. Its label must be new among those around it."""
         scopes = self.scopes or ()
         for outer in scopes:
             if scope.label is not None and outer.label == scope.label:

@@ -238,7 +238,7 @@ def cure_of_storage(name: str) -> str:
 
 
 def cure_of_name(name: str) -> str:
-    """What a name in the place of a size means, as a cure; empty where nothing is known of it."""
+    """The meaning of a name in the place of a size, as a cure; empty where nothing is known of it."""
     return _table()["names"].get(name, "")
 
 

@@ -1,4 +1,4 @@
-"""What must be known of the sizes for the place of a pair to be an i32."""
+"""The condition on the sizes for the place of a pair to be an i32."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pair reductions, `(m[{i}], at[{i}]) max= (x[{i}, {j}], {j})`, written as accumulations of keys.
 
 As it is read, such a statement is `m[{i}] max= PAIR(at[{i}], x[{i}, {j}], {j})`. What becomes of it has a key for
-each pair, an i64 (`dojoir.types.pair_keys`): `argmax_key` of both halves before the outermost scope around it in
+each pair, an i64 (`dojoir.types.pair_keys`). `argmax_key` of both halves before the outermost scope around it in
 which nothing else uses them and which does not index them, `key max= argmax_key(x, j)` inside, and behind that
 scope both halves read off the key. Where there is no such scope, all of that stands around the one statement. So a
 half holds what it is to hold wherever it is read. What the halves were assigned right before goes into the key.
@@ -171,7 +171,7 @@ class PairStatement:
 
 @dataclass(frozen=True)
 class _Checks:
-    """What a pair statement must be."""
+    """The rules for a pair statement."""
 
     kernel: Kernel
     statement: Statement

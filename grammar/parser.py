@@ -106,7 +106,7 @@ def _from(first: Span, last: Span) -> Span:
 
 @v_args(inline=True)
 class _Tree(Transformer[Token, syntax.Kernel]):
-    """What each rule of the grammar gives."""
+    """The result of each rule of the grammar."""
 
     # -- the header --------------------------------------------------------------------------------------
     def kernel(

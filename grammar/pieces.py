@@ -1,10 +1,10 @@
 """Texts that have most of their lines in common, as those along a trace, each piece of them read once.
 
 What a line of a kernel means follows from itself, the sizes, facts and fp mode, the declarations of the buffers
-that it names, and how many scopes are around it, with which labels: nothing else is looked up where a line is read
+that it names, and how many scopes are around it, with which labels. Nothing else is looked up where a line is read
 (`dojoir.grammar.names`). A node is its line and those behind it that have more bars, so it means what these lines
 mean there, whatever else the text holds. So the tree of a text can be put together from the trees of its pieces,
-each read by the grammar from a small text of its own: the header, the buffers that the piece names, as many scopes
+each read by the grammar from a small text of its own. The header, the buffers that the piece names, as many scopes
 as are around it, with their labels, and the piece.
 """
 
@@ -31,7 +31,7 @@ _BAR = "| "
 
 @dataclass(frozen=True)
 class _Piece:
-    """All that the meaning of some lines follows from: the header with the buffers that they name, what is around
+    """All that the meaning of some lines follows from. The header with the buffers that they name, what is around
     them, from the outside in, as lines of `_around`, and the lines, the first without bars."""
 
     header: Lines
@@ -46,7 +46,7 @@ class _Piece:
 
 
 class Pieces:
-    """What was read of some texts: trees by the texts that they were read from, and nothing else."""
+    """The parsed pieces of some texts: trees by the texts that they were read from, and nothing else."""
 
     def __init__(self) -> None:
         self._headers: dict[Lines, Kernel] = {}
@@ -55,9 +55,8 @@ class Pieces:
         self._words: dict[Lines, frozenset[str]] = {}
 
     def read(self, kernel: Kernel) -> Kernel:
-        """What the text of a kernel says, as `written_kernel` finds it. It has no source, as its pieces have
-        several: a diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in
-        it."""
+        """The kernel of a text, as `written_kernel` reads it. It has no source, as its pieces have several: a
+        diagnostic shows its canonical text. Raises as `written_kernel` does, of a text with less in it."""
         head = tuple(head_lines(kernel))
         lines = [_declaration(buffer) for buffer in kernel.buffers]
         header, buffers = self._header(head), tuple(self._header((*head, line)).buffers[0] for line in lines)
@@ -84,7 +83,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class _Reader:
-    """What reads the nodes of one kernel: its header, and the line of each of its buffers."""
+    """The reader of the nodes of one kernel: its header, and the line of each of its buffers."""
 
     pieces: Pieces
     head: Lines

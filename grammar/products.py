@@ -63,7 +63,7 @@ def apart(written: syntax.Kernel, source: Source) -> syntax.Kernel:
 
 @dataclass
 class _Apart:
-    """What is known of one text: its sizes, and the factors of each dimension of the arrays that have products."""
+    """The facts about one text: its sizes, and the factors of each dimension of the arrays that have products."""
 
     source: Source
     sizes: Mapping[str, syntax.Word | None]
@@ -161,7 +161,7 @@ class _Apart:
         return replace(scope, extent=self.plain(first, around), body=body)
 
     def inside(self, scope: syntax.Scope, around: tuple[Around, ...]) -> Around:
-        """What is known of the iterator of a scope in its body."""
+        """The facts about the iterator of a scope in its body."""
         depth = around[-1].depth + 1 if around else 0
         label = scope.label.text if scope.label is not None else None
         factors = self.factors(scope.extent) if self.is_split(scope) else [scope.extent]
@@ -272,7 +272,7 @@ class _Apart:
         return factor == 1 and len(monomial) == 1 and self.extents.get(monomial[0]) == size
 
     def atom(self, expr: syntax.Expr) -> Polynomial:
-        """What is divided, or chosen, as one symbol."""
+        """The divided, or chosen, expression as one symbol."""
         text = _text(expr)
         self.symbols[text] = expr
         return {(text,): 1}
@@ -307,7 +307,7 @@ class _Apart:
 
     # -- errors ------------------------------------------------------------------------------------------
     def cure(self, name: str, groups: list[list[syntax.Expr]]) -> str:
-        """What to write for an index that cannot be divided."""
+        """The cure for an index that cannot be divided."""
         shape = ", ".join(_text(factor) for factors in groups for factor in factors)
         last = next(_text(factors[-1]) for factors in groups if len(factors) > 1)
         rank = sum(map(len, groups))
@@ -366,8 +366,8 @@ def _product(a: Polynomial, b: Polynomial) -> Polynomial:
 
 
 def _divided(index: Polynomial, size: str) -> tuple[Polynomial, Polynomial]:
-    """What a size is multiplied by in an index, and the rest. A rest that is never 0 or more, as of an index that
-    runs backwards, has the size once more, and the quotient is one less."""
+    """The factor of a size in an index, and the rest. A rest that is never 0 or more, as of an index that runs
+    backwards, has the size once more, and the quotient is one less."""
     quotient: Polynomial = {}
     rest: Polynomial = {}
     for monomial, factor in index.items():

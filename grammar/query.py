@@ -72,7 +72,7 @@ def _diagnostic(error: UnexpectedInput, text: str) -> Diagnostic:
 
 @v_args(inline=True)
 class _Tree(Transformer[Token, Query]):
-    """What each rule of the grammar gives."""
+    """The result of each rule of the grammar."""
 
     def query(self, pick: int | None, condition: Query) -> Query:
         return condition if pick is None else Pick(condition, pick)

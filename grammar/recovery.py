@@ -1,7 +1,7 @@
 """More than one error of a text: what is wrong in it besides the first thing.
 
 The parser stops at the first error. To find the next, the line of an error is replaced by one that is right
-wherever it stood, or taken away, and the text is read again; errors that this could be to blame for are not told.
+wherever it stood, or taken away, and the text is read again. Errors that this could be to blame for are not told.
 """
 
 from __future__ import annotations

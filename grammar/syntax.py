@@ -222,7 +222,7 @@ def every(expr: Expr) -> Iterable[Expr]:
 
 
 def wording(expr: Expr) -> str:
-    """What an expression says, wherever it stands."""
+    """The text of an expression, wherever it stands."""
     match expr:
         case Number(text) | Name(text):
             return text

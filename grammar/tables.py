@@ -58,7 +58,7 @@ def _folder() -> Path | None:
 
 
 def _kept(name: str) -> Iterator[bytes]:
-    """What there is under a name: in the package, in the cache folder."""
+    """The contents stored under a name: in the package, in the cache folder."""
     folder = _folder()
     for place in (files(__package__), folder):
         with suppress(OSError):

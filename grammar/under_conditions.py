@@ -58,7 +58,7 @@ def _around(statement: Statement) -> tuple[Expr, ...]:
 
 
 def conditions_around(condition: Expr) -> tuple[Expr, ...]:
-    """What a condition joins by `and`."""
+    """The operands of `and` in a condition."""
     match condition:
         case Op("and", (left, right)):
             return (*conditions_around(left), *conditions_around(right))
@@ -83,7 +83,7 @@ def _is_idle(kernel: Kernel, name: str) -> bool:
 
 
 def _is_with(first: Site, other: Site, conditions: Set[Expr]) -> bool:
-    """Whether a statement runs in the iterations of another; or in a scope that has as many as that of the other,
+    """Whether a statement runs in the iterations of another. Or in a scope that has as many as that of the other,
     which ran before in the same iteration of what is around both, and all that decides the conditions."""
     if other.path[: len(first.path) - 1] == first.path[:-1]:
         return True

@@ -1,4 +1,4 @@
-"""What there is on this machine to compile and run kernels with: `dojoir-opt --doctor`."""
+"""The tools on this machine for compiling and running kernels: `dojoir-opt --doctor`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Doctor:
-    """What there is on a machine. `isas` are the instruction sets of its processor that targets use, `machine` says
+    """The tools on a machine. `isas` are the instruction sets of its processor that targets use. `machine` says
     what kernels are scheduled for, `caches` the bytes of each cache of the first core, `packages` the versions of
     the Python packages that matter."""
 
@@ -111,8 +111,8 @@ class Doctor:
 
 @public
 def doctor(*, measure: bool = True) -> Doctor:
-    """What there is on this machine: compilers, instruction sets, cores, caches, emulators, GPUs, and, unless
-    `measure` is false, what it reaches at most (which takes some seconds the first time)."""
+    """The tools and properties of this machine: compilers, instruction sets, cores, caches, emulators and GPUs.
+    Unless `measure` is false, its ceilings are measured too (which takes some seconds the first time)."""
     measured: Ceilings | None = None
     if measure:
         with contextlib.suppress(RunError):

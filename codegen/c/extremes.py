@@ -2,7 +2,7 @@
 
 IEEE 754-2019's maximum puts -0 below +0 and keeps a NaN, for which a compiler makes some nine instructions a
 vector, each waiting for the last. Three of integers say as much. As signed ones, the largest bits are those of
-the largest float, if any has no sign; as unsigned ones, the smallest bits are those of the largest float, if all
+the largest float, if any has no sign. As unsigned ones, the smallest bits are those of the largest float, if all
 have a sign, and the largest bits those of the smallest float, if any has one. A NaN is beyond infinity in its
 half: it shows in the largest signed bits without a sign, and in the largest unsigned ones with it.
 """

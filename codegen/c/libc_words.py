@@ -1,4 +1,4 @@
-"""What the C library of a Linux system defines that no kernel may be called.
+"""The names of the C library of a Linux system that no kernel may have.
 
 Made from the symbols of glibc and its libm and from what its headers declare; the names in which `names.py` knows a
 pattern are left out.

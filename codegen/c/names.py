@@ -12,7 +12,7 @@ from dojoir.codegen.lir.walk import statements
 
 
 def identifiers(program: Program) -> Mapping[str, str]:
-    """What each variable, array and function of a program is called in C."""
+    """The C identifiers of the variables, arrays and functions of a program."""
     taken = {word for stmt in statements(program.body) for word in _spelled(stmt)}
     names: dict[str, str] = {}
     for name in all_names(program):

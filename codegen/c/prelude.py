@@ -18,7 +18,7 @@ C_TYPES = {
     "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t",
     "bool": "bool",
 }  # fmt: skip
-"""What C calls each type that a value may have."""
+"""The C name of each type that a value may have."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _signature(name: str) -> _Signature | None:
 
 
 def _body(helper: _Signature) -> tuple[str, str, list[str]] | None:
-    """What helper does, its parameters, its statements."""
+    """The comment of a helper, its parameters, its statements."""
     dtype = helper.dtype
     own = C_TYPES[dtype.name]
     one, two = f"{own} a", f"{own} a, {own} b"

@@ -45,7 +45,7 @@ class Dialect:
         return self.statements(names, usage, {})
 
     def options(self) -> str:
-        """What a compiler is to be told."""
+        """The options for a compiler."""
         return "-std=c11 -O3 -march=native -ffp-contract=off -fno-math-errno -fopenmp"
 
     def headers(self) -> Sequence[str]:
@@ -95,7 +95,7 @@ def _multiplies(program: Program) -> bool:
 
 
 def _included(program: Program) -> Iterator[str]:
-    """What the instructions of a program include, where the compiler has them."""
+    """The headers that the instructions of a program include, where the compiler has them."""
     found: dict[tuple[str, tuple[str, ...]], None] = {}
     for stmt in statements(program.body):
         if isinstance(stmt, Instruct):

@@ -52,11 +52,12 @@ class Spelling:
     """The words of portable C11. Methods on operations give the form that its operands go into."""
 
     def type(self, type: Type) -> str:
-        """What the type of a variable is called."""
+        """The C name of the type of a variable."""
         return C_TYPES[scalar(type).name]
 
     def element(self, dtype: DType) -> str:
-        """What an element of a buffer is called. A bool is a byte there: one that is neither 0 nor 1 is true."""
+        """The C name of the type of a buffer's element. A bool is a byte there: one that is neither 0 nor 1 is
+        true."""
         return "uint8_t" if dtype.kind == "b" else C_TYPES[dtype.name]
 
     def const(self, type: Type, value: int | float | bool) -> Text:

@@ -42,13 +42,13 @@ CACHE_LINE = 64
 _MOST_UNROLLED = 65534  # what GCC takes in its pragma
 
 STACK_ALIGN = 64
-"""What an array on the stack is aligned to. gcc 12 takes such arrays to be aligned for its vectors without seeing
-to it (it stores with vmovaps to a frame that is aligned to 16), unless it is told."""
+"""The alignment of an array on the stack, in bytes. gcc 12 takes such arrays to be aligned for its vectors without
+seeing to it, unless it is told: it stores with vmovaps to a frame that is aligned to 16."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """What a block stands in: the heap arrays to free before the function may return early, and whether its
+    """The context of a block: the heap arrays to free before the function may return early, and whether its
     iterations run at the same time (`shared`), so that nothing may leave it."""
 
     held: tuple[str, ...] = ()
@@ -263,8 +263,8 @@ class Statements:
             yield "}"
 
     def _team(self, prologue: Sequence[Stmt], head: str, body: list[str], around: Around) -> Iterator[str]:
-        """What each worker runs: its own arrays, its share of the iterations. All of them must reach the loop, so
-        one that has no memory passes over its share."""
+        """The code of each worker: its own arrays, its share of the iterations. All of them must reach the loop,
+        so one that has no memory passes over its share."""
         names: list[str] = []
         for stmt in prologue:
             if is_heap(stmt):

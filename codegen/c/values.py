@@ -108,7 +108,7 @@ class Values:
         return f"{target} {form.symbol}= {self.text(value.right, at_position)}"
 
     def accumulation(self, op: str, type: Type) -> str:
-        """What a reduction clause calls the accumulation of data with `op`."""
+        """The name in a reduction clause for the accumulation of data with `op`."""
         if op in ("max", "min") and type.dtype.is_integer:
             return op  # OpenMP knows these, and a compiler has instructions for their end
         if op == "xor":

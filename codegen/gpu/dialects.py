@@ -1,4 +1,4 @@
-"""What CUDA and HIP call things: one text but for these words."""
+"""The words of CUDA and HIP: one text but for these words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TYPES = {
     "u64": "u64", "u32": "unsigned", "u16": "unsigned short", "u8": "unsigned char",
     "bool": "bool",
 }  # fmt: skip
-"""What C++ without headers calls each type, with two of the text's own."""
+"""The C++ name of each type, without headers, with two of the text's own."""
 
 GUARD = "#if !defined(__CUDACC_RTC__) && !defined(__HIPCC_RTC__) && !defined(DOJOIR_HARNESS)"
 """Before what a host compiler alone takes."""
@@ -94,7 +94,7 @@ class GpuSpelling(Spelling):
         return self._word(scalar(type))
 
     def _word(self, dtype: DType) -> str:
-        """What a value of a type is: an index that is short, a short one."""
+        """The C++ type of a value: an index that is short, a short one."""
         return TYPES["i32" if self.short and dtype.name == "i64" else dtype.name]
 
     def element(self, dtype: DType) -> str:
@@ -131,12 +131,12 @@ class GpuSpelling(Spelling):
 
 
 def carried(type: Type) -> Type:
-    """What a few neighbours in memory are moved as: themselves, or where C++ has no such type, their words."""
+    """The type that moves a few neighbours in memory: themselves, or where C++ has no such type, their words."""
     return type if type.lanes <= 4 else Type(DTYPES["u32"], type.lanes * type.dtype.itemsize // 4)
 
 
 def wide_name(type: Type) -> str:
-    """What a few neighbours in memory are called that one access moves."""
+    """The name of the type for a few neighbours in memory that one access moves."""
     words = {"f32": "float", "f64": "double", "i32": "int", "u32": "uint", "i16": "short", "u16": "ushort"}
     words |= {"i8": "char", "u8": "uchar", "i64": "longlong", "u64": "ulonglong", "bool": "uchar"}
     return f"{words[type.dtype.name]}{type.lanes}"

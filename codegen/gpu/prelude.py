@@ -1,4 +1,4 @@
-"""What stands before the kernels: the types, numbers and helper functions of the text that no header gives."""
+"""The prelude of the kernels: the types, numbers and helper functions of the text that no header gives."""
 
 from __future__ import annotations
 
@@ -140,7 +140,8 @@ def support(code: str, language: Language) -> Iterator[str]:
 
 
 def _hip(used: set[str], warp: int) -> Iterator[str]:
-    """What HIP's headers give, for compilers that have none of them, and the harness's words for the same."""
+    """The declarations of HIP's headers, for compilers that have none of them, and the harness's words for the
+    same."""
     functions = [(name, harness, text) for name, harness, text in _HIP if name in used]
     yield "#ifdef DOJOIR_HARNESS"
     yield from (f"#define {harness}" for _, harness, _ in functions)

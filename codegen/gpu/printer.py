@@ -55,7 +55,7 @@ class DeviceDialect(Dialect):
 
 
 def names_of(program: Program) -> Mapping[str, str]:
-    """What variables, arrays, functions and kernels of a program are called in its source."""
+    """The names of the variables, arrays, functions and kernels of a program in its source."""
     return {own: f"{word}_" if word in _WORDS else word for own, word in identifiers(program).items()}
 
 
@@ -83,7 +83,7 @@ def print_gpu(program: Program, name: str) -> str:
 
 
 def declaration(program: Program, name: str) -> str:
-    """What a header says of the function that runs a program lowered for a GPU, without a semicolon."""
+    """The declaration in a header of the function that runs a program lowered for a GPU, without a semicolon."""
     language = LANGUAGES[name]
     dialect = DeviceDialect(GpuSpelling(language), language)
     printer = dialect.device_statements(names_of(program), usage_of(program), loop_ranges(program))

@@ -41,7 +41,7 @@ bounds: the highest status of the program that was recorded."""
 
 @dataclass(frozen=True)
 class Run:
-    """One launch: a kernel of the source by name, its grid (x, y, z), the threads of a block (x), its
+    """One launch: a kernel of the source by name, its grid (x, y, z), the threads of a block (x). Then its
     arguments (the name of an array, or STATUS, or a number), and the bytes of shared memory that it asks for."""
 
     kernel: str
@@ -79,7 +79,7 @@ class GpuProgram:
 
     @cached_property
     def kernels(self) -> tuple[tuple[str, bool], ...]:
-        """What each kernel is called in the text, and whether it takes STATUS, in order."""
+        """The name of each kernel in the text, and whether it takes STATUS, in order."""
         names = names_of(self.program)
         return tuple((names[launch.name], fails(launch)) for launch in self.launches)
 

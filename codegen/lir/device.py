@@ -1,4 +1,4 @@
-"""What a program for a GPU has beside the rest: launches, and inside of them threads that meet at barriers.
+"""The device part of a program for a GPU: launches, and inside of them threads that meet at barriers.
 
 A launch is a grid of blocks, each of `threads` threads. Its body is what every thread of a block runs; a `Phase` in
 it is for the first threads only. The printers of CPUs never see any of this.
@@ -79,8 +79,8 @@ class Shuffle:
 # -- statements --------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Barrier:
-    """What the threads did before is done for all of them after: for those of the block, or of each group of
-    `lanes` threads. `about` are the buffers for which it stands here."""
+    """A barrier: all work of the threads before it is done for all of them after it: for those of the block, or of
+    each group of `lanes` threads. `about` are the buffers for which it stands here."""
 
     about: tuple[str, ...]
     lanes: int = 0
@@ -111,7 +111,7 @@ class Launch:
     """Runs `body` in every thread of a grid: `grid` are its extents along the AXES, outermost last; a launch of
     which one is 0 or less does nothing. `shared` are the arrays that each block has one of; `captures` and
     `captured_arrays` what it takes from the host, in the order of its parameters. `wide` are the bytes to which the
-    beginning of an array must be aligned, by name, where it must be more than an element; `alone` are the arrays of
+    beginning of an array must be aligned, by name, where it must be more than an element. `alone` are the arrays of
     which no thread uses an element that another writes. Its indices have
     `index_bits`, 64 or 32: then no value of type i64 in it needs more, for the sizes that it is launched with
     (`codegen.lir.offsets`)."""

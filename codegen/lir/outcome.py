@@ -1,4 +1,4 @@
-"""What a compiled function says when it returns."""
+"""The status codes of a compiled function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 
 @dataclass(frozen=True)
 class Check:
-    """What runtime check n looks at: the gathered access or the statement in the text, and the kernel path of
+    """The subject of runtime check n: the gathered access or the statement in the text, and the kernel path of
     that. `fault` is what went wrong: an index, the count of a shift, or a divisor that is 0."""
 
     text: str

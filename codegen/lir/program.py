@@ -339,7 +339,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Instruct:
-    """An instruction on operands, by name: the element with which an array begins, or the vector variable that is
+    """An instruction on operands, by name. The element with which an array begins, or the vector variable that is
     all of it; the value of a scalar, or for one that it writes, its element or variable. `otherwise` does the same
     in other words: for a C compiler that may not have the instruction."""
 
@@ -467,10 +467,10 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel, lowered. The compiled function takes `arguments` in order (a pointer each, or the value itself
-    for those named in `by_value`: narrow floats as u16 or u8), then `sizes` as i64, behind those of the kernel the
-    strides of strided arguments in elements, and returns an i32 status.
-    `text` is the kernel; `fast` says that it allows floating-point algebra (`fp fast`)."""
+    """A kernel, lowered. The compiled function takes `arguments` in order (a pointer each, or the value itself for
+    those named in `by_value`: narrow floats as u16 or u8). Then come `sizes` as i64, behind those of the kernel
+    the strides of strided arguments in elements, and returns an i32 status. `text` is the kernel; `fast` says that
+    it allows floating-point algebra (`fp fast`)."""
 
     name: str
     arguments: tuple[Array, ...]

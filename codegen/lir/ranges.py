@@ -24,7 +24,7 @@ from dojoir.ir.dtypes import I64, DType
 MOST_THREADS = 1024
 
 THREAD = "the number of the thread"
-"""What the range of a thread's number is known by, where it is: no variable is called that."""
+"""The key of the range of a thread's number, where it is: no variable is called that."""
 
 Range = tuple[int, int]
 """The least and the greatest number that a value can be."""

@@ -1,4 +1,4 @@
-"""What a printer of readable source must know of a program: which variables live, which only count positions,
+"""The facts about a program for a printer of readable source: which variables live, which only count positions,
 and which are never negative."""
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from dojoir.support.frozen import dataclass
 
 @dataclass
 class Module:
-    """What the functions of a module share: the declarations that they need, by name, and the instruction that
-    orders stores past the caches."""
+    """The shared part of the functions of a module: their declarations by name, and the instruction that orders
+    stores past the caches."""
 
     declarations: dict[str, str] = field(default_factory=dict)
     fence: str = "fence seq_cst"

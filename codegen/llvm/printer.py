@@ -66,7 +66,7 @@ class _Printer:
     # -- functions -------------------------------------------------------------------------------------------
     def _function(self, function: Function) -> str:
         """A function on values. Its roundings are part of it: algebra stays outside. LLVM would take a last
-        operation of the function for one of the algebra around it, whose flags are on its user alone: eight times
+        operation of the function for one of the algebra around it, whose flags are on its user alone. Eight times
         what is multiplied by 2**126 became a product with 2**129, which is infinite."""
         code = Code(self.module)
         values = self._values(code, False)

@@ -41,7 +41,7 @@ ROUNDING = {"sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "roundeve
 class Values:
     """Prints values into the code of one function. `names` gives the operand of each variable that never
     changes, `cells` the address of each that does, `arrays` the address and element type of each buffer. `x86`
-    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands;
+    and `ternary` say that the machine has the instructions of x86, and those of AVX-512 on three operands.
     `dots` is how many lanes a register has for sums of products of bytes, `vnni` whether it has one instruction
     for four of them."""
 

@@ -1,8 +1,8 @@
-"""What each thread does to memory, when, and where it waits: read off the text of a kernel alone.
+"""The memory accesses and barriers of each thread: read off the text of a kernel alone.
 
 This is the other half of a wall. Barriers are derived from `threads` and `meetings`; whether they are enough is
 proved from what stands here, which shares nothing with them, so that no error there can blind both. It is kept
-simpler than they are: who runs a statement is a number in mixed radix of the marks around it, and when is the list
+simpler than they are. Who runs a statement is a number in mixed radix of the marks around it, and when is the list
 of child numbers and iterators from the outside in.
 """
 
@@ -70,8 +70,9 @@ class Digit:
 
 @dataclass(frozen=True)
 class Together:
-    """What the threads of a nest accumulate into elements that they share: the place of the outermost scope of the
-    nest, the thread that stores it, and whether some of them must leave what they have in shared memory."""
+    """A cooperative accumulation of a nest's threads into elements that they share. The place of the outermost
+    scope of the nest, the thread that stores it, and whether some of them must leave what they have in shared
+    memory."""
 
     path: Path
     by: str
@@ -202,7 +203,7 @@ class Reading:
 
     # -- what ------------------------------------------------------------------------------------------------
     def acts(self, launch: Launch) -> Iterator[Act]:
-        """What the threads of a launch do to memory that others see and that some of them write."""
+        """The accesses of a launch's threads to memory that others see and that some of them write."""
         inside = [(n, site) for n, site in enumerate(self.kernel.sites) if launch.holds(site.path)]
         written = {site.statement.target.buffer for _, site in inside}
         for number, site in inside:
@@ -228,7 +229,7 @@ class Reading:
             yield Act(number, target, True, by, when)
 
     def together(self, site: Site) -> Together | None:
-        """What threads accumulate together by a statement, if they do."""
+        """The cooperative accumulation by a statement, if there is one."""
         digits, statement = self.digits(site.path), site.statement
         if statement.accumulation in (None, MAY_ASSIGN) or not digits:
             return None

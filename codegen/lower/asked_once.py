@@ -2,9 +2,9 @@
 
 Every statement in the loop must have them, but for those that give values to temporaries of an iteration, which the
 others use. One that says the same in each iteration goes around the loop; one that bounds the iterator by a length,
-`{1} < i64(rows[{0}])`, is where it ends: it holds in all iterations before that, and in none behind. What is asked
+`{1} < i64(rows[{0}])`, is where it ends. It holds in all iterations before that, and in none behind. What is asked
 must neither change while the loop runs nor be able to fail, and one of the statements must surely ask for it in the
-first iteration: where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
+first iteration. Where nothing asks, an element need not exist. On a GPU the loop is one of a single thread, or one
 of a whole block that asks inputs alone: all its threads have the same answer, and meet at its barriers as often.
 """
 
@@ -23,8 +23,8 @@ from dojoir.types.typed import Apply, Convert, IndexValue, Load, Number, Typed
 
 @dataclass(frozen=True)
 class Once:
-    """What is asked at the loop of a scope: `around` holds where it runs, each of `lengths` (i64) bounds how often.
-    Statements need not ask for `settled`. `statement` is the path of one that asks."""
+    """The checks before the loop of a scope: `around` holds where it runs, each of `lengths` (i64) bounds how
+    often. Statements need not ask for `settled`. `statement` is the path of one that asks."""
 
     around: tuple[Typed, ...]
     lengths: tuple[Typed, ...]
@@ -33,7 +33,7 @@ class Once:
 
 
 def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | None:
-    """What the loop of a scope asks once; None where that is nothing."""
+    """The checks before the loop of a scope; None where there are none."""
     device = state.device
     if state.lanes is not None or (device is not None and (device.level == "warp" or "v" in scope.marks)):
         return None
@@ -61,7 +61,7 @@ def asked_once(unit: Unit, path: Path, scope: Scope, state: State) -> Once | Non
 
 
 def conjuncts(condition: Typed | None) -> tuple[Typed, ...]:
-    """What `and` joins in a condition; nothing of none."""
+    """The operands of `and` in a condition; empty without a condition."""
     match condition:
         case None:
             return ()

@@ -1,7 +1,7 @@
 """Whether barriers are enough: proved apart from how they were found, from the text of the kernel (`acts`).
 
 Two accesses of different threads of a block to one element, one of them writing, the first before the second in
-time, need some barrier at a time between theirs. isl subtracts the pairs that have one from all pairs; nothing may
+time, need some barrier at a time between theirs. isl subtracts the pairs that have one from all pairs. Nothing may
 be left. Lanes of one run of warp code may be separated by a barrier of theirs; all else by one of the block.
 """
 

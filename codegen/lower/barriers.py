@@ -1,6 +1,6 @@
 """Where the threads of a block wait for each other: derived from what they touch, never written.
 
-`barriers_of` places barriers so that accesses of different threads that meet have one between them: before a child
+`barriers_of` places barriers so that accesses of different threads that meet have one between them. Before a child
 of block code for those ordered by the text, at the end of the body of a loop for those of different iterations.
 Inner blocks come first, as what stands inside of a loop may separate what is around it; and a barrier is placed
 as late as can be, so that one serves many. In warp code the same is done for the lanes of a group.

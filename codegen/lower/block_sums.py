@@ -1,7 +1,7 @@
 """Long sums inside of lanes, made of the sums of blocks.
 
 A loop inside of lanes adds to one f32 in each lane (`mean[j] += x[i, j]` with j in lanes), which no wider variable
-carries (`carry`): two registers of f64 for one of f32, and conversions in the innermost loop, take more time than
+carries (`carry`). Two registers of f64 for one of f32, and conversions in the innermost loop, take more time than
 the sum. Where the order is free, its iterations are taken by blocks of 32 and each block is summed by itself, twice
 over where the extent is open:
 

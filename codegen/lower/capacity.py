@@ -1,4 +1,4 @@
-"""What a GPU has room for: shared memory of a block, and registers that are named when a kernel is compiled."""
+"""The capacity of a GPU: shared memory of a block, and registers that are named when a kernel is compiled."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 One f32 that a loop adds to takes up less and less of each number: a sum of 2^27 ones stands still at 2^24. Where
 the order of the accumulations into an element is free (`fp reassoc`, `fast`), so is what they are rounded to on the
-way: a sum means the set of what is added, and each rounding that is left out only brings the result nearer to that
+way. A sum means the set of what is added, and each rounding that is left out only brings the result nearer to that
 (the bounds of `dojoir.verify` hold for any number of them). So an element of f32 that all of a plain loop adds to
 is carried in f64, one of a narrower float in f32. A chain of scalar additions takes as long in f64 as in f32: it
 waits for the sum before, and what converts the numbers does not stand in that chain.
@@ -52,7 +52,7 @@ def carried(analysis: Analysis, plans: Mapping[Path, Plan]) -> dict[Path, tuple[
 
 
 def with_room(kernel: Kernel) -> Kernel:
-    """The kernel with temporaries of f32 in place of those of narrower floats that only hold sums: their elements
+    """The kernel with temporaries of f32 in place of those of narrower floats that only hold sums. Their elements
     begin as numbers or copies of elements of their type, are added to, and are copied or added to such again."""
     if kernel.fp == "strict":
         return kernel

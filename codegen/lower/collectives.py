@@ -1,4 +1,4 @@
-"""What threads accumulate together: each its part, then all parts by shuffles and, of several warps, in shared
+"""Cooperative accumulation: each thread its part, then all parts by shuffles and, of several warps, in shared
 memory behind a barrier. Between blocks, by atomics."""
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ class Combining:
     def _into(
         self, scopes: DeviceScopes, collective: Collective, phase: Phase, statement: TypedStatement, var: Var
     ) -> None:
-        """What the threads have is combined with the element: by each, where it has it in a register; else by the
-        first of those that share it."""
+        """Combines the values of the threads with the element: by each thread, where it has the element in a
+        register; else by the first of those that share it."""
         where = self.state.places[statement.target.buffer]
         device = self.state.device
         assert device is not None

@@ -2,7 +2,7 @@
 
 Where a scope in lanes is the only child of a scope that does nothing else, and each element that they visit is next
 to the one before, from the end of a row to the beginning of the next as well, the lowering makes one loop of the
-nest: lanes are then full but for the last few of all, not of each row. The extent of that loop is a product of
+nest. Lanes are then full but for the last few of all, not of each row. The extent of that loop is a product of
 sizes, which the text of a kernel cannot say; so this is no move. What lanes add up in one element, in any order,
 is added up over all rows.
 """

@@ -170,7 +170,7 @@ class DeviceScopes(Scopes):
         return frozenset(p.array for name, p in places if isinstance(p, Memory) and name not in exchanged)
 
     def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
-        """What host code has asked before a launch."""
+        """The conditions that host code has checked before a launch."""
         path = launched.grid[0] if launched.grid else launched.parent
         for end in range(len(path)):
             node = self.unit.kernel.at(path[:end]) if end else None
@@ -300,7 +300,7 @@ class DeviceScopes(Scopes):
             super()._update(statement, accesses)
 
     def _where(self, holds: Value, statement: TypedStatement, accesses: Accesses) -> None:
-        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken: what is
+        """Of neighbours that one access moves, whose conditions differ, all are read, and some are taken. What is
         read under a condition on data is inside of its array whether or not that holds (see `data_writes`)."""
         kept = accesses.state.accumulators.get(accesses.path)
         if kept is not None and kept.touched is None and self._differs_among_neighbours(accesses.path):

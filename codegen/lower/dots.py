@@ -45,7 +45,7 @@ def with_dots(body: tuple[Stmt, ...], lanes: int) -> tuple[Stmt, ...]:
 
 
 def _summed(loop: For, lanes: int) -> tuple[Stmt, ...]:
-    """What a loop is instead, or nothing."""
+    """The replacement of a loop, or nothing."""
     whole = (known(loop.start), known(loop.stop), loop.step) == (0, QUAD, 1) and loop.kind in ("seq", "unroll")
     inner = [stmt for stmt in loop.body if not isinstance(stmt, Comment)]
     if not whole or len(inner) != 1 or not isinstance(inner[0], Assign | Store):

@@ -26,7 +26,7 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Exchanges:
-    """What the threads of one launch do to elements that others use."""
+    """The accesses of one launch's threads to elements that others use."""
 
     threads: Threads
     launched: Launched

@@ -1,7 +1,7 @@
 """Full tiles and cut ones: an extent such as `min(8, N - 8*{0})` is 8 everywhere but at the edge.
 
 Where such a scope runs in lanes or is unrolled, the lowering asks once, outside of the loops around it, whether the
-tile is full, and lowers what is there for both answers: the full tile then has no masks and no branches. In the
+tile is full, and lowers what is there for both answers. The full tile then has no masks and no branches. In the
 same way it asks whether a condition inside, such as one of a padding, holds for all elements of a full tile.
 """
 
@@ -27,8 +27,8 @@ class Edge:
 def edge(
     path: Path, nodes: tuple[Node, ...], depth: int, plans: Container[Path], decided: Container[Path]
 ) -> Edge | None:
-    """What is to be asked first about the children of the node at `path`, which `depth` scopes are around: of those
-    inside the scopes there, but not in `decided`. `plans` are the scopes that run in lanes."""
+    """The check before the children of the node at `path`, which has `depth` scopes around it: for scopes inside
+    those, except the ones in `decided`. `plans` are the scopes that run in lanes."""
     found: dict[tuple[int, tuple[Affine, ...]], set[Path]] = {}
     worth: list[tuple[int, tuple[Affine, ...]]] = []
     for own, scope, level in _scopes(path, nodes, 0):

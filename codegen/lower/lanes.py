@@ -306,7 +306,7 @@ class _Runner:
         self._rest(rest, stop, aligned is None, block)
 
     def _rest(self, start: Value, stop: Value, plain: bool, block: Block) -> None:
-        """The iterations from `start` on, fewer than the lanes: one register at a time, then those that fill none,
+        """The iterations from `start` on, fewer than the lanes. One register at a time, then those that fill none,
         in one whose other lanes are off where the target can do that, or one by one. Of a short row nothing is
         computed for lanes that are off, but in its last register. `start` is `plain` if it is a multiple of the
         lanes."""

@@ -15,10 +15,10 @@ from dojoir.proof.core.independence import is_uniform
 
 
 def may_mask(unit: Unit, path: Path, state: State) -> bool:
-    """Whether the scope at `path`, one in lanes, may leave some of them off: each access in it is to a variable, to
-    an element that all lanes share, or to neighbours of a width that the target masks, in memory that is not added
-    to (a masked store is not forwarded to the load after it, which waits for it). `state` is that around the
-    scope."""
+    """Whether the scope at `path`, one in lanes, may leave some of them off. Each access in it is to a variable,
+    to an element that all lanes share, or to neighbours of a width that the target masks. That is in memory that
+    is not added to (a masked store is not forwarded to the load after it, which waits for it). `state` is that
+    around the scope."""
     return bool(unit.target.masked) and all(
         _is_maskable(unit, use, unit.kernel.depth_of(path), state)
         for uses in unit.uses.values()

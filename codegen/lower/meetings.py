@@ -1,4 +1,4 @@
-"""What threads of one block do to shared and global memory, and which of it meets.
+"""The accesses of one block's threads to shared and global memory, and which of them can conflict.
 
 Two accesses meet where two different threads of a block make them to one element, one of them writing. In one
 phase that cannot be (its iterations are independent); between phases, and between the iterations of a loop around
@@ -51,7 +51,7 @@ class Parts:
 
 
 def touches_of(threads: Threads, launched: Launched) -> tuple[Touch, ...]:
-    """What a launch does to memory that its threads share, and that it writes."""
+    """The accesses of a launch to memory that its threads share, and that it writes."""
     kernel = threads.kernel
     sets = sets_of(kernel)
     written = {site.statement.target.buffer for site in kernel.sites if launched.holds(site.path)}
@@ -149,7 +149,7 @@ class Meetings:
     fixed: int
 
     def meet(self, one: Touch, other: Touch, shared: int, carried: int | None, next_only: bool = False) -> bool:
-        """Whether two threads make the accesses to one element, `one` before `other`: in one iteration of all the
+        """Whether two threads make the accesses to one element, `one` before `other`. In one iteration of all the
         `shared` scopes around both, or in an earlier one of that at depth `carried` (the one right before, if
         `next_only`)."""
         if one.access.buffer != other.access.buffer or not (one.writes or other.writes):

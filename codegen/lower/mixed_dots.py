@@ -47,7 +47,7 @@ class _Tile:
 
 
 def _loop(loop: For, names: Names) -> tuple[Stmt, ...]:
-    """What a loop is instead, or nothing."""
+    """The replacement of a loop, or nothing."""
     tile = _tile(loop)
     if tile is None:
         return ()

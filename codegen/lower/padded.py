@@ -19,12 +19,12 @@ ONE = Affine.constant(1)
 
 def may_run_whole(unit: Unit, path: Path) -> bool:
     """Whether the scope at `path`, one in lanes with a constant bound, may run as often as that says wherever it
-    runs at all: whatever it reads in the lanes beyond its extent has memory, and what it writes there nobody reads.
+    runs at all. Whatever it reads in the lanes beyond its extent has memory, and what it writes there nobody reads.
 
     So it is where it has statements on floats alone, of which each access is a read of an element that all lanes
-    share, or the element of a temporary at the index of the lane, in a dimension as long as the bound; and where
-    a temporary that is written has a first value in each iteration of the scopes that its extent depends on, and
-    all uses, the first one too, go through the same elements."""
+    share. Or it is the element of a temporary at the index of the lane, in a dimension as long as the bound. And
+    where a temporary that is written has a first value in each iteration of the scopes that its extent depends on,
+    and all uses, the first one too, go through the same elements."""
     scope = unit.kernel.at(path)
     assert isinstance(scope, Scope)
     lanes, depth = fixed_lanes(scope), unit.kernel.depth_of(path)
@@ -76,7 +76,7 @@ def _exists(unit: Unit, access: Access, depth: int, lanes: int) -> bool:
 
 def _is_gone_through_alike(home: Home) -> bool:
     """Whether the first use of a temporary gives values to a box of it, in each iteration of the scopes that the
-    extents of that depend on, and each other use is of the elements of the box."""
+    extents of that depend on. It also asks whether each other use is of the elements of the box."""
     first = home.uses[0]
     statement, known = first.site.statement, len(home.around)
     inside = first.site.ancestors[len(first.site.ancestors) - (len(first.site.scopes) - known) :]

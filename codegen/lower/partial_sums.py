@@ -2,7 +2,7 @@
 
 One f32 that is added to takes up less and less of each number: a sum of ones stands still at 2^24. Carrying it
 in f64 is what CPUs do (`carry`), and costs a GPU dear: many have one unit for f64 beside 64 for f32. So the loop is
-cut into pieces of at most `PART` additions, after which the variable goes into an f64 and begins anew: that
+cut into pieces of at most `PART` additions, after which the variable goes into an f64 and begins anew. That
 is one addition in f64 in `PART`, and each part is off by what `PART` roundings are. What is a sum of f32, added to
 in a loop and not otherwise used there, is rewritten; the order of the additions was free before.
 """
@@ -41,7 +41,7 @@ PART = 512
 Body = tuple[Stmt, ...]
 
 _NOTHING = -0.0
-"""What adding to a sum leaves it as it is."""
+"""The neutral element of a sum: adding it leaves a sum as it is."""
 
 
 def in_parts(body: Body, sums: frozenset[str], names: Names) -> Body:
@@ -113,7 +113,7 @@ class _Parts:
 
 
 def _flushed(totals: dict[str, Var]) -> Iterator[Stmt]:
-    """What has been added up goes into the totals."""
+    """Adds the partial sums to the totals."""
     for name, total in totals.items():
         part = Var(Type(F32), name)
         yield Assign(total, _added(total, part))

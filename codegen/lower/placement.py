@@ -15,7 +15,7 @@ from dojoir.ir.nodes import Access, Buffer, Kernel, Node, Path, Scope, Site, Sta
 from dojoir.support.frozen import dataclass
 
 STACK_BYTES = 256 * 1024
-"""What one temporary on the stack (or in reg) may take, and all of a kernel together: more go to the heap."""
+"""The largest temporary on the stack (or in reg), and the sum over a kernel, in bytes: more go to the heap."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Use:
 @dataclass(frozen=True)
 class Home:
     """The place of a temporary. `owner` is the path of the innermost scope that encloses all uses (empty: the
-    kernel), for a variable that keeps its value over iterations of that one further out, `around` that scope and
+    kernel), for a variable that keeps its value over iterations of that one further out; `around` that scope and
     those around it, by depth."""
 
     layout: Layout

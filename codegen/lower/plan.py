@@ -1,7 +1,7 @@
 """Which scopes run in vector lanes, how many lanes they take, and which reductions they keep in registers.
 
 A scope marked `v` whose shape does not allow lanes (another `v` scope inside, an inner extent that differs from
-lane to lane, a plain store that several lanes make to one element) runs as a plain loop: that is always right.
+lane to lane, a plain store that several lanes make to one element) runs as a plain loop. That is always right.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Spelled:
 @dataclass(frozen=True)
 class Accumulator:
     """A reduction into `target`, one element in every lane, that is kept in a variable until the scope at `until`,
-    this one or one around it, ends; in one for each iteration of the unrolled scopes inside that the indices
+    this one or one around it, ends. In one for each iteration of the unrolled scopes inside that the indices
     follow."""
 
     target: Access
@@ -80,7 +80,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What planning needs to know of a kernel."""
+    """The results of analysing a kernel for planning."""
 
     kernel: Kernel
     target: Target
@@ -153,8 +153,8 @@ class Analysis:
 
     def _order_is_free(self, statement: TypedStatement) -> bool:
         """Whether accumulating in another order, and rounding to the type of the element only at the end, gives
-        what the text says: sums are carried, and no max or min of a narrow float is changed by rounding (f4e2m1
-        has no NaN, so there it is); a product in a narrow float rounds at each step. Under `fp strict` that is so
+        what the text says. Sums are carried, and no max or min of a narrow float is changed by rounding (f4e2m1
+        has no NaN, so there it is). A product in a narrow float rounds at each step. Under `fp strict` that is so
         of max and min that nothing rounds."""
         dtype = statement.dtype
         if dtype.is_float and self.kernel.fp == "strict":

@@ -28,7 +28,7 @@ NAMES = {
     "bitand": "all",
     "bitor": "any",
 }
-"""What the variable of a reduction is called, behind its buffer."""
+"""The suffix of the name of a reduction's variable, behind its buffer."""
 
 Sums = list[tuple[Accumulator, Kept]]
 
@@ -114,7 +114,8 @@ def _update(accumulator: Accumulator, total: Value, accesses: Accesses) -> None:
 
 
 def identity(op: str, dtype: DType) -> Value:
-    """What combining leaves a value as it is with; `op` is of the language, or of the program."""
+    """The identity of an operator: combining with it leaves a value as it is; `op` is of the language, or of the
+    program."""
     infinite = float("inf")
     low = 0 if dtype.kind == "u" else -(1 << (dtype.bits - 1))
     high = (1 << dtype.bits) - 1 + low

@@ -71,8 +71,9 @@ class Scopes:
         self._tiles(path, nodes, state, block)
 
     def _fetch(self, path: Path, state: State, block: Block) -> None:
-        """What the hints of the scope at `path` ask for. The iterations of a scope in lanes that are left over run
-        one by one, and have been asked for; those of a compiler's lanes are asked for in blocks, around them."""
+        """Emits the prefetches for the hints of the scope at `path`. The iterations of a scope in lanes that are
+        left over run one by one, and have been asked for; those of a compiler's lanes are asked for in blocks,
+        around them."""
         scope = self.unit.kernel.at(path) if path else None
         if isinstance(scope, Scope) and scope.hints and (state.lanes is not None or path not in self.unit.plans):
             fetch_ahead(self.unit, path, scope, state, block)
@@ -131,7 +132,7 @@ class Scopes:
         self, path: Path, nodes: tuple[Node, ...], state: State, block: Block, versions: bool = False
     ) -> State:
         """Gives the temporaries of the scope at `path` their places. Where there may be several `versions` of what
-        is inside, all but arrays on the stack, of which each has its own: a compiler that finds one in two of them
+        is inside, all but arrays on the stack, of which each has its own. A compiler that finds one in two of them
         keeps what it holds over both, and then not in registers."""
         places: dict[str, Place] = {}
         for name, home in self.unit.homes.items():

@@ -2,8 +2,8 @@
 
 A tile that does not divide a result has a condition on each sum of a thread. Registers past the end of the result
 are the thread's own, and nothing reads them; so it may add up there whatever it finds, which costs less than to
-ask. That is proved here of each condition: what is read and written without it is in registers and shared memory,
-and inside of what is declared; nothing can fail; and no access of the text is to an element of the target that is
+ask. That is proved here of each condition. What is read and written without it is in registers and shared memory,
+and inside of what is declared. Nothing can fail; and no access of the text is to an element of the target that is
 written only without it, in the same iteration of the grid and of what is around. Of conditions inside each other
 the inner ones are asked about first; what is proved of the outer one is proved without those that are left out.
 Shared memory that is read so is cleared before, once for each block: no thread reads what nobody wrote.
@@ -147,7 +147,7 @@ def _stays_inside(kernel: Kernel, site: Site, around: Sequence[Scope | Guard]) -
 
 
 def _accesses(sets: KernelSets, number: int, site: Site, buffer: str) -> Iterator[Access]:
-    """What a statement reads of a buffer, and what it accumulates into there."""
+    """The elements of a buffer that a statement reads, and those that it accumulates into."""
     reads = [a for read in sets.reads[number] for a in read.access.accesses() if a.buffer == buffer]
     if site.statement.accumulation is not None and site.statement.target.buffer == buffer:
         reads.append(site.statement.target)

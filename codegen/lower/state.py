@@ -1,4 +1,4 @@
-"""What the lowering carries along: the kernel as analysed, the block being filled, and what holds at one place."""
+"""The state of the lowering: the kernel as analysed, the block being filled, and what holds at one place."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ class Device:
 
 @dataclass(frozen=True)
 class State:
-    """What holds at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
-    the first lane), the lanes, the place of each buffer, the variables that reductions go into, the unrolled scopes
-    whose iterations have some of their own, the scopes that are known to run as often as their constant bound says,
-    or less often (`lower.full_tiles`), the guards that are known to hold, and those of which it was asked, the
-    conditions on data that are known to hold, the element whose vectors are aligned to be streamed, the buffers
-    that are not streamed after all, and, on a GPU, where in a launch."""
+    """The facts at one place of the kernel: the iterators by depth (scalars; that of a scope in lanes is that of
+    the first lane), the lanes, and the place of each buffer. Also the variables that reductions go into, the
+    unrolled scopes whose iterations have some of their own. Also the scopes that are known to run as often as
+    their constant bound says, or less often (`lower.full_tiles`), the guards that are known to hold, and those of
+    which it was asked. Also the conditions on data that are known to hold, the element whose vectors are aligned
+    to be streamed, the buffers that are not streamed after all, and, on a GPU, where in a launch."""
 
     iterators: tuple[Value, ...] = ()
     lanes: Lanes | None = None

@@ -1,7 +1,7 @@
 """Stores past the caches: which they are, and how a loop comes to the alignment that they need.
 
 A row of an array begins anywhere, and hardware streams whole aligned vectors. So a scope in lanes first runs the
-few iterations up to the first aligned address of the one store that it is aligned for; a store that this does not
+few iterations up to the first aligned address of the one store that it is aligned for. A store that this does not
 align asks at run time.
 """
 
@@ -42,8 +42,8 @@ LONG = 512
 
 @dataclass(frozen=True)
 class Asked:
-    """Of the buffers that a scope writes and that are streamed where they are large: those that are not, those of
-    which the sizes of a call decide, and the condition that all of these are (None: there are none)."""
+    """Streamed outputs of a scope: those known to be small, those that depend on the sizes of a call, and the
+    condition that the latter are large (None: there are none)."""
 
     small: frozenset[str]
     open: frozenset[str]
@@ -51,8 +51,8 @@ class Asked:
 
 
 def asked_of(unit: Unit, path: Path, state: State, stop: Value) -> Asked:
-    """What is to be asked before the scope at `path` runs, of `stop` iterations, by `state` around it. One that
-    turns out to be short is not streamed either: it would only come to a whole line at its end."""
+    """The check before the scope at `path` runs, of `stop` iterations, by `state` around it. One that turns out to
+    be short is not streamed either: it would only come to a whole line at its end."""
     small, undecided = set(), set()
     large: Value | None = None
     for name, uses in unit.uses.items():

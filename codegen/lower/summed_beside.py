@@ -16,7 +16,7 @@ of a part of the tree that does nothing else with the buffer are made in an arra
                                         | y[{0}] = y[{0}] + y_sum[{0}] if y_added[{0}]
                                         | y_added[{0}] = False
 
-Before and behind it the loops run again that say which elements there are, with the same marks, so each thread has
+Before and behind it the loops run again that say which elements there are, with the same marks. So each thread has
 to do with the elements that it had to do with, and what nothing is added to is neither read nor written.
 """
 
@@ -238,7 +238,7 @@ def _chosen(target: Access) -> tuple[object, ...]:
 
 
 def _told(kernel: Kernel, access: Access) -> Iterator[str]:
-    """What tells an element from others of its buffer: its indices, and those of distinct ones."""
+    """The key that tells an element from others of its buffer: its indices, and those of distinct ones."""
     for index, dim in zip(access.indices, kernel.buffer(access.buffer).dims, strict=True):
         if isinstance(index, Access):
             yield from _told(kernel, index)
@@ -247,7 +247,7 @@ def _told(kernel: Kernel, access: Access) -> Iterator[str]:
 
 
 _Done = Callable[[Access, Expr | None, Statement], Iterator[Statement]]
-"""What is done to an element, under a condition if any, for a statement that adds to it."""
+"""The action on an element, under a condition if any, for a statement that adds to it."""
 
 _Around = list[tuple[Scope | Guard, int | None]]
 """Scopes, each with its depth, and guards, outermost first."""
@@ -413,7 +413,7 @@ _TOGETHER = frozenset({"v", *THREADS})
 """The marks of scopes whose iterations may add to one element."""
 
 _NOTHING = Const(-0.0)
-"""What a sum begins with: adding to it gives what is added, and adding it leaves an element as it is."""
+"""The initial value of a sum: adding to it gives what is added, and adding it leaves an element as it is."""
 
 _YES, _NO = (Cast(BOOL, Const(value)) for value in (1, 0))
 

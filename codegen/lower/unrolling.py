@@ -19,7 +19,7 @@ ELEMENTARY = frozenset(
 """The operations that are computed by polynomials."""
 
 POLYNOMIAL = 32
-"""What one of them weighs, an addition being 1."""
+"""The cost of a polynomial, an addition being 1."""
 
 LANES = 16
 """How many iterations of a scope in lanes are one copy of it."""

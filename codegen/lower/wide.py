@@ -27,7 +27,7 @@ MOST_LANES = 16
 
 
 def size_divisors(facts: Sequence[Condition]) -> dict[str, int]:
-    """What the facts of a kernel say divides its sizes, as `M % 4 == 0` does."""
+    """The divisors of sizes by the facts of a kernel, as `M % 4 == 0` does."""
     found: dict[str, int] = {}
     for fact in facts:
         match fact.left.terms:

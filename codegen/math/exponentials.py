@@ -30,7 +30,7 @@ def power_of_two(k: Expr, p: Precision) -> Expr:
 
 
 def scale(body: Body, value: Expr, k: Expr, p: Precision) -> Expr:
-    """`2**n * value` for a value near 1, where k is what `reduce` gives for twice the bias: in one instruction, or
+    """`2**n * value` for a value near 1, where k is what `reduce` gives for twice the bias. In one instruction, or
     by two factors, so that either way a subnormal result is rounded once and overflow gives inf."""
     if body.has_ldexp(value.type):
         return value.ldexp(k.bits(p.dtype) - (p.shifter + 2 * p.bias))

@@ -1,8 +1,8 @@
 """Narrow floats: from their bits to f32, and from f32 or f64 to their bits, in integer and float arithmetic.
 
 A narrow float is f32 with the low bits of the fraction and the top of the exponent left out. So its bits without
-the sign, shifted up to where f32 has them, are an f32 that is too small by a power of two, subnormals included;
-and the way back is to round the low bits off.
+the sign, shifted up to where f32 has them, are an f32 that is too small by a power of two, subnormals included.
+The way back is to round the low bits off.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def encode(dtype: DType, source: DType, lanes: int, way: str = "cast") -> lir.Fu
 
 
 def _scale(body: Body, x: Expr, bits: Expr, size: Expr, narrow: Format, wide: Format, way: str) -> Expr:
-    """The exponent of what is not negative, counted from that of the smallest number, in integers: the half between
-    two carries into the exponent of a normal number; what is below the first such is told by its bits."""
+    """The exponent of what is not negative, counted from that of the smallest number, in integers. The half between
+    two carries into the exponent of a normal number. What is below the first such is told by its bits."""
     fraction, apart = wide.precision - 1, narrow.lowest - wide.lowest + 1
     half = 0 if way == "round_to_zero" else 1 << (fraction - 1)
     first = ldexp(1.0 if way == "round_to_zero" else 0.75, narrow.lowest + 1)

@@ -1,4 +1,4 @@
-"""What the formulas for elementary functions need to know of f32 and of f64: layouts, polynomials, limits.
+"""The constants of the formulas for elementary functions in f32 and f64: layouts, polynomials, limits.
 
 Polynomials are minimax, found by Remez exchange (`benchmarks/minimax.py`) and rounded; coefficients stand from the
 lowest power to the highest.

@@ -114,7 +114,7 @@ def _digits(body: Body, position: Expr) -> list[Expr]:
 def _fraction(body: Body, x: Expr) -> tuple[Expr, Expr]:
     """|x| / 2π without its integer part, times 2¹²⁸, in two u64 (high, low); for |x| ≥ ½.
 
-    With |x| = m 2ⁿ and m a 64-bit integer, that is m times the digits of 1/(2π) from the n-th on: a product of
+    With |x| = m 2ⁿ and m a 64-bit integer, that is m times the digits of 1/(2π) from the n-th on. A product of
     integers modulo 2¹⁹², in words of 32 bits, of which the last 64 bits are left out.
     """
     bits = body.let("bits", x.bits(U64))

@@ -1,7 +1,7 @@
 """Vectors of any number of lanes as vectors that fit the registers of an instruction set.
 
 Statements that share vectors are cut into the same pieces, as wide as a register holds lanes of the widest type
-among them: then each value of each piece is one register, and a conversion goes from one register to another. A
+among them. Then each value of each piece is one register, and a conversion goes from one register to another. A
 loop over strips, which takes as many lanes as there are, is no longer than one piece. What is left over in fewer
 lanes than the smallest register has is computed lane by lane, as scalars.
 """

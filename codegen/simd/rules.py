@@ -1,4 +1,5 @@
-"""What an instruction set has no instruction for, made of others: rules on lowered programs, the same for all sets.
+"""The expansion of operations without an instruction in the instruction set: rules on lowered programs, the same
+for all sets.
 
 Masks get the type that the set has for them here, too: one bit a lane, or integers as wide as what was compared.
 """

@@ -121,7 +121,7 @@ class Isa:
         return self.find(operation, type, source) is not None
 
     def type_name(self, type: Type) -> str:
-        """What C calls a vector type."""
+        """The C name of a vector type."""
         return self.words(type)["type"]
 
     def label(self, type: Type) -> str:

@@ -164,7 +164,7 @@ class VectorValues(Values):
         return self._filled(listed, type.lanes, ())
 
     def _scalar_of(self, value: Value) -> Text | None:
-        """What is in every lane of a vector, as a scalar."""
+        """The scalar that is in every lane of a vector."""
         match value:
             case Const(type, number) if type.dtype.kind != "b":
                 return self._number(type, number)

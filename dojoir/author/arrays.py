@@ -12,11 +12,11 @@ Pair = tuple[Number, Number]
 """A value and a place."""
 
 Target = Operand | tuple[Operand, Operand]
-"""What a statement writes: an element or a scalar, or a pair of such."""
+"""The target of a statement: an element or a scalar, or a pair of these."""
 
 
 class Writes(Protocol):
-    """What takes the statements on arrays."""
+    """The receiver of the statements on arrays."""
 
     def set(self, target: Operand, value: Number) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a program may say of how a buffer lies in memory."""
+"""The attributes that a program may give a buffer: how it lies in memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TypedDict
 
 
 class Attributes(TypedDict, total=False):
-    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, the
-    bytes that its start is a multiple of, whether stores bypass the caches (a number: where it has so many bytes or
-    more), whether a call gives the strides of all dimensions but the innermost, how many of the dimensions, one
-    after another, are one of the array that it gives, whether elements share bytes, and whether no two
-    are equal."""
+    """How a buffer lies in memory: its dimensions from outermost to innermost, the elements added to each, and the
+    bytes that its start is a multiple of. It also says whether stores bypass the caches (a number: where it has so
+    many bytes or more), and whether a call gives the strides of all dimensions but the innermost. It says how many
+    of the dimensions, one after another, are one of the array that it gives, whether elements share bytes, and
+    whether no two are equal."""
 
     order: Sequence[int] | None
     pad: Sequence[int] | None

@@ -154,7 +154,8 @@ class _Around:
 
 
 class Builder:
-    """What has been said of a kernel so far. `kernel` gives it, at any time when no scope is open."""
+    """The parts of a kernel that have been declared so far. `kernel` gives it, at any time when no scope is
+    open."""
 
     def __init__(self, name: str, sizes: Sequence[str | tuple[str, int]]) -> None:
         if not is_name(name):
@@ -211,7 +212,8 @@ class Builder:
 
     @public_with(mode="unknown-fp-mode")
     def fp(self, mode: str) -> None:
-        """What rewrites may do to floating point: strict, reassoc (the default) or fast."""
+        """Sets the floating-point mode, which bounds what rewrites may do: strict, reassoc (the default) or
+        fast."""
         if mode not in FP_MODES:
             raise ArgumentError(f"no floating point mode '{mode}'{did_you_mean(mode, FP_MODES)}", "unknown-fp-mode")
         self._fp = mode

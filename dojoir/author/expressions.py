@@ -22,7 +22,7 @@ class Operand(ABC):
 
     @abstractmethod
     def value(self) -> Value:
-        """What it is worth. Raises ArgumentError for an array with dimensions."""
+        """The value of this operand. Raises ArgumentError for an array with dimensions."""
 
     def __add__(self, other: Number) -> Value:
         return _op("add", self, other)
@@ -158,7 +158,7 @@ class Value(Operand):
 
 
 class Accumulation(Value):
-    """What `x[i] += v` computes on its way to `x[i] = …`: `x[i] + v`, with what it was made of."""
+    """The accumulated value of `x[i] += v`, on the way to `x[i] = …`: `x[i] + v`, with its parts."""
 
     def __init__(self, whole: Value, op: str, target: Access, added: Value) -> None:
         super().__init__(whole.expr, whole.scopes)
@@ -168,7 +168,7 @@ class Accumulation(Value):
 
 
 Number = Operand | float | SupportsIndex
-"""What may be an operand: a value, a scalar array, or a Python number."""
+"""The types of an operand: a value, a scalar array, or a Python number."""
 
 
 def as_value(number: Number) -> Value:

@@ -53,7 +53,7 @@ class Backend:
 
 
 def code(reference: str) -> Callable[..., Any]:
-    """What `module:function` names."""
+    """The function that `module:function` names."""
     module, _, name = reference.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return found

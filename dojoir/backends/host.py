@@ -91,9 +91,9 @@ def split_target(target: str, cpu: str | None = None) -> tuple[str, str | None]:
 
 @public
 def machine_for(target: str, cpu: str | None = None) -> Machine:
-    """What kernels for a target are scheduled for: the processor that is named, else this machine for `llvm` and
-    `c`, else a typical one of the instruction set. Raises ArgumentError for a target or processor that is not
-    known, or a processor without the instructions of the target."""
+    """The machine that kernels for a target are scheduled for: the processor that is named, else this machine for
+    `llvm` and `c`, else a typical one of the instruction set. Raises ArgumentError for a target or processor that
+    is not known, or a processor without the instructions of the target."""
     name, cpu = split_target(target, cpu)
     machine = _machine_for(name, cpu)
     return replace(machine, quads=False) if name == "c" else machine

@@ -1,4 +1,4 @@
-"""What a schedule needs to know of a machine: data, no code."""
+"""The properties of a machine that a schedule needs: data, no code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.public import public_class
 
 STREAMS = 4
-"""In how many places of memory stores past the caches go on well at a time, where each writes whole lines."""
+"""The number of concurrent non-temporal store streams that run at full speed, where each writes whole lines."""
 
 SHARED = 16
 """How many times as large as a core's own last cache the one that all share is taken to be, where it is not
@@ -31,22 +31,22 @@ GRID = (2**31 - 1, 65535, 65535)
 """How many blocks a launch may have along x, y and z, on every GPU."""
 
 ACCESS_BYTES = 16
-"""What one access of a thread of a GPU moves at most."""
+"""The maximum size of one access of a thread of a GPU, in bytes."""
 
 
 @public_class
 @dataclass(frozen=True)
 class Machine:
-    """What code is scheduled for. A target is how it is spelled.
+    """A machine that code is scheduled for. A target is how it is spelled.
 
     Of a CPU: a core has `registers` vector registers of `vector_bytes` bytes each, with `masks` that turn lanes
-    off; there are `cores` cores (0: some, not known how many); `caches` gives the bytes of the caches that one
+    off. There are `cores` cores (0: some, not known how many). `caches` gives the bytes of the caches that one
     core uses, the nearest first, `last_cache` those of the one that all cores share (0: not known), and `line`
-    those that they move at a time; `quads` says that sums of four products of bytes are spelled as an instruction,
+    those that they move at a time. `quads` says that sums of four products of bytes are spelled as an instruction,
     as portable C cannot. `architecture` and `features` are by LLVM's names (empty: any).
 
     Of a GPU: threads run `warp` at a time, on `multiprocessors`, with `shared_bytes` for a block, and
-    `thread_registers` of 4 bytes for a thread at most; a launch has at most `grid` blocks along x, y and z.
+    `thread_registers` of 4 bytes for a thread at most. A launch has at most `grid` blocks along x, y and z.
 
     Raises ArgumentError for a field of another type, and for a number outside RANGES.
     """
@@ -80,7 +80,7 @@ class Machine:
 
     @property
     def thread_bytes(self) -> int:
-        """What the registers of a thread of a GPU hold."""
+        """The size of the registers of a thread of a GPU, in bytes."""
         return 4 * self.thread_registers
 
     @property
@@ -90,8 +90,8 @@ class Machine:
 
     @property
     def streams(self) -> int:
-        """In how many places of memory it writes well past the caches at a time: in several only where a store is a
-        whole line, as the parts of a line wait for each other in few buffers."""
+        """The number of concurrent non-temporal store streams at full speed: several only where a store is a whole
+        line, as the parts of a line wait for each other in few buffers."""
         return STREAMS if self.vector_bytes >= self.line else 1
 
     @property
@@ -102,7 +102,8 @@ class Machine:
 
     @property
     def facts(self) -> Mapping[str, int]:
-        """What a stored schedule may ask for, each as a number; what is there or not, as 1 or 0."""
+        """The facts that a stored schedule may ask for, each as a number; a feature is 1 where the machine has it,
+        else 0."""
         numbers = ("vector_bytes", "registers", "masks", "cores", "line", "streams", "warp", "multiprocessors",
                    "shared_bytes", "thread_registers", "last_cache")  # fmt: skip
         found = {name: int(getattr(self, name)) for name in numbers}

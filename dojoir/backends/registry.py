@@ -84,7 +84,7 @@ OURS: Mapping[str, Backend] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Installed:
-    """What other packages add: backends by name, and for those that cannot be had, why."""
+    """The backends of other packages by name, and the reason for each that cannot be loaded."""
 
     backends: Mapping[str, Backend]
     problems: Mapping[str, str]

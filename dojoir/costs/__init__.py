@@ -1,1 +1,1 @@
-"""What a kernel costs: operations, bytes and iterations, counted as formulas in its sizes."""
+"""The cost of a kernel: operations, bytes and iterations, counted as formulas in its sizes."""

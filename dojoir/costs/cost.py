@@ -1,5 +1,5 @@
-"""What a kernel does and moves, as its text says it: operations by class, statement instances and bytes, each a
-formula in the sizes and an exact number for given ones. The counts come from the integer sets of the kernel.
+"""The work and the traffic of a kernel by its text: operations by class, statement instances and bytes. Each is a
+formula in the sizes, and an exact number for given ones. The counts come from the integer sets of the kernel.
 
 - `flops` counts operations on floats: add, sub, mul, div and sqrt one each, fma two, and each math function (exp,
   pow, rsqrt, …) one. An accumulation is the operation that it repeats. Negation, comparison, max, min, select and
@@ -69,8 +69,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a kernel does and moves; the module says what counts as what. Every amount is a function of the sizes
-    (`cost.flops({"N": 4})`), and `dojoir.costs.formulas.formula` gives its formula.
+    """The work and the traffic of a kernel; the module says how each is counted. Every amount is a function of the
+    sizes (`cost.flops({"N": 4})`), and `dojoir.costs.formulas.formula` gives its formula.
 
     `floats` has the operations on floats by name; `read` and `written` are bytes.
     """
@@ -191,7 +191,7 @@ _OF_INTEGERS = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
 
 @public
 def cost(kernel: Kernel) -> Cost:
-    """What a well-formed kernel does and moves."""
+    """The cost of a well-formed kernel."""
     given = _cost(in_halves(given_kernel(kernel)))
     return given if given.kernel is kernel else replace(given, kernel=kernel)
 
@@ -319,7 +319,7 @@ def _sides(points: isl.Set) -> list[isl.Set]:
 
 
 def _conditions(site: Site) -> Iterator[Condition]:
-    """What the iterators of a statement satisfy."""
+    """The conditions that the iterators of a statement satisfy."""
     depth = 0
     for node in site.ancestors:
         if isinstance(node, Scope):

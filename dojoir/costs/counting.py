@@ -2,8 +2,8 @@
 
 The method is W. Pugh, "Counting solutions to Presburger formulas: how and why" (PLDI 1994): variables are summed
 out one after another. Where several lower or upper bounds compete, the space is split into regions in which one
-of each is the tightest; a division of a variable is removed by writing the variable as a multiple plus a
-remainder; Faulhaber's formula sums what is then a polynomial. isl is asked only which regions are empty.
+of each is the tightest. A division of a variable is removed by writing the variable as a multiple plus a
+remainder. Faulhaber's formula sums what is then a polynomial. isl is asked only which regions are empty.
 """
 
 from __future__ import annotations
@@ -360,7 +360,7 @@ def _choices(bounds: Sequence[_Bound]) -> Iterator[tuple[_Bound, list[Affine]]]:
 
 def _not_below(low: _Bound, high: _Bound) -> Affine:
     """At least 0 only where the last integer of a range is not below the first one, or is just before it (where
-    the sum of a polynomial over the range is 0 as it should), and wherever the range has an integer."""
+    the sum of a polynomial over the range is 0 as it should). So it is wherever the range has an integer."""
     gap = high.rest * low.factor + low.rest * high.factor
     if low.factor == 1:
         return gap + high.factor

@@ -1,8 +1,9 @@
-"""What a text looks like, as named numbers: for models that guess how fast a kernel is, and for a guess of our own.
+"""The features of a text, as named numbers: for models that predict how fast a kernel is, and for dojoir's own
+estimate.
 
-Everything is counted by walking the tree once at given sizes, without integer sets: exact where extents are numbers
-at these sizes, else (tiles at an edge, triangles) as in the middle iteration of the scopes around, and as if every
-guard held. `dojoir.cost` is exact, and takes a hundred times as long.
+Everything is counted by walking the tree once at given sizes, without integer sets. It is exact where extents are
+numbers at these sizes, else (tiles at an edge, triangles) as in the middle iteration of the scopes around, and as
+if every guard held. `dojoir.cost` is exact, and takes a hundred times as long.
 """
 
 from __future__ import annotations
@@ -301,17 +302,17 @@ def features(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, float]:
     """Named numbers that describe a kernel at given sizes, the same names in the same order for every kernel.
 
     Work (`flops`, `functions`, `instances`, `iterations`), memory (`bytes` of the lines that are touched,
-    `accessed` by the text, `intensity`, `traffic L1` and so on: the bytes from beyond each cache of this machine),
-    the tree (`depth`, `scopes`, `leaves`, `guards`, marks with the largest extent of each), `share in lanes`, how
-    the innermost scopes step through memory, temporaries and their bytes by storage, `register tile` in vectors,
-    and the statements by operator. Raises ArgumentError for sizes that do not fit the kernel.
+    `accessed` by the text, `intensity`, `traffic L1` and so on: the bytes from beyond each cache of this machine).
+    Then come the tree (`depth`, `scopes`, `leaves`, `guards`, marks with the largest extent of each), `share in
+    lanes`, how the innermost scopes step through memory, temporaries and their bytes by storage, `register tile`
+    in vectors, and the statements by operator. Raises ArgumentError for sizes that do not fit the kernel.
     """
     return _counted(kernel, sizes, machine_for("llvm"))[0]
 
 
 @public
 def estimate(kernel: Kernel, sizes: Mapping[str, int], target: str = "llvm", threads: int | None = None) -> float:
-    """About how many seconds a kernel takes at given sizes on the machine of a target: a guess from the text alone,
+    """About how many seconds a kernel takes at given sizes on the machine of a target. A guess from the text alone,
     always the same for the same text and machine, and no more than an order among schedules of one kernel. Nothing
     is built and nothing runs. Raises ArgumentError for sizes that do not fit the kernel, or an unknown target."""
     machine = machine_for(target)

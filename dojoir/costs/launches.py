@@ -1,9 +1,9 @@
 """About how long a kernel takes on a GPU, from its text alone: what a plan is chosen by.
 
-Each launch takes the longest of what it asks of the parts of the machine: memory, for the elements that are touched
-at all; the second cache, for the sectors of 32 bytes that warps ask for; the arithmetic and the load units of the
-multiprocessors that have a block; and the longest chain of steps that wait for each other in a thread, once for
-each wave of blocks. What has no mark of a grid runs on one thread.
+Each launch takes the longest of what it asks of the parts of the machine. These are memory, for the elements that
+are touched at all; the second cache, for the sectors of 32 bytes that warps ask for, the arithmetic and the load
+units of the multiprocessors that have a block, and the longest chain of steps that wait for each other in a
+thread, once for each wave of blocks. What has no mark of a grid runs on one thread.
 
 Source: S. Hong and H. Kim, "An analytical model for a GPU architecture with memory-level and thread-level
 parallelism awareness" (2009), of which this keeps the two parallelisms and drops the tables.
@@ -12,12 +12,13 @@ parallelism awareness" (2009), of which this keeps the two parallelisms and drop
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import ceil, prod
 
 from dojoir.backends.machine import ACCESS_BYTES, Machine
 from dojoir.ir.affine import Affine
 from dojoir.ir.expressions import parts
-from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement
+from dojoir.ir.nodes import Access, Condition, Guard, Kernel, Node, Op, Path, Scope, Site, Statement, holds
 from dojoir.proof.core.marks import BLOCK, GRID
 from dojoir.support.frozen import dataclass
 
@@ -33,7 +34,7 @@ HIDDEN = 0.1
 CLOCK = 1.7e9
 
 LARGE = 24
-"""What stands for sizes that are not known has a product of two to the power of so much."""
+"""The exponent of the size that stands for unknown ones: their product is two to this power."""
 
 SECTOR = 32
 """The bytes that come from the second cache together."""
@@ -89,7 +90,7 @@ def node_seconds(kernel: Kernel, path: Path, machine: Machine, sizes: Mapping[st
 
 
 def floor_seconds(kernel: Kernel, machine: Machine, sizes: Mapping[str, int], path: Path | None = None) -> float:
-    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule: its arguments, or
+    """The least that a kernel, or the node at `path`, can take on a GPU, whatever its schedule. Its arguments, or
     what it touches, once through memory, or its operations at the peak of all multiprocessors."""
     launches = _Launches(kernel, machine, _known(kernel, sizes))
     far = float(sum(launches.bytes[buffer.name] for buffer in kernel.arguments))
@@ -215,7 +216,8 @@ class _Launches:
 
 
 class _Work:
-    """What one statement asks of a block: cycles that its warps issue in, sectors, the chain of a thread."""
+    """The work of one statement in a block: issue cycles of its warps, sectors, the dependence chain of a
+    thread."""
 
     def __init__(
         self,
@@ -240,7 +242,7 @@ class _Work:
         self.touched: dict[str, float] = {}
         self.sectors = 0.0
         spelled = {d for d in self.own if {"u", "v"}.intersection(loops[d].marks)}
-        tests = sum(not spelled.isdisjoint(c.left.iterators | c.right.iterators) for c in asked)
+        tests = sum(self.asked_of(condition, spelled) for condition in asked)
         self.issued: float = serial * self.warps * (_operations(statement) + tests) / SCHEDULERS
         self.loaded = 0.0
         apart = {d for d in spelled if self.moves(statement.target, d)}
@@ -252,6 +254,29 @@ class _Work:
                 self.chain += IN_WARP if all("lane" in loops[d].marks for d in together) else TOGETHER
         for access in dict.fromkeys(statement.accesses):
             self.access(access)
+
+    def asked_of(self, condition: Condition, spelled: set[int]) -> float:
+        """The share of the iterations written out in which a condition is asked: a compiler decides it in the
+        others, and asks one that is the same in all of them before."""
+        iterators = condition.left.iterators | condition.right.iterators
+        own, others = sorted(spelled & iterators), sorted(iterators - spelled)
+        if not own:
+            return 0.0
+        found = [
+            {self.holds(condition, (*zip(own, at, strict=True), *end)) for end in self.ends(others)}
+            for at in product(*(range(self.loops[d].trips) for d in own))
+        ]
+        return sum(len(answers) > 1 for answers in found) / max(1, len(found))
+
+    def ends(self, depths: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+        """The first and the last of the iterators of some depths, together with each other's."""
+        for chosen in product(*({0, max(self.loops[d].trips - 1, 0)} for d in depths)):
+            yield tuple(zip(depths, chosen, strict=True))
+
+    def holds(self, condition: Condition, at: Iterable[tuple[int, int]]) -> bool:
+        """Whether a condition holds where iterators are so, and others 0."""
+        known = dict(at)
+        return holds(condition, self.launches.sizes, tuple(known.get(d, 0) for d in range(len(self.loops))))
 
     def access(self, access: Access) -> None:
         buffer = self.launches.buffers[access.buffer]

@@ -1,4 +1,4 @@
-"""What each scope of a kernel does and moves at given sizes, from its text alone: as exact as `dojoir.features`."""
+"""The cost of each scope of a kernel at given sizes, from its text alone: as exact as `dojoir.features`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class ScopeWork:
-    """A scope: its `place`, its `line` (from 1) in the text and how that reads, how often its body runs in all, and
-    what is done there: operations on floats or integers (`work`), bytes loaded and stored (`accessed`), bytes of
-    the lines of memory that one run of the whole scope touches (`footprint`), and the share of the time of the
-    kernel that an estimate from the text gives it."""
+    """A scope: its `place`, its `line` (from 1) in the text and how that reads. Then how often its body runs
+    in all, and what is done there: operations on floats or integers (`work`), bytes loaded and stored
+    (`accessed`), bytes of the lines of memory that one run of the whole scope touches (`footprint`), and the share
+    of the time of the kernel that an estimate from the text gives it."""
 
     place: str
     line: int

@@ -45,9 +45,9 @@ class Found:
 def check(
     folder: str | Path, sample: int = SAMPLE, seed: int = 0, progress: Callable[[int], object] = lambda _: None
 ) -> Found:
-    """Holds a data set to what it says: the digests of its files, counts, no step twice, no kernel in two
-    splits; and proves a sample of the steps again: the moves from the start, and the move of the step, through
-    the checker, with the texts and hashes of both states. Raises ArgumentError where it cannot be read."""
+    """Holds a data set to what it says: the digests of its files, counts, no step twice, no kernel in two splits.
+    It also proves a sample of the steps again: the moves from the start, and the move of the step, through the
+    checker, with the texts and hashes of both states. Raises ArgumentError where it cannot be read."""
     folder = Path(folder)
     about = read_about(folder)
     wrong = [f"{name}: it is not the file that is listed" for name in about.files if _differs(folder, name, about)]

@@ -30,9 +30,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Offer:
-    """A move that was drawn, listed or made at a state, and what the checker said of it: `legal`, the code of a
-    refusal, `refused` where it was not shown to be legal within the steps of a draw, or `candidate` where it could
-    be written and was not asked of the checker."""
+    """A move that was drawn, listed or made at a state, and what the checker said of it. That is `legal`, the code
+    of a refusal, `refused` where it was not shown to be legal within the steps of a draw, or `candidate` where it
+    could be written and was not asked of the checker."""
 
     move: str
     verdict: str
@@ -52,7 +52,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Later:
-    """The best state that was reached from a step on, the state after it among them: its hash, its seconds with
+    """The best state that was reached from a step on, the state after it among them. Its hash, its seconds with
     their interval, how many times as fast as the start that is, and after how many more moves. Null where none was
     timed."""
 
@@ -175,8 +175,8 @@ class File:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The record of a data set: counts (of steps in all, by split, label and kernel), the files with their
-    hashes, the starts by their hash, the runs, the filters, the versions of what made it, and what was left out
+    """The record of a data set: counts (of steps in all, by split, label and kernel), the files with their hashes,
+    the starts by their hash. Then come the runs, the filters, the versions of what made it, and what was left out
     and why."""
 
     format: str
@@ -216,7 +216,7 @@ class Chat:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two moves of one state whose intervals do not meet: the question, the answer with the faster one
+    """Two moves of one state whose intervals do not meet. The question, the answer with the faster one
     (`chosen`) and that with the slower one, and how many times as fast the one is as the other."""
 
     id: str

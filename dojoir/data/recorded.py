@@ -35,7 +35,7 @@ def _given(runs: str | Path, name: str) -> tuple[Path, str]:
 
 class Recorded(gymnasium.Wrapper[Any, SupportsInt, Any, SupportsInt]):
     """An environment around `dojoir.game.KernelEnv` that leaves bundles in a folder of runs, one for each
-    kernel and sizes: every state with its evaluation, the legal moves that were offered, and actions that were
+    kernel and sizes. Every state with its evaluation, the legal moves that were offered, and actions that were
     refused with the verdict. `dojoir dataset export --runs` makes a data set of them. `close` ends the
     bundles. Raises ArgumentError for another environment, a folder that is none, `cannot-write`, and
     `bad-arguments` for a name that is none."""

@@ -2,7 +2,7 @@
 start.
 
 The hash is that of the text without names, so that a kernel under another name or floating point mode is in the
-same split; kernels of one name in one data set are so too."""
+same split. Kernels of one name in one data set are so too."""
 
 from __future__ import annotations
 

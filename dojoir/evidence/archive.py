@@ -92,7 +92,7 @@ def unpacked(data: bytes, name: str) -> dict[str, bytes]:
 
 
 def check(path: Path) -> Proof:
-    """What a stranger finds of an archive. Raises ArgumentError where it cannot be read at all."""
+    """Checks an archive without trusting its author. Raises ArgumentError where it cannot be read at all."""
     try:
         if path.stat().st_size > MOST_BYTES + (1 << 20):
             raise dojoir.ArgumentError(f"{path} has more than {MOST_BYTES} bytes", "cannot-read")

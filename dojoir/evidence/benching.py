@@ -20,10 +20,10 @@ TIME_LIMIT = 600.0
 ITSELF = "itself"
 
 Measure = Callable[..., dojoir.Together]
-"""What times contestants in turn, as `dojoir.measure_together` does."""
+"""The timer of contestants in turn, as `dojoir.measure_together` does."""
 
 BESIDE = ("text", "optimize", "numpy", "torch")
-"""What a kernel is timed beside where nothing is said."""
+"""The default peers that a kernel is timed beside."""
 
 
 def bench(
@@ -86,7 +86,7 @@ def bench(
 def shape(
     sizes: Mapping[str, int], names: Sequence[str], together: dojoir.Together, left_out: Mapping[str, str]
 ) -> Shape:
-    """What a run of the kernel and of others by name found, the first of which is the kernel itself."""
+    """The result of timing the kernel, which comes first, and others by name."""
     own, *rest = together.measurements
     gone = {names[number - 1]: reason for number, reason in together.left_out.items()}
     there = [name for name in names if name not in gone]

@@ -1,4 +1,4 @@
-"""What a bundle says of a run: the record `run.json`, and the files beside it.
+"""The contents of a bundle of a run: the record `run.json`, and the files beside it.
 
 A bundle is a folder. What happens is appended to `events.jsonl` and `states.jsonl` as it goes; the record is
 written whole at the beginning and at the end, where it lists every other file with its digest.
@@ -52,7 +52,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a gate: its status, why, and the file of the bundle that shows it, empty for none."""
+    """The outcome of a gate: its status, why, and the file of the bundle that shows it, empty for none."""
 
     name: str
     status: Verdict

@@ -31,8 +31,8 @@ class Beside:
 
 @dataclass(frozen=True)
 class Compared:
-    """What tells a second run from a first. `times` are there only where they may be compared; `incomparable` says
-    why they may not. `moves` is a diff: each line begins with a space, `-` or `+`."""
+    """The differences between a second run and a first. `times` are there only where they may be compared;
+    `incomparable` says why they may not. `moves` is a diff: each line begins with a space, `-` or `+`."""
 
     first: str
     second: str

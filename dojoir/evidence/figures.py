@@ -1,4 +1,4 @@
-"""What a bench found: times with their samples, ratios with their intervals, and how they were taken."""
+"""The figures of a bench: times with their samples, ratios with their intervals, and how they were taken."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Times:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the kernel does and moves at least, by its text, what the machine reaches (GB/s, GFLOP/s, GOP/s), and
-    the share of what it is bound by that the kernel reaches."""
+    """The lower bound of a kernel's work and traffic by its text, the machine's ceiling (GB/s, GFLOP/s, GOP/s),
+    and the share of the binding ceiling that the kernel reaches."""
 
     bytes: int
     flops: int
@@ -59,7 +59,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Shape:
-    """What was found at some sizes. `noise` is the ratio of the kernel to itself, timed like a peer in the same
+    """The measurements at some sizes. `noise` is the ratio of the kernel to itself, timed like a peer in the same
     rounds. `left_out` has the peers that could not be timed, each with the reason."""
 
     sizes: Mapping[str, int]

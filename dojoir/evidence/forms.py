@@ -39,7 +39,7 @@ def to_text(value: Any) -> str:
 
 
 def from_text(kind: type[T], text: str, name: str) -> T:
-    """What `to_text` gave. Raises ArgumentError, `bad-record`, with the file and the field."""
+    """Reads the output of `to_text`. Raises ArgumentError, `bad-record`, with the file and the field."""
     try:
         data = json.loads(text, parse_constant=lambda word: _refuse(name, f"{word} is no number"))
     except (ValueError, RecursionError):

@@ -28,7 +28,7 @@ CALLS = 5
 """How many calls on the same inputs are compared bit by bit."""
 
 BESIDE = ("default",)
-"""What it is to be faster than where nothing is said: what the rules make of its text."""
+"""The default baseline that the kernel must be faster than: the schedule that the rules make of its text."""
 
 SECONDS = 10.0
 DRIFT = 0.01
@@ -38,7 +38,7 @@ in any order."""
 
 @dataclass(frozen=True)
 class Gate:
-    """What a gate said: `file` is that of a run which shows it, "" where there is none."""
+    """The result of a gate: `file` is that of a run which shows it, "" where there is none."""
 
     name: str
     status: GateStatus
@@ -48,8 +48,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class Gates:
-    """What all gates said of a kernel, in their order; `notes` are reported and not judged. `seed` is what all
-    that was drawn follows from: nobody could know it before."""
+    """The results of all gates for a kernel, in their order; `notes` are reported and not judged. `seed` is what
+    all that was drawn follows from: nobody could know it before."""
 
     kernel: str
     hash: str
@@ -71,7 +71,7 @@ class Gates:
 
 @dataclass
 class Asked:
-    """What the gates are asked of, and what they find on the way."""
+    """The input of the gates, and the results that they share."""
 
     trace: dojoir.Trace
     target: str
@@ -108,7 +108,7 @@ def proved(asked: Asked) -> Judged:
 
 
 def built(asked: Asked) -> Judged:
-    """What is built is what `emit` gives now of the kernel."""
+    """Checks that the built code is the present output of `emit` for the kernel."""
     if asked.complaint:
         return _judged(False, asked.complaint)
     text, again = (dojoir.emit(asked.trace.kernel, asked.target) for _ in range(2))
@@ -221,7 +221,7 @@ JUDGES: Mapping[str, Callable[[Asked], Judged]] = {
 
 
 def gate(asked: Asked, names: Sequence[str] = NAMES) -> Gates:
-    """What each gate says, or those of some names. Raises ArgumentError for sizes and peers that do not fit;
+    """The results of all gates, or of the named ones. Raises ArgumentError for sizes and peers that do not fit;
     what else goes wrong in a gate is what that gate says."""
     for sizes in asked.shapes:
         asked.trace.start.specialize(**sizes)

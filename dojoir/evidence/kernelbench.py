@@ -21,7 +21,7 @@ from dojoir.evidence.figures import Bench, Correct, Shape, Status
 from dojoir.records.contexts import this_machine, versions_here
 
 SEED = 42
-"""What the weights are drawn by, as in the benchmark."""
+"""The seed of the weights, as in the benchmark."""
 
 TRIALS = 5
 """How many inputs the results are compared on."""
@@ -30,10 +30,10 @@ TOLERANCE = {"torch.float64": 1e-4, "torch.float32": 1e-4, "torch.float16": 1e-2
 """Absolute and relative, by the type of a result."""
 
 PEERS = ("torch", "compile")
-"""What a problem is timed beside: its module, eager and compiled."""
+"""The peers that a problem is timed beside: its module, eager and compiled."""
 
 _CARRIER = "kernel carrier()\nout y: f32[1]\n\n1\n| y[{0}] = 0\n"
-"""What stands first among the contestants, to say what the arguments are: all others make their own."""
+"""The carrier comes first among the contestants and declares the arguments; all others make their own."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def _tensors(found: Any) -> list[Any]:
 
 
 def result_line(bench: Bench) -> dict[str, object]:
-    """What a program reads of a problem: `compiled`, `correctness`, `runtime` and its statistics in
+    """The result of a problem for a program: `compiled`, `correctness`, `runtime` with its statistics in
     milliseconds, as the benchmark has them, and `speedup` over each baseline."""
     (shape,) = bench.shapes
     own = shape.own

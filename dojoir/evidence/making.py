@@ -39,7 +39,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Wish:
-    """What is to be made: a kernel for a target at some sizes."""
+    """A request: a kernel for a target at some sizes."""
 
     kernel: dojoir.Kernel
     target: str
@@ -58,9 +58,9 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
-    """What became of a wish: `done`, `failed`, or `unavailable` where a compiler or a device is missing, with the
-    reason. `ratio` is how many times as fast it is as the text, with its interval, `to_optimize` as what the rules
-    give; None where nothing was timed. `gates` has the status of each gate; none where none was asked."""
+    """The outcome of a request: `done`, `failed`, or `unavailable` where a compiler or a device is missing, with
+    the reason. `ratio` is how many times as fast it is as the text, with its interval, `to_optimize` as what the
+    rules give; None where nothing was timed. `gates` has the status of each gate; none where none was asked."""
 
     name: str
     kernel: str
@@ -136,7 +136,7 @@ def make(
     tune: Tune = dojoir.tune,
     say: Say = lambda _: None,
 ) -> Shelf:
-    """Makes what is wished for, or what is left of it, and writes it to a folder: a manifest `library.json`, a
+    """Makes what is wished for, or what is left of it, and writes it to a folder. A manifest `library.json`, a
     table `library.md`, `traces`, `schedules`, `sources` and `runs`, and a compiled library for each target in C.
 
     Each search lasts `seconds`, or takes `states`. What fails does not stop the others. Raises ArgumentError for no
@@ -274,7 +274,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _known(folder: Path, settings: Mapping[str, Any]) -> dict[str, Made]:
-    """What was made before in a folder, by name."""
+    """The results that are already in a folder, by name."""
     path = folder / MANIFEST
     if not path.exists():
         if folder.is_dir() and any(folder.iterdir()) and not (folder / RUNS).is_dir():

@@ -1,4 +1,4 @@
-"""What a kernel is timed beside: its text, what the rules make of it, and libraries."""
+"""The peers that a kernel is timed beside: its text, what the rules make of it, and libraries."""
 
 from __future__ import annotations
 

@@ -81,13 +81,13 @@ class Bundle:
 
     @cached_property
     def bench(self) -> Bench | None:
-        """What was benched, if that is there. Raises ArgumentError, `bad-record`."""
+        """The bench of the run, if there is one. Raises ArgumentError, `bad-record`."""
         text = self.text(bundle.BENCH)
         return None if text is None else from_text(Bench, text, str(self.folder / bundle.BENCH))
 
     @cached_property
     def gates(self) -> Gates | None:
-        """What the gates said, if they were asked. Raises ArgumentError, `bad-record`."""
+        """The results of the gates, if these were run. Raises ArgumentError, `bad-record`."""
         from dojoir.evidence.gates import Gates  # with all that measures, which showing a run does not need
 
         text = self.text(bundle.GATES)
@@ -121,7 +121,7 @@ class Bundle:
         return states_of(self.lines(bundle.STATES))
 
     def wrong_files(self) -> list[str]:
-        """What does not agree with the list of files in the record, a line each; nothing of a run that goes on."""
+        """The differences from the list of files in the record, a line each; empty for a run that goes on."""
         if self.run.status not in ("done", "failed"):
             return []
         known = {one.name: one for one in self.run.files}

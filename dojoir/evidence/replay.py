@@ -26,7 +26,7 @@ Check = tuple[Verdict, str]
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found of a bundle, in the order in which it was asked: what did not run never passes."""
+    """The results of the checks of a bundle, in their order: a check that did not run never passes."""
 
     name: str
     found: tuple[Judged, ...]

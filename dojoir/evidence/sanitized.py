@@ -22,9 +22,9 @@ FOUND = 97
 
 
 def complaint(kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int], seed: int, limit: float) -> str | None:
-    """What the sanitizer says against a call of a kernel at some sizes, or None for nothing; each kind of check may
-    take `limit` seconds. Raises ToolchainError, `no-sanitizer` where it is not installed or does not come to an
-    end, and ArgumentError, `bad-target`, for a target that it does not know."""
+    """The sanitizer's finding for a call of a kernel at some sizes, or None; each kind of check may take `limit`
+    seconds. Raises ToolchainError, `no-sanitizer` where it is not installed or does not come to an end, and
+    ArgumentError, `bad-target`, for a target that it does not know."""
     if target != "cuda":
         raise dojoir.ArgumentError(f"{TOOL} is for the target cuda, not for {target}", "bad-target")
     tool = shutil.which(TOOL)

@@ -140,7 +140,7 @@ def _lineage(given: Bundle) -> str:
 
 
 def _gain(one: State, known: Mapping[str, State]) -> str:
-    """What a move gained over the nearest state before it that was timed."""
+    """The speed-up of a move over the nearest earlier state that was timed."""
     at = known.get(one.parent or "")
     while at is not None and not at.seconds:
         at = known.get(at.parent or "")

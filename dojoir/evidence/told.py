@@ -1,4 +1,4 @@
-"""What a bench found, in lines of at most 100 columns."""
+"""The report of a bench, in lines of at most 100 columns."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def problem_table(benches: Sequence[Bench]) -> str:
 
 
 def result_lines(benches: Sequence[Bench]) -> list[dict[str, object]]:
-    """What a program reads of each kernel and shape: whether it is `correct`, and its `speedup` over each peer."""
+    """The results of each kernel and shape for a program: whether it is `correct`, and its `speedup` over each
+    peer."""
     return [
         {
             "kernel": bench.kernel, "hash": bench.hash, "sizes": dict(shape.sizes),

@@ -183,7 +183,7 @@ def sample(
 
 
 def rows(kernel: dojoir.Kernel, actions: Actions, capacity: int) -> Rows:
-    """One row of numbers for each action: those of moves as `move_row`, those of choices as `pass_row`; the rows of
+    """One row of numbers for each action: those of moves as `move_row`, those of choices as `pass_row`. The rows of
     stop and undo have a 1 in their own place, and what is no action is zeros."""
     made = np.zeros((capacity, MOVE_SIZE), np.float32)
     made[0, 0] = 1

@@ -32,7 +32,7 @@ EACH = 5
 """How many choices of parameters of a family of passes are among the actions."""
 
 LARGEST = 40
-"""How many lines the tree of a kernel may have for an episode to go on from it: beyond, there are many hundred
+"""How many lines the tree of a kernel may have for an episode to continue from it: beyond, there are many hundred
 candidates, most of them of no use, and each takes long to prove."""
 
 STOPPING = 1.0
@@ -74,7 +74,7 @@ class Encodes(Protocol):
 
 class KernelPosition:
     """A kernel on the way of a trace. Actions are the candidates of the families of moves that a search draws, and
-    passes with parameters. One that leads back to a kernel that the trace has been at counts as illegal: where the
+    passes with parameters. One that leads back to a kernel that the trace has been at counts as illegal. Where the
     best state that can be reached counts, to go to and fro would be worth as much as to go on."""
 
     def __init__(
@@ -132,7 +132,7 @@ class KernelPosition:
 
 
 def is_last(kernel: dojoir.Kernel) -> bool:
-    """Whether no episode goes on from a kernel: its tree has more than LARGEST lines."""
+    """Whether no episode continues from a kernel: its tree has more than LARGEST lines."""
     return len(lines_of(kernel)) > LARGEST
 
 

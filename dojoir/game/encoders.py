@@ -164,10 +164,10 @@ def encoder(name: str = "hash") -> Encoder:
 
 
 def move_row(kernel: dojoir.Kernel, move: dojoir.Move) -> Vector:
-    """A move as MOVE_SIZE numbers: its name, its text, its arguments, the lines that it touches, and what is around
-    the first of them, hashed; the last eight are how many places it names, how deep and how high the first is, how
-    many statements and marked scopes are in it and how many marked ones around it, and the logarithms of the
-    largest and smallest number."""
+    """A move as MOVE_SIZE numbers: its name, its text, its arguments, the lines that it touches, and what is
+    around the first of them, hashed. The last eight are how many places it names, how deep and how high the first
+    is. Then how many statements and marked scopes are in it and how many marked ones around it, and the logarithms
+    of the largest and smallest number."""
     found = [f"move {move.name}", f"move {move.name}", str(move)]  # the name counts twice
     numbers: list[int] = []
     for value in move.arguments():

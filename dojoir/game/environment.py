@@ -48,13 +48,13 @@ MEASURED = 0.35
 class KernelEnv(gymnasium.Env[Any, SupportsInt]):
     """Schedules a kernel by legal moves; registered as `dojoir/Kernel-v0`.
 
-    Action 0 stops; with `undo`, action 1 takes the last one back; then come those of the state in stable order,
-    as many as fit in `capacity` (`info["left_out"]` counts the others). `actions` says which these are:
-    `legal`, every legal move; `drawn`, as many legal ones as fit, drawn by the seed; `candidates`, every move
-    that the shape of the tree allows, proved when it is made; `choices`, structures and passes, each made as
-    its moves and under the same number in every state. `action_masks()` and `info["action_mask"]` say which
-    actions there are: of candidates and choices what is structurally possible, but for those refused in this
-    state. One that is none, or is refused, changes nothing, costs a step, and `info["verdict"]` says why.
+    Action 0 stops; with `undo`, action 1 takes the last one back; then come those of the state in stable order, as
+    many as fit in `capacity` (`info["left_out"]` counts the others). `actions` says which these are: `legal`, every
+    legal move; `drawn`, as many legal ones as fit, drawn by the seed; `candidates`, every move that the shape of
+    the tree allows, proved when it is made; `choices`, structures and passes, each made as its moves and under the
+    same number in every state. `action_masks()` and `info["action_mask"]` say which actions there are: of
+    candidates and choices what is structurally possible, but for those refused in this state. One that is none, or
+    is refused, changes nothing, costs a step, and `info["verdict"]` says why.
 
     `kernel` is a Kernel, its text, a path or `library:NAME`; `suite` several with their sizes, one of which an
     episode takes by its seed. `sizes` are the runtime sizes, chosen where they are not given. `observation` is

@@ -35,9 +35,9 @@ def reward_of(way: str, before: float, value: float, best: float) -> float:
 
 @dataclass(frozen=True)
 class Made:
-    """A step: the `action` in words, the moves that it made as texts (none where it stopped, took back or was
-    refused), the `hash` of the state after it, the `seconds` of that (None where it was not timed), the reward,
-    its way (one of REWARDS), and why it was refused, if it was."""
+    """A step: the `action` in words, the moves and the moves that it made as texts (none where it stopped, took
+    back or was refused). Then the `hash` of the state after it, the `seconds` of that (None where it was not
+    timed), the reward, its way (one of REWARDS), and why it was refused, if it was."""
 
     action: str
     moves: tuple[str, ...]

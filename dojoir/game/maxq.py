@@ -2,7 +2,7 @@
 
     Q(s, a) = E max(r, γ max Q(s', a'))
 
-A search keeps the best state that it saw, so a way through a slow state to a fast one is worth the fast one; the
+A search keeps the best state that it saw, so a way through a slow state to a fast one is worth the fast one. The
 sum of ordinary Q-learning, Q(s, a) = E (r + γ max Q(s', a')), counts the loss on the way, and stops before it.
 Double estimates are those of van Hasselt et al. (2016), replay with priorities is that of Schaul et al. (2016).
 """
@@ -82,9 +82,9 @@ def first_legal(position: Position, values: Vector) -> int:
 
 
 class MaxQ:
-    """An agent that learns what actions are worth. `operator` is `max`, or `sum` for ordinary Q-learning; `gamma`
+    """An agent that learns what actions are worth. `operator` is `max`, or `sum` for ordinary Q-learning. `gamma`
     is what a step costs: near 1 all actions are worth the same to the max operator, since the best state can be
-    reached after any of them; the network makes `updates` steps for each that is played; `epsilon` is how often a
+    reached after any of them. The network makes `updates` steps for each that is played. `epsilon` is how often a
     legal action is taken at random, falling to `least_epsilon` over `fall` steps. All randomness is of `seed`.
     Raises ArgumentError for numbers that do not fit."""
 
@@ -206,10 +206,10 @@ class MaxQ:
         self.replay.weights[chosen] = np.abs(errors.detach().numpy()) + 1e-3
 
     def _goals(self, transitions: list[tuple[float, Position | None]]) -> list[float]:
-        """The targets of the values of some transitions. The action after each is chosen by one network and
-        valued by the one that holds it to be worth less (Fujimoto et al., 2018), by the max operator at most as
-        much as the best reward of any game so far: the largest of many guesses is else too high, and nothing is
-        added that would bring it down."""
+        """The targets of the values of some transitions. The action after each is chosen by one network and valued
+        by the one that holds it to be worth less (Fujimoto et al., 2018). The value is at most that by the max
+        operator at most as much as the best reward of any game so far. The largest of many guesses is else too
+        high, and nothing is added that would bring it down."""
         positions = [after for _, after in transitions if after is not None]
         if not positions:
             return [reward for reward, _ in transitions]

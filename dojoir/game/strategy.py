@@ -19,7 +19,7 @@ LENGTH = 20
 
 CHANCE = 0.1
 """By how much chance changes what an agent holds an action to be worth after the first episode, so that no two
-are the same: the scale of Gumbel noise, with which an action is taken as often as its softmax says."""
+are the same. The scale of Gumbel noise, with which an action is taken as often as its softmax says."""
 
 
 class MaxQStrategy:

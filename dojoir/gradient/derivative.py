@@ -1,7 +1,7 @@
 """Derivatives of the expression of a statement, by sympy, written with the functions of the language.
 
 Elements, sizes and whatever holds no element of interest are symbols for sympy. Each function of the language is
-one of sympy's with a derivative of its own, so that nothing is rewritten to a form that is right over the reals
+one of sympy's with a derivative of its own. So nothing is rewritten to a form that is right over the reals
 and loses digits or overflows in floats. A `select` of a derivative chooses between products, and is never a
 factor of one: where its condition fails, an infinite factor does not make NaN of what is 0."""
 
@@ -26,7 +26,7 @@ from dojoir.types.elaborate import natural_type
 Partials = Callable[..., tuple[Any, ...]]
 
 _ZERO = frozenset({"floor", "ceil", "round"})
-"""What is constant wherever it has a derivative."""
+"""The operations that are constant wherever they have a derivative."""
 
 
 class Symbols:

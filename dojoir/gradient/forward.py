@@ -1,4 +1,4 @@
-"""What the way back needs of the forward pass, computed again."""
+"""The values of the forward pass that the backward pass needs, computed again."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ def gradient(
     """The kernel that computes the gradient of a scalar by some inputs of a kernel, from that by its results.
 
     It takes `d_y` for each floating-point result `y` that depends on one of the inputs `of` (by default all that
-    are floats), each of the shape and type of its result, and gives `d_x` for each `x` of `of`. For an `inout`
+    are floats), each of the shape and type of its result. It gives `d_x` for each `x` of `of`. For an `inout`
     argument `d_y` is `inout` as well: the gradient by its last value, and then by its first. It takes those
-    inputs of the kernel that it needs, under their own names; what else it needs of the forward pass it computes
+    inputs of the kernel that it needs, under their own names. What else it needs of the forward pass it computes
     again, but for the results and temporaries `keep`, which it takes as inputs with their last values. Sizes and
     facts are those of the kernel; one that no shape gives any more is given by name.
 

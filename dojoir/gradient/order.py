@@ -1,6 +1,6 @@
-"""What the order of a kernel's accesses decides for its gradient, asked of its integer sets.
+"""The effect of the order of a kernel's accesses on its gradient, asked of its integer sets.
 
-Every answer errs on the side of what is right for any kernel: an index from data may be any within bounds, and
+Every answer errs on the side of what is right for any kernel. An index from data may be any within bounds, and
 what isl cannot decide within its limit counts as if there were a conflict."""
 
 from __future__ import annotations

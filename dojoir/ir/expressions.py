@@ -117,7 +117,7 @@ def are(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """What an operation or a cast is applied to, in order of evaluation. The indices of an access are none."""
+    """The operands of an operation or a cast, in order of evaluation. The indices of an access are none."""
     match expr:
         case Op(_, args):
             return args

@@ -1,6 +1,6 @@
 """Hints: what a scope says to the target beside its marks. A hint never changes what a kernel means.
 
-What moves do to hints: a scope keeps them as long as its iterations are what they were, wherever it goes
+What moves do to hints. A scope keeps them as long as its iterations are what they were, wherever it goes
 (`swap_scopes`, `shift`, `peel`, both parts of `cut` and of `split_scopes`), and scopes with different hints do not
 fuse. A move that makes other iterations of a scope (`split`, `collapse`, `tile`, their inverses), or takes it away,
 is refused, and says how to take the hint off. After any move, each hint must still fit what its scope runs
@@ -30,7 +30,7 @@ class Prefetch:
 
     @property
     def about(self) -> str:
-        """What the hint is about: a scope has no two about the same."""
+        """The subject of the hint: a scope has no two hints on one subject."""
         return f"prefetch({self.buffer})"
 
     def removal(self, place: str) -> str:
@@ -54,7 +54,7 @@ class Use:
 
     @property
     def about(self) -> str:
-        """What the hint is about: a scope has no two about the same."""
+        """The subject of the hint: a scope has no two hints on one subject."""
         return "use"
 
     def removal(self, place: str) -> str:

@@ -38,7 +38,7 @@ def kernel_html(text: str) -> str:
 
 
 def diff_html(before: str, after: str) -> str:
-    """What changed between two texts of a kernel: lines that went in red, lines that came in green."""
+    """The differences between two texts of a kernel: removed lines in red, added lines in green."""
     lines = []
     for line in list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]:
         sign, rest = line[:1], line[1:]
@@ -69,7 +69,7 @@ def moves_html(families: Mapping[str, Sequence[str]], complete: bool) -> str:
 
 
 def table_html(head: str, rows: Iterable[tuple[str, ...]], titles: tuple[str, ...] = ()) -> str:
-    """A table below a heading: rows of a name and its values, with titles of the columns where some are given."""
+    """A table of facts: a heading, and rows of a name and its values; with titles of the columns where some are given."""
     titled = "".join(f'<th style="text-align:left">{html.escape(title)}</th>' for title in titles)
     cells = f"<tr>{titled}</tr>" if titles else ""
     for name, *values in rows:

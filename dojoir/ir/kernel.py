@@ -21,7 +21,6 @@ from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 from dojoir.support.public import public
 
-STORAGES = ("heap", "stack", "reg", "shared")
 FP_MODES = ("strict", "reassoc", "fast")
 
 LARGEST_SIZE = 2**31 - 1
@@ -50,10 +49,10 @@ class Dim:
 @dataclass(frozen=True)
 class Buffer:
     """An array. `role` is in, out, inout or tmp; `order` lists the dimensions from outermost to innermost in
-    memory; `pad` adds elements to the storage of each dimension; `align` is in bytes (0: the natural one);
-    where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches; `strided` says that neighbours
-    of all dimensions but the innermost are as far apart as the call says; `flat` says how many of the dimensions,
-    one after another, are one dimension of the array that a call gives; of a `packed` one, two elements share a
+    memory; `pad` adds elements to the storage of each dimension. `align` is in bytes (0: the natural one);
+    where it has `stream` bytes or more (0: nowhere), stores to it bypass the caches. `strided` says that neighbours
+    of all dimensions but the innermost are as far apart as the call says. `flat` says how many of the dimensions,
+    one after another, are one dimension of the array that a call gives. Of a `packed` one, two elements share a
     byte (`dojoir.ir.packing`); no two elements of a `distinct` one are equal.
 
     An order that is the natural one, a padding of nothing, and a `flat` that joins nothing, are None."""

@@ -7,22 +7,10 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 
 from dojoir.ir.dtypes import DTYPES
 from dojoir.ir.operations import CALLS, CONVERSIONS
+from dojoir.ir.words import ATTRIBUTES, MARKS
 
-MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
-STORAGE = (
-    "heap",
-    "stack",
-    "reg",
-    "shared",
-    "order",
-    "pad",
-    "align",
-    "stream",
-    "strided",
-    "flat",
-    "packed",
-    "distinct",
-)
+STORAGE = ATTRIBUTES
+"""The words that get the colour of storage: all attributes of a buffer."""
 
 
 class DojoLexer(RegexLexer):

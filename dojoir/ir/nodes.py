@@ -20,7 +20,7 @@ from dojoir.ir.expressions import (
     index_value,
     make_op,
 )
-from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, STORAGES, Buffer, Dim, Kernel, Size, given_kernel
+from dojoir.ir.kernel import FP_MODES, LARGEST_SIZE, Buffer, Dim, Kernel, Size, given_kernel
 from dojoir.ir.paths import Path, format_path, is_inside, parse_path
 from dojoir.ir.substitution import (
     Replace,
@@ -34,7 +34,6 @@ from dojoir.ir.substitution import (
 from dojoir.ir.tree import (
     APART,
     DEEPEST,
-    MARKS,
     MAY_ASSIGN,
     RELATIONS,
     Condition,
@@ -51,9 +50,11 @@ from dojoir.ir.tree import (
     targets_in,
     with_body,
 )
+from dojoir.ir.words import ATTRIBUTES, MARKS, STORAGES
 
 __all__ = [
     "APART",
+    "ATTRIBUTES",
     "DEEPEST",
     "DEEPEST_EXPRESSION",
     "FP_MODES",

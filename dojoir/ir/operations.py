@@ -95,7 +95,7 @@ MAY_FAIL = frozenset(op.name for op in OPERATIONS.values() if op.kind in (Class.
 CALLS = frozenset(op.name for op in OPERATIONS.values() if op.symbol is None)
 
 OF_KEYS = ("value_of", "argmax_of", "argmin_of")
-"""What takes the key of a pair apart: `value_of(f32, key)`, `argmax_of(i32, key)`."""
+"""The operations that take the key of a pair apart: `value_of(f32, key)`, `argmax_of(i32, key)`."""
 
 CONVERSIONS = ("sat", "round_away", "round_to_zero", "bitcast", *OF_KEYS)
 """The conversions to a type by name, `sat(f4e2m1, x)`; a cast, `f16(x)`, is the plain one."""

@@ -41,8 +41,8 @@ def check_packing(kernel: Kernel) -> Kernel:
 
 
 def packing_error(kernel: Kernel) -> Diagnostic | None:
-    """What a packed buffer of the kernel does not permit: whole bytes, by what is declared and by the facts, and
-    accesses each of which is to one half of a byte that is known."""
+    """The first violation of the rules for packed buffers. They have whole bytes by declaration and facts, and
+    each access is to one half of a byte that is known."""
     for buffer in kernel.buffers:
         error = _buffer_error(kernel, buffer) if buffer.packed else _scalar_error(buffer)
         if error is not None:
@@ -125,7 +125,7 @@ def of_bytes(buffer: Buffer) -> Buffer:
 # -- even numbers ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Parity:
-    """What an expression is modulo 2: a sum of atoms, and 1 if it is `odd`."""
+    """An expression modulo 2: a sum of atoms, and 1 if it is `odd`."""
 
     atoms: frozenset[Atom]
     odd: bool

@@ -1,4 +1,5 @@
-"""What is around a place of a kernel, beside it and inside it. A path is one that the kernel has."""
+"""The scopes around a place of a kernel, and the nodes beside it and inside it. A path is one that the kernel
+has."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def substitute(node: Node, new: Replace) -> Node:
 
 
 def _substituted(statement: Statement, new: Replace) -> Statement:
-    """What becomes of a statement follows from what stands for its atoms. A move and its proof ask the same: the
-    answer is kept, with the statement that it was for, as an equal one may stand elsewhere in a text."""
+    """The statement after the substitution of its atoms. A move and its proof ask the same: the answer is kept,
+    with the statement that it was for, as an equal one may stand elsewhere in a text."""
     key = (statement, tuple([new(atom) for atom in statement.atoms]))
     found = _kept.get(key)
     if found is not None and found[0] is statement:

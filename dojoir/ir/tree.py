@@ -17,14 +17,13 @@ from dojoir.ir.paths import Path
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
 
-MARKS = ("p", "v", "u", "gx", "gy", "gz", "bx", "by", "bz", "lane")
 MAY_ASSIGN = "?="
 """Stands for the operator of an assignment that may leave its target as it was: one at an index from data, or under
 a condition on data. The order of such assignments always counts."""
 
 APART = "distinct "
 """How an operator begins that the checker makes of one at an index from data of which it is known that it touches
-each element once: of several such into one element, one at most does something, so they may run in any order."""
+each element once. Of several such into one element, one at most does something, so they may run in any order."""
 
 RELATIONS = ("==", "!=", "<=", ">=", "<", ">")
 
@@ -94,7 +93,7 @@ class Statement:
 
     @cached_property
     def index_reads(self) -> tuple[Access, ...]:
-        """What is read to know which element the target is."""
+        """The reads that select the element of the target."""
         return tuple(self.target.accesses())[:-1]
 
     @cached_property

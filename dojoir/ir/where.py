@@ -33,7 +33,7 @@ from dojoir.ir.text import (
 )
 
 Part = Size | Condition | Buffer | Dim | Node | Extent | Access | Op | Cast | Prefetch | Use
-"""What may be pointed at: a node, a declaration, or a piece of one."""
+"""The parts of a kernel that a place may name: a node, a declaration, or a piece of one."""
 
 
 def place(kernel: Kernel, path: Path, part: Part | None = None) -> tuple[Source, Span]:

@@ -1,4 +1,4 @@
-"""What the language can write: how large the numbers of a kernel may be, and how deep it may nest.
+"""The limits of the language: how large the numbers of a kernel may be, and how deep it may nest.
 
 The parser, the builder and the moves hold to the same bounds, so that the text of every kernel can be read again.
 """
@@ -81,7 +81,7 @@ _TOO_LARGE = "number-too-large", "an integer of the kernel would have more than 
 
 
 def _around(node: Scope | Guard) -> tuple[str, str] | None:
-    """What is wrong with the extent or the conditions of a node."""
+    """The error in the extent or the conditions of a node."""
     match node:
         case Scope(extent):
             found = list(extent.bounds)

@@ -43,7 +43,7 @@ class Format:
 
     @property
     def declared(self) -> str:
-        """What comes after the shape of an array of codes."""
+        """The text after the shape of an array of codes."""
         return " packed" if self.is_packed else ""
 
 
@@ -202,8 +202,9 @@ def _code(form: Format, soft: bool, value: str) -> str:
 # -- what is quantised -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Made:
-    """What gives the numbers of a block: the declarations, the lines before the blocks, and the number itself,
-    `raw` where it is read and `value` where it is computed (the same, if there is nothing to compute)."""
+    """The lines that give the numbers of a block: the declarations, the lines before the blocks, and the number
+    itself. That is `raw` where it is read and `value` where it is computed (the same, if there is nothing to
+    compute)."""
 
     about: str
     formula: str

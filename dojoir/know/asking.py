@@ -31,14 +31,14 @@ class Hit:
 
 
 def known(question: str, *, count: int = 8, kind: str | None = None, more: Sequence[Document] = ()) -> list[Hit]:
-    """What answers a question: the documents of that very name, else the best by their words. Raises ArgumentError
-    as `ask`."""
+    """The answers to a question: the document of that name, else the best by their words. Raises ArgumentError as
+    `ask`."""
     return exact(question, kind=kind, more=more) or ask(question, count=count, kind=kind, more=more)
 
 
 def exact(name: str, *, kind: str | None = None, more: Sequence[Document] = ()) -> list[Hit]:
     """The documents that a code, move, pass, mark, rule, structure or schedule of this very name has, and those of
-    `more` on what it did in runs; a move may be written with its arguments, as `split(@i, 16)`."""
+    `more` on what it did in runs. A move may be written with its arguments, as `split(@i, 16)`."""
     wanted = name.strip().partition("(")[0]
     kinds = NAMED if kind is None else (kind,)
     found = [one for one in (*documents(), *more) if one.name == wanted and one.kind in kinds and one.kind in NAMED]

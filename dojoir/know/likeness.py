@@ -1,9 +1,9 @@
 """Likeness of kernels by structure, and the stored schedules of those that are alike.
 
 Two kernels are alike by half for their lines without names (`dojoir.records.likeness`), and by half for numbers of
-their structure (COUNTS, SHARES), compared as the sum of the smaller numbers over the sum of the larger ones, which
-is the generalised Jaccard index (Charikar, Similarity estimation techniques from rounding algorithms, 2002,
-section 3.2)."""
+their structure (COUNTS, SHARES). They are compared as the sum of the smaller numbers over the sum of the larger
+ones. That is the generalised Jaccard index (Charikar, Similarity estimation techniques from rounding algorithms,
+2002, section 3.2)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CALL = re.compile(r"\b([a-z][a-z0-9]*)\(")
 @dataclass(frozen=True)
 class Tried:
     """A stored schedule of another kernel, made on the one that was asked about, with the names of its arguments
-    in the place of the other's: `made` of `moves` are legal there one after another; the others are left out, and
+    in the place of the other's: `made` of `moves` are legal there one after another. The others are left out, and
     `refused` says why the first of them is. `ratio` is the time of what `default_schedule` makes over the time of
     what is made here, as `dojoir.estimate` has both from the texts; None where nothing was made. `text` are the
     moves, to be pasted. One that is `finished` goes on with `default_schedule`, which does what the other's moves
@@ -207,7 +207,7 @@ def _renamed(text: str, other: dojoir.Kernel, kernel: dojoir.Kernel) -> str:
 
 @lru_cache(maxsize=64)
 def usual(kernel: dojoir.Kernel, target: str) -> dojoir.Kernel:
-    """What `default_schedule` makes of a kernel."""
+    """The result of `default_schedule` for a kernel."""
     trace = dojoir.Trace(kernel)
     for element in dojoir.parse_pipeline("default_schedule", machine=dojoir.machine_for(target)):
         if isinstance(element, dojoir.Pass):

@@ -1,4 +1,4 @@
-"""What schedules of kernels built alike are worth on a kernel, by the clock: the estimate is a poor guide to it."""
+"""The measured value of the schedules of similar kernels for a kernel: the estimate is a poor guide to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MOST, AT_ONCE = 10, 5
 
 @dataclass(frozen=True)
 class Raced:
-    """The fastest of the schedules that were timed: its name, the moves, to be pasted, and how many times as fast
-    as what `default_schedule` makes it is, with the interval of 95%, in a race of its own after it was chosen.
-    `timed` is how many were."""
+    """The fastest of the schedules that were timed: its name, the moves, to be pasted. It also says how many times
+    as fast as what `default_schedule` makes it is, with the interval of 95%, in a race of its own after it was
+    chosen. `timed` is how many were."""
 
     name: str
     text: str
@@ -45,7 +45,7 @@ def race(
     most: int = MOST,
 ) -> Raced | None:
     """Times the schedules that `like` has made on a kernel beside `default_schedule`, the `most` distinct ones with
-    the best estimates, and then the fastest once more, so that it is not held to be fast by the luck of the first
+    the best estimates. The fastest is timed once more, so that it is not held to be fast by the luck of the first
     time. None where nothing but the default came out. Raises as `measure_together`."""
     base = usual(kernel, target)
     chosen = list(_distinct(kernel, found, base))[:most]

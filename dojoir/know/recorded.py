@@ -1,4 +1,4 @@
-"""What helped in runs that were recorded: documents of the moves that were timed, from bundles and databases.
+"""The moves that gained in recorded runs: documents of the moves that were timed, from bundles and databases.
 
 A gain is the time of a state over that of the state after one move, where both were timed in the same context: the
 machine, the target, sizes, threads and protocol. Estimates are none."""

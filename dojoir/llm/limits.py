@@ -1,4 +1,4 @@
-"""What a connection may use: games, calls, measurements, seconds, characters."""
+"""The limits of a connection: games, calls, measurements, seconds, characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import dojoir
 
 @dataclass(frozen=True)
 class Limits:
-    """What one connection may use: `games` at a time, `calls` of tools, `measurements` (also verifications and
+    """The limits of one connection: `games` at a time, `calls` of tools, `measurements` (also verifications and
     profiles), `seconds` of work in all and `call_seconds` of one call, `characters` of a text that comes in or
     goes out. Raises ArgumentError, `bad-arguments`, for a number that is not above 0."""
 
@@ -41,7 +41,7 @@ class Stop:
 
 
 class Spent:
-    """What a connection has used of its limits."""
+    """The use of its limits by a connection."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.calls, self.measurements, self.seconds = limits, 0, 0, 0.0
@@ -67,7 +67,7 @@ class Spent:
         self.measurements += 1
 
     def left(self) -> dict[str, float]:
-        """What is left, by name."""
+        """The rest of each limit, by name."""
         return {
             "calls": self.limits.calls - self.calls,
             "measurements": self.limits.measurements - self.measurements,

@@ -44,7 +44,7 @@ class Table:
         self._scorer("llvm")
 
     def stop(self) -> Stop:
-        """What ends a call at its time."""
+        """The timer that ends a call at its time limit."""
         return Stop(self.limits.call_seconds)
 
     # -- the tools: the game -----------------------------------------------------------------------------------
@@ -168,8 +168,9 @@ class Table:
 
     # -- the tools: others -------------------------------------------------------------------------------------
     def know(self, question: str = "", game: str | None = None, kind: str | None = None, count: int = 5) -> Answer:
-        """What is known: by words, or by the name of a code, move, pass, mark, rule, structure or schedule; with a
-        `game` and no question, library kernels that are built like its start, with their schedules made on it."""
+        """Looks up knowledge: by words, or by the name of a code, move, pass, mark, rule, structure or schedule.
+        With a `game` and no question, library kernels that are built like its start, with their schedules made on
+        it."""
         return self._call(lambda: self._know(question, game, kind, count))
 
     def _know(self, question: str, game: str | None, kind: str | None, count: int) -> Answer:

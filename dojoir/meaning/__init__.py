@@ -1,1 +1,1 @@
-"""What a kernel computes: the reference interpreter, and the scalar operations that it is made of."""
+"""The meaning of a kernel: the reference interpreter, and the scalar operations that it uses."""

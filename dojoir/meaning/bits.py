@@ -53,7 +53,7 @@ def _decode(bits: Integers, format_: Format) -> Floats:
 
 def _encode(values: Floats, format_: Format) -> Integers:
     """`|value| = r * 2**q`. With `e` the distance of `q` from the smallest, the bits of the magnitude are
-    `e * 2**(precision - 1) + r`: a normal `r` has its highest bit set, which adds the 1 that the biased exponent
+    `e * 2**(precision - 1) + r`. A normal `r` has its highest bit set, which adds the 1 that the biased exponent
     is greater, and an `r` that was rounded up to the next power of two carries into it."""
     if format_.is_scale:
         return _encode_scale(values, format_)

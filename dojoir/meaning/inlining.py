@@ -16,7 +16,7 @@ MOST = 40
 """How many parentheses a value that is written elsewhere may have: Python has a limit for nested ones."""
 
 ROUNDED = "f32[0]"
-"""What is read right after it was written, and stays where it is."""
+"""The element that rounds a value: it is read right after it was written, and stays where it is."""
 
 
 def inlined(lines: Sequence[str]) -> list[str]:

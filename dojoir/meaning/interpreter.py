@@ -65,18 +65,18 @@ def interpret(
 ) -> dict[str, Array]:
     """Runs the kernel on arrays, and returns every `out` and `inout` as a new array, by name.
 
-    `inputs` holds each `in` and `inout`: a NumPy array of the declared shape in any memory layout, whose type is
+    `inputs` holds each `in` and `inout`. A NumPy array of the declared shape in any memory layout, whose type is
     one of `DType.accepted` (what the kernel says of order, padding and alignment is for compiled code), or a
     number for one without dimensions. Sizes that follow from the shapes may be left out. What is returned has the
     declared shape and the type `DType.stored`; an array of a packed buffer has bytes, half as many in the innermost
     dimension as are declared.
 
     With `precision="f64"` no float is rounded to a narrower type than f64, by a store or by a cast, and the float
-    arrays that are returned are f64: the reference that rounding errors are measured against. Numbers in the text
+    arrays that are returned are f64. The reference that rounding errors are measured against. Numbers in the text
     are values of their type all the same, and integers are what they are.
 
-    Raises ArgumentError for arguments that do not fit; KernelError for types that do not, for an index out of
-    bounds, an element read before it is written and one that is returned without being written; RunError for an
+    Raises ArgumentError for arguments that do not fit. KernelError for types that do not, for an index out of
+    bounds, an element read before it is written and one that is returned without being written. RunError for an
     index read from data or a shift that is out of range, a divisor that is 0, and where memory is exhausted.
     """
     if precision not in ("declared", "f64"):
@@ -159,7 +159,7 @@ _LIBRARY: Mapping[str, object] = {
     "inf": math.inf,
     "nan": math.nan,
 }
-"""What the text of a kernel calls."""
+"""The functions that the text of a kernel calls."""
 
 
 # -- arguments ---------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The operations of the IR on one number: IEEE 754 on Python floats, where Python itself would raise an error.
 
-All functions are total. `sqrt` and `fma` are rounded once; the transcendental ones are those of the C library in
+All functions are total. `sqrt` and `fma` are rounded once. The transcendental ones are those of the C library in
 f64, within about 1 ulp (2 for rsqrt and sigmoid), so that rounding to f32 what they give is the f32 number nearest
 to the true value in all but about one case in 2**27.
 """

@@ -111,7 +111,7 @@ def carried_sums(kernel: Kernel, typed: Sequence[TypedStatement]) -> dict[str, s
 
 @dataclass
 class _Known:
-    """What is known where a statement begins: elements that are `written`, and the names of places in lists, by
+    """The facts at the start of a statement: elements that are `written`, and the names of places in lists, by
     their text."""
 
     written: set[Access] = field(default_factory=set)

@@ -30,7 +30,7 @@ class Substitution:
 @hash_once
 @dataclass(frozen=True)
 class Origin:
-    """What one statement of the new kernel stands for: the statement `site` of the old kernel, with the old
+    """The source of one statement of the new kernel: the statement `site` of the old kernel, with the old
     iterators (outermost first) as affine expressions in the new ones."""
 
     site: int
@@ -43,15 +43,15 @@ class Origin:
 
     @property
     def replace(self) -> Replace:
-        """What each old iterator becomes."""
+        """The expression that replaces each old iterator."""
         return substitute_iterators(dict(enumerate(self.iterators)))
 
 
 @hash_once
 @dataclass(frozen=True)
 class InstanceMap:
-    """What a move claims of its rewrite: which old statement instance each new one stands for. The checker proves
-    it, and believes nothing of it.
+    """The claim of a move about its rewrite: which old statement instance each new one stands for. The checker
+    proves it, and believes nothing of it.
 
     `origins` has an entry for each statement of the new kernel. None is for one that stands for nothing old: it may
     only pass values on (a copy, partial results of a reduction and their neutral start), or have no effect.

@@ -99,8 +99,8 @@ def compare(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: i
 
 
 def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_limit: int | None = None) -> Verdict:
-    """What the core alone says (`dojoir.proof.core.check`), within a budget if one is given. Each try makes the
-    claim anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
+    """The verdict of the core alone (`dojoir.proof.core.check`), within a budget if one is given. Each try makes
+    the claim anew: a claim keeps the sets of its kernels, and the second try has an isl context of its own."""
 
     def question() -> Verdict:
         return check(Claim(before, after, instances))
@@ -112,7 +112,7 @@ def prove_by_core(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _plainly(claim: Claim, answered: Callable[[Claim], Verdict]) -> Verdict:
-    """What is answered of a claim without scatters, in which form all that is here looks at kernels."""
+    """The answer for a claim without scatters, the form in which this module looks at kernels."""
     return answered(claim_without_data_writes(claim))
 
 
@@ -144,7 +144,7 @@ def _fits(claim: Claim) -> bool:
 
 
 def _beside_the_order(claim: Claim) -> Iterator[Failure | None]:
-    """What is to be asked of a kernel that a pattern shows to run as another does."""
+    """The remaining obligations for a kernel that a pattern shows to run in the same order."""
     yield core.declarations(claim.before, claim.after)
     yield _marks(claim.after)
 
@@ -159,7 +159,7 @@ def _well_formed_by_itself(kernel: Kernel) -> Verdict:
 
 
 class Answer(NamedTuple):
-    """Whether a rewrite is legal, and for which other kernels that is an answer too.
+    """Whether a rewrite is legal, and the widest cache key under which the answer may be stored.
 
     `local`: it follows from what changed, what is around it, and the buffers used there (their declarations, and
     whether anything else uses them): wherever these are the same, so is the answer. `sliced`: it follows from a
@@ -240,7 +240,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _refused(claim: Claim) -> Verdict:
-    """The verdict on a claim to which the answer is no: what the core has against it; but of a rewrite that a run
+    """The verdict on a claim to which the answer is no. What the core has against it; but of a rewrite that a run
     shows to be wrong, where the core takes long to say why, what the run shows."""
     *_, instances = claim.parts
     shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
@@ -335,7 +335,7 @@ def _are_written(kernel: Kernel, names: Iterable[str]) -> bool:
 
 
 class _Meaning(NamedTuple):
-    """What is known of a slice, and holds for every two kernels that have it.
+    """The facts about a slice that hold for every two kernels that have it.
 
     `kept`: whether its kernels mean the same, marks aside, and the new one is well-formed if what it fills has been
     written; None where the slice does not tell. `plain`: whether that was seen by a pattern of the whole kernels,
@@ -401,7 +401,7 @@ def _failures(claim: Claim) -> Iterator[Failure | None]:
         yield _marks(claim.after)
     else:
         if claim.before.buffers != claim.after.buffers:
-            yield prove_dimensions(claim.after)  # soon said, and why many a copy is refused
+            yield prove_dimensions(claim.after)  # cheap, and refuses most bad copies early
         yield from core.in_full(claim, find_conflict)
 
 
@@ -447,7 +447,7 @@ def _marks(after: Kernel, before: Kernel | None = None) -> Failure | None:
 def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
     """`keeps_marks` of a kernel that runs the instances of the one before in the same order.
 
-    Of a scope around what changed, which both kernels have, each iteration runs what it ran: the same instances, on
+    Of a scope around what changed, which both kernels have, each iteration runs what it ran. The same instances, on
     the same elements, and each read gets what it got from the same instance, in the same iteration or not. Its
     temporaries are used where they were. So its iterations are independent as they were, if those accumulations are
     seen to go to one element of all iterations that were: that is asked of the text (`may_share`).

@@ -1,4 +1,4 @@
-"""What the checker is asked: that a kernel means what another one meant."""
+"""The question to the checker: has a kernel the meaning of another one?"""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def _difference(old: tuple[Node, ...], new: tuple[Node, ...]) -> tuple[Path, int
 # -- names alone ---------------------------------------------------------------------------------------------
 def told_apart(before: Kernel, after: Kernel, instances: InstanceMap) -> frozenset[str] | None:
     """The temporaries that accesses name otherwise, or that are declared otherwise or not at all, where nothing
-    else tells two kernels apart: one tree of scopes, guards and statements, each of which stands for itself, on the
+    else tells two kernels apart. One tree of scopes, guards and statements, each of which stands for itself, on the
     same indices. None where more differs, or an argument does."""
     if instances != identity(before):
         return None

@@ -2,7 +2,7 @@
 
 Where a change is all that tells two kernels apart (`dojoir.proof.difference`), most statements have nothing to do
 with it. A slice keeps those of the change and those that share with it what it may make differ, within the
-*window*: the children of the two kernels that hold the change, and the definitions that were inlined or extracted.
+*window*. The children of the two kernels that hold the change, and the definitions that were inlined or extracted.
 What an answer about the slice says of the kernels follows from these steps.
 
 - Of the window, both kernels have the same statements around the change. Each stands for itself and is in order to
@@ -21,7 +21,7 @@ What an answer about the slice says of the kernels follows from these steps.
 
 So a slice whose kernels mean the same makes the kernels mean the same, and what its new kernel reads there has been
 written, except for what statements read that stand for nothing, of buffers that are given there and were not to the
-kernel: `filled` names these, and of them it must be asked. Where the kernels of the slice differ, the kernels do,
+kernel. `filled` names these, and of them it must be asked. Where the kernels of the slice differ, the kernels do,
 unless only the last values of a buffer in `held` tell them apart: nothing may come to read these.
 
 Kernels that differ elsewhere have the same slice. Marks, labels and hints are not in it, and all names but those of
@@ -94,8 +94,8 @@ def users_slice(before: Kernel, after: Kernel, names: Collection[str]) -> tuple[
     as `inout` arguments.
 
     Where only the storage of these buffers differs, or which of them an access names, the kernels mean the same if
-    and only if these do: every access of a buffer in `names` is here, in the same order, so that each read gets
-    what it gets in the whole; and every other access is the same in both."""
+    and only if these do. Every access of a buffer in `names` is here, in the same order, so that each read gets
+    what it gets in the whole. Every other access is the same in both."""
     numbers = sorted({k for kernel in (before, after) for name in names for k in kernel.users.get(name, ())})
     used = _used(kernel.sites[k].statement for kernel in (before, after) for k in numbers)
 
@@ -291,8 +291,8 @@ def _kernel(kernel: Kernel, buffers: tuple[Buffer, ...], numbers: list[int]) -> 
 
 
 def _kept(nodes: tuple[Node, ...], first: int, numbers: frozenset[int]) -> tuple[tuple[Node, ...], int]:
-    """What remains of some nodes with the statements of these numbers alone, and without marks and hints. The first
-    of them has the number `first`; the number after their last one is given back."""
+    """The rest of some nodes with only the statements of these numbers, and without marks and hints. The first of
+    them has the number `first`; the number after their last one is given back."""
     kept: list[Node] = []
     for node in nodes:
         if isinstance(node, Statement):

@@ -31,7 +31,7 @@ class Surroundings:
 
 
 def surroundings(kernel: Kernel, path: Path) -> Surroundings:
-    """What is at a path, and around it."""
+    """The node at a path, and the nodes around it."""
     node = siblings(kernel, path)[path[-1]]
     made = Surroundings(
         (kernel.sizes, kernel.facts, kernel.fp),

@@ -1,4 +1,4 @@
-"""What the checker says of a rewrite: legal, illegal with a reason and a witness, or unknown."""
+"""The verdict of the checker on a rewrite: legal, illegal with a reason and a witness, or unknown."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checker says: `status` is legal, illegal or unknown; `diagnostic` says why it is not legal, and
-    `hint` names the nearest legal move where one was found. Truth of a verdict is legality."""
+    """The verdict of the checker: `status` is legal, illegal or unknown; `diagnostic` says why it is not legal,
+    and `hint` names the nearest legal move where one was found. Truth of a verdict is legality."""
 
     status: str
     diagnostic: Diagnostic
@@ -29,7 +29,7 @@ class Verdict:
 
     @property
     def obligation(self) -> str:
-        """What was to be shown and was not, `none` if all was: a word of `dojoir.codes.OBLIGATIONS`, which has a
+        """The obligation that was not met, `none` if all was: a word of `dojoir.codes.OBLIGATIONS`, which has a
         sentence for each, such as `flow`, `marks`, or `tree` for what a move asks of the tree."""
         return obligation_of(self.code)
 
@@ -56,7 +56,7 @@ class Verdict:
         return f"<Verdict {self.status}, {self.code}: {reason}>"
 
     def _repr_html_(self) -> str:
-        """What is printed, with a bar that is green for legal, red for illegal, yellow for unknown."""
+        """The text of the verdict, with a bar that is green for legal, red for illegal, yellow for unknown."""
         colours = {"legal": "#2e9e5b", "illegal": "#d1453b", "unknown": "#c79a00"}
         return message_html(str(self), colours[self.status])
 

@@ -74,11 +74,11 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     """Whether `find_conflict` would find none.
 
     That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
-    of the scope where they run (the extents and conditions around it, its tree, the sizes and facts), which
-    elements they touch (the declarations of what they use), which temporaries are its own (those that nothing
-    outside uses, in the storage that they are declared with), which accumulations commute (their operators and the
-    fp mode), and, of its own temporaries alone, which write each read gets its
-    value from: all of these writes are inside. Nothing else of the kernel is looked at.
+    of the scope where they run (the extents and conditions around it, its tree, the sizes and facts). It asks
+    which elements they touch (the declarations of what they use), which temporaries are its own (those that
+    nothing outside uses, in the storage that they are declared with), which accumulations commute (their operators
+    and the fp mode), and, of its own temporaries alone, which write each read gets its value from: all of these
+    writes are inside. Nothing else of the kernel is looked at.
     """
     if uses_core():
         return find_conflict(kernel, path, mark) is None
@@ -104,7 +104,7 @@ def keeps_marks(
     child that stands in it too, with the same `Surroundings`, is not asked.
 
     Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. What the
-    marks in a child promise follows from its `Surroundings`, in which those of each scope inside of it are: the
+    marks in a child promise follows from its `Surroundings`, in which those of each scope inside of it are. The
     extents and conditions around that scope are in the child, and a buffer is used outside of that scope if it is
     used elsewhere in the child or outside of it.
     """

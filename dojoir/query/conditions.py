@@ -93,11 +93,11 @@ class Query(ABC):
         """Whether it holds of a node, one of all `nodes` of the kernel."""
 
     def instead(self, here: Here) -> str:
-        """What a node of which it does not hold is or does instead, or nothing."""
+        """The property of a node for which the condition fails, or nothing."""
         return ""
 
     def nearest(self, nodes: Sequence[Here]) -> str:
-        """What comes nearest in a kernel where it holds of no node, or nothing."""
+        """The nearest match in a kernel where the condition holds for no node, or nothing."""
         return ""
 
     def terms(self) -> tuple[Query, ...]:

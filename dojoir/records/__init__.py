@@ -1,4 +1,5 @@
-"""What was tried and how fast it was: a database of kernels, states, builds, verifications and measurements.
+"""The record of tried states and their speed: a database of kernels, states, builds, verifications and
+measurements.
 
 It stands on SQLAlchemy (`pip install 'dojoir[agents]'`), on a file of SQLite or on a PostgreSQL by its URL
 (`pip install 'dojoir[db]'`). A search writes it state by state and reads from it what need not be done again;

@@ -1,4 +1,5 @@
-"""What must agree before two times may be compared: machine, target, sizes, threads, protocol, versions."""
+"""The context that must agree before two times may be compared: machine, target, sizes, threads, protocol,
+versions."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def here(target: str, sizes: Sizes | None, threads: int | None, protocol: str, k
 
 @cache
 def this_machine(target: str) -> tuple[str, str]:
-    """The name of the machine that a target is run on here, and what tells it from others, as JSON: the model of
+    """The name of the machine that a target is run on here, and what tells it from others, as JSON. The model of
     the processor, its cores, its caches, and for a GPU what the driver says of it."""
     machine = dojoir.machine_for(target)
     facts = {

@@ -36,7 +36,7 @@ VARIABLE = "DOJOIR_DB"
 """The URL of the database where none is named."""
 
 PROTOCOL = "measure"
-"""What times are taken by where nothing else is said."""
+"""The default protocol of times."""
 
 _KEPT = 100_000
 """How many numbers of rows are kept in memory."""
@@ -48,7 +48,7 @@ class Database:
 
     What a method has written is there when it returns, whatever becomes of the process. Several processes may
     write. Raises ArgumentError for a URL that is none (`bad-database`), no URL at all (`no-database`) or a
-    database of a newer version (`newer-database`), ToolchainError where a package is missing, and RunError,
+    database of a newer version (`newer-database`). Raises ToolchainError where a package is missing, and RunError,
     `database-lost`, wherever the database cannot be reached, read or written."""
 
     @dojoir.public
@@ -259,7 +259,7 @@ class Database:
 
     @dojoir.public
     def outcome(self, run: str) -> dojoir.Trace | None:
-        """What a run came to, each move checked again; None for one that has not ended, or that there is not.
+        """The outcome of a run, each move checked again; None for one that has not ended, or that there is not.
         Raises as `trace`."""
         with self.reading() as connection:
             found = connection.execute(sql.select(runs.c.best).where(runs.c.name == run)).scalar()
@@ -267,7 +267,8 @@ class Database:
 
     @dojoir.public
     def results(self, run: str) -> list[Known]:
-        """What a run has written, in the order in which it did. Raises ArgumentError, `unknown-run`."""
+        """The results that a run has written, in the order in which it did. Raises ArgumentError,
+        `unknown-run`."""
         with self.reading() as connection:
             row = self.run_row(connection, run)
             chosen = _known().where(builds.c.run == row).order_by(builds.c.id)
@@ -275,14 +276,14 @@ class Database:
 
     @dojoir.public
     def drew(self, run: str, trace: dojoir.Trace, moves: Sequence[tuple[str, str]], listed: bool = False) -> None:
-        """Writes what was drawn at the last kernel of a trace in a run: each move as text with its verdict,
+        """Writes what was drawn at the last kernel of a trace in a run. Each move as text with its verdict,
         `legal`, the code of a refusal, or `refused`; `listed` says that it is a full list of what is legal.
         Nothing is written twice. Raises as `record` does, and `unknown-run`."""
         write_draws(self, run, trace, moves, listed)
 
     @dojoir.public
     def drawn(self, run: str) -> dict[str, list[tuple[str, str]]]:
-        """What a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
+        """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
         return read_draws(self, run)
 
     def run_row(self, connection: sql.Connection, run: str) -> int:
@@ -305,9 +306,9 @@ class Database:
         protocol: str = PROTOCOL,
         digest: str | None = None,
     ) -> Known | None:
-        """What came out of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
-        time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in from
-        elsewhere is no result."""
+        """The result of evaluating a state of a kernel, by its hash, on this machine at these sizes, the last
+        time; with `digest`, only of the same machine code. None where nothing of it is known: what was read in
+        from elsewhere is no result."""
         at = here(target, sizes, threads, protocol, kernel)
         chosen = (
             _known().join(contexts, contexts.c.id == builds.c.context)
@@ -333,7 +334,7 @@ class Database:
         than: dojoir.Kernel | None = None,
     ) -> dojoir.Trace | None:
         """The fastest verified trace of a kernel on this machine, target and number of threads, at these sizes,
-        each move of it checked again; None where there is none. Times of several protocols are not compared: the
+        each move of it checked again; None where there is none. Times of several protocols are not compared. The
         one that was first used last is taken, unless one is named; what was only estimated does not count, nor what
         was read in from elsewhere and not timed here. With `than`, a state of the kernel, only what is known to be
         faster than that is given: it was timed here too."""
@@ -397,7 +398,7 @@ class Database:
 
     @dojoir.public
     def top(self, kernel: str | None = None, *, count: int = 10, target: str | None = None) -> list[Ranked]:
-        """The fastest states of a kernel, by its name or hash (of all kernels by default): the first `count` of
+        """The fastest states of a kernel, by its name or hash (of all kernels by default). The first `count` of
         each context, contexts in the order of their best, so that only what may be compared stands together."""
         return fastest(self, kernel, count, target)
 

@@ -1,4 +1,4 @@
-"""What was drawn or listed at a state, with what the checker said of it."""
+"""The moves that were drawn or listed at a state, with their verdicts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _plain(text: str, kernel: dojoir.Kernel) -> str:
 
 
 def draw_lines(connection: sql.Connection, run: int, since: int) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """The draws of a run after one of a number, those of a state together: the number of the last, the state,
+    """The draws of a run after one of a number, those of a state together. The number of the last, the state,
     and the fields of a line but for the names of state and kernel."""
     chosen = sql.select(draws).where(draws.c.run == run, draws.c.id > since).order_by(draws.c.id)
     group: list[Any] = []
@@ -83,7 +83,7 @@ def _group(rows: list[Any]) -> tuple[int, int, dict[str, Any]]:
 
 
 def read_draws(database: Database, run: str) -> dict[str, list[Drawn]]:
-    """What a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
+    """The moves that a run drew, by the hash of the state. Raises ArgumentError, `unknown-run`."""
     found: dict[str, list[Drawn]] = {}
     with database.reading() as connection:
         number = database.run_row(connection, run)

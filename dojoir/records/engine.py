@@ -1,7 +1,7 @@
 """How a database is opened, and what is told where it fails.
 
 SQLite is used with a write-ahead log, so that readers do not wait for a writer, and writes to the disk at the end
-of each transaction; a transaction that writes takes the lock of the file at its beginning and waits for others.
+of each transaction. A transaction that writes takes the lock of the file at its beginning and waits for others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _shown(text: str) -> str:
 
 
 def opened(url: sql.URL) -> sql.Engine:
-    """What connects to a database. Raises ToolchainError, `missing-package`, without its driver."""
+    """The connection to a database. Raises ToolchainError, `missing-package`, without its driver."""
     if url.get_backend_name() == "sqlite":
         engine = sql.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
         sql.event.listen(engine, "connect", _set_up_sqlite)
@@ -86,7 +86,7 @@ def _begin_sqlite(connection: sql.Connection) -> None:
 
 @contextlib.contextmanager
 def told(name: str) -> Iterator[None]:
-    """What a driver says of a database that fails, as a RunError of dojoir, `database-lost`."""
+    """Turns the error of a driver, for a database that fails, into a RunError of dojoir, `database-lost`."""
     try:
         yield
     except sql.exc.SQLAlchemyError as error:

@@ -1,7 +1,7 @@
 """A database as lines of JSON, and back: what is read in is proved again.
 
 The first line says what the file is. A kernel, a state and a result are a line each, and so is what a run drew at a
-state, which is not read in: it belongs to the run; a state names its parent by
+state, which is not read in. It belongs to the run. A state names its parent by
 its hash and stands after it, a result names its state and its context, whole. Reading in parses each kernel, makes
 each move again through the checker and compares the hash: what is not legal, or leads elsewhere, is refused with
 its line, and so is whatever hangs on it. Times are taken over as what they say they are, of their machine; until
@@ -36,7 +36,8 @@ _OPEN = 20_000
 
 @dataclass
 class Imported:
-    """What came of reading in: how many kernels, states and results were taken, and why others were not."""
+    """The outcome of an import: the numbers of kernels, states and results that were taken, and the reasons for
+    the others."""
 
     kernels: int = 0
     states: int = 0

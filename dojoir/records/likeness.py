@@ -17,7 +17,7 @@ _BAR = re.compile(r"^(?:\|\s*)*")
 
 
 def alike(one: str, other: str) -> float:
-    """The share of lines that two texts have in common, of all that they have, from 0 to 1: scopes by their depth,
+    """The share of lines that two texts have in common, of all that they have, from 0 to 1. Scopes by their depth,
     statements by depth, operators, functions and how they index; names and sizes do not count."""
     mine, theirs = lines(one), lines(other)
     shared, all_of_them = (mine & theirs).total(), (mine | theirs).total()

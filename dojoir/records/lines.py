@@ -1,7 +1,7 @@
-"""What a line of exported records says, held to what it may say: it may come from anywhere.
+"""The content of a line of exported records, which is validated: it may come from anywhere.
 
-A line is refused where a text of it cannot be written (a lone surrogate, a zero), a number has no end, is none, or
-is beyond what a database holds, a count is below 0, an interval is reversed, or a status is unknown.
+A line is refused where a text of it cannot be written (a lone surrogate, a zero), or a number has no end, is none,
+or is beyond what a database holds, a count is below 0, an interval is reversed, or a status is unknown.
 """
 
 from __future__ import annotations

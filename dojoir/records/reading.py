@@ -1,4 +1,4 @@
-"""What is read of a database: the fastest states, and the way to one."""
+"""The queries on a database: the fastest states, and the way to one."""
 
 from __future__ import annotations
 

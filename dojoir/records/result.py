@@ -1,4 +1,4 @@
-"""What is written of one evaluated state, and what is read back."""
+"""The record of one evaluated state, as it is written and read back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import dojoir
 
 
 class Result(Protocol):
-    """What an evaluation tells, by the names that `dojoir.Evaluation` has."""
+    """The result of an evaluation, by the names that `dojoir.Evaluation` has."""
 
     @property
     def hash(self) -> str: ...
@@ -34,7 +34,7 @@ class Result(Protocol):
 
 @dataclass(frozen=True)
 class Known:
-    """What the database has of a state: the fields of an evaluation."""
+    """The data of a state in the database: the fields of an evaluation."""
 
     hash: str
     status: str
@@ -48,7 +48,7 @@ class Known:
 
 
 def evaluation_of(known: Known) -> dojoir.Evaluation:
-    """What a database has of a state, as an evaluator gives it."""
+    """The data of a state in a database, as an evaluator gives it."""
     return dojoir.Evaluation(
         known.hash, known.status, known.seconds, known.interval, known.samples, known.cases, known.digest,
         known.stages, known.reason,

@@ -69,7 +69,7 @@ contexts = sql.Table(
     sql.Column("protocol", sql.Text, nullable=False),
     sql.Column("versions", sql.Text, nullable=False),
 )
-"""What must agree before two times may be compared."""
+"""The context that must agree before two times may be compared."""
 
 runs = sql.Table(
     "runs",
@@ -140,8 +140,8 @@ draws = sql.Table(
     sql.Column("listed", sql.Integer, nullable=False, server_default="0"),
     sql.Index("draws_of_a_run", "run", "state"),
 )
-"""What a run drew at a state, each move once, with its verdict: `legal`, the code of a refusal, or `refused`
-where none is known. Those of a full list of what is legal are `listed` (1)."""
+"""The moves that a run drew at a state, each move once, with its verdict: `legal`, the code of a refusal, or
+`refused` where none is known. Those of a full list of what is legal are `listed` (1)."""
 
 Step = Callable[[sql.Connection], None]
 

@@ -25,7 +25,7 @@ from dojoir.records.schema import (
 
 @dataclass
 class Checked:
-    """What a check found: how many states were proved again, and what is wrong."""
+    """The outcome of a check: the number of states that were proved again, and the errors."""
 
     states: int = 0
     wrong: list[str] = field(default_factory=list)

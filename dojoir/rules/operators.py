@@ -1,6 +1,6 @@
 """Rules that hold for several operators: one text, in the sum, and what each operator has in place of it.
 
-A rule file with a line `over sum, product, max, min` before its first kernel stands for as many rules: for a sum
+A rule file with a line `over sum, product, max, min` before its first kernel stands for as many rules. For a sum
 as it is written, and for each other operator with that for `+=` and `+`, and with the value that it leaves alone
 for 0. Which number that is depends on the type for max and min; there `z`, what the whole begins with, stands for
 it: what is taken twice is the same as taken once.

@@ -60,11 +60,11 @@ class Rule:
     left: Kernel
     right: Kernel
     operator: Operator = SUM
-    """What it accumulates by."""
+    """The operator of its accumulation."""
 
     @property
     def fp(self) -> str:
-        """What the rule may do to floating point: a kernel must allow as much."""
+        """The floating-point mode that the rule needs: a kernel must allow as much."""
         return self.left.fp
 
     def fits(self, fp: str, dtype: DType | None = None) -> bool:
@@ -94,12 +94,12 @@ class Rule:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """What stands for an expression."""
+        """The names that stand for an expression."""
         return tuple(b.name for b in self.left.arguments if b.role == "in")
 
     @cached_property
     def results(self) -> tuple[str, ...]:
-        """What stands for elements that both sides compute."""
+        """The names that stand for elements that both sides compute."""
         return tuple(b.name for b in self.left.arguments if b.role != "in")
 
     @cached_property
@@ -113,7 +113,7 @@ class Rule:
         return tuple(b.name for b in self.right.buffers if b.role == "tmp" and b.name not in self.scratch)
 
     def new_element(self, name: str, buffer: str, depth: int) -> Access:
-        """What a new temporary of the rule stands for below `depth` scopes: elements of a new buffer."""
+        """The meaning of a new temporary of the rule below `depth` scopes: elements of a new buffer."""
         return Access(buffer, tuple(Affine.iterator(depth + d) for d in range(len(self.right.buffer(name).dims))))
 
     @cached_property
@@ -136,9 +136,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule stands for at a place below `depth` scopes. An expression or access is written for the iterators
-    {depth}, {depth + 1}, … as the indices of its buffer in the rule, an extent for them as the iterators of the
-    scopes around it."""
+    """The bindings of a rule's names at a place below `depth` scopes. An expression or access is written for the
+    iterators {depth}, {depth + 1}, … as the indices of its buffer in the rule, an extent for them as the iterators
+    of the scopes around it."""
 
     depth: int
     sizes: tuple[tuple[str, Extent], ...]
@@ -220,7 +220,8 @@ class _Instance:
 
 
 def find(rule: Rule, side: Kernel, kernel: Kernel, path: Path) -> tuple[Match, dict[str, str]] | None:
-    """What one side of a rule stands for, beginning with the node at `path`, and the labels of its scopes there."""
+    """The bindings of one side of a rule, beginning with the node at `path`, and the labels of its scopes
+    there."""
     region = siblings(kernel, path)[path[-1] : path[-1] + len(side.body)]
     if len(region) < len(side.body):
         return None

@@ -1,7 +1,7 @@
 """Stored schedules: the moves that make a kernel fast on a machine, and `optimize`, which picks them.
 
 What comes with dojoir was measured to be faster than `default_schedule` for the machine, which is what all other
-kernels and machines get: a schedule is stored where a rule for all texts does not see what a person sees. What a
+kernels and machines get. A schedule is stored where a rule for all texts does not see what a person sees. What a
 file of one says is in `dojoir.schedules.file`.
 """
 

@@ -27,9 +27,9 @@ def versions(
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
 ) -> dojoir.Versions:
-    """What `optimize` gives for all sizes: its stored schedules, each with what it says of sizes (`# when:`), one
-    without other threads for sizes at which these have too little to do, and what is taken for all others.
-    `dojoir.compile` makes one callable of them. Raises as `optimize` does."""
+    """The choice of `optimize` for all sizes: its stored schedules, each with its condition on sizes (`# when:`),
+    and a schedule for all other sizes. One version without other threads serves sizes that have too little work
+    for them. `dojoir.compile` makes one callable of them. Raises as `optimize` does."""
     machine = dojoir.machine_for(target, cpu)
     plain = target.partition("@")[0]
     fixed = {size.name: size.value for size in kernel.sizes if size.value is not None}

@@ -19,7 +19,7 @@ SMALL = 1 << 17
 
 
 class HasBest(Protocol):
-    """What knows traces that were verified and timed, as `dojoir.records.Database` does."""
+    """A source of traces that were verified and timed, as `dojoir.records.Database` does."""
 
     def best(
         self, kernel: dojoir.Kernel, target: str, sizes: Mapping[str, int] | None, threads: int | None
@@ -30,8 +30,8 @@ class HasBest(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """What `optimize` chose: the moves, for which machine, and the stored schedule that they are from (None: the
-    default). `found` says that they are from a database."""
+    """The choice of `optimize`: the moves, for which machine, and the stored schedule that they are from (None:
+    the default). `found` says that they are from a database."""
 
     trace: dojoir.Trace
     machine: dojoir.Machine
@@ -62,18 +62,18 @@ def optimize(
     sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
     second thread needs to begin, the kernel stays on one core, and what comes with dojoir is passed over.
     `threads` is how many it will run on; by default as many as `compile` takes. For one, the rules are those of a
-    machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one. `db`
-    is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target, sizes,
-    threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads goes
-    before all else, where the database has a time of what would be given without it, too, and that is longer: a
-    search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES, then what comes
-    with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on others comes
-    last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its code is refused
-    for a GPU, the next is taken, at last the text as it stands.
+    machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one.
+    `db` is a database of what was tuned (`dojoir.records.Database`, or any object with `best(kernel, target,
+    sizes, threads)`): the fastest verified trace that it has for this kernel, machine, sizes and number of threads
+    goes before all else. That is so where the database has a time of what would be given without it, too, and that
+    is longer. A search writes both. `folders` are searched first, then those of the variable DOJOIR_SCHEDULES,
+    then what comes with dojoir; what was tuned on such a processor goes before what was not, and what was tuned on
+    others comes last. Where sizes are fixed so that the moves of one that comes with dojoir do not fit, or its
+    code is refused for a GPU, the next is taken, at last the text as it stands.
 
     Raises KernelError for an ill-formed kernel, ArgumentError for an unknown target or processor, a number of
-    threads that there cannot be or a stored schedule that cannot be read, IllegalMove for one of the caller's whose
-    moves do not fit the kernel that it names.
+    threads that there cannot be or a stored schedule that cannot be read. Raises IllegalMove for one of the
+    caller's whose moves do not fit the kernel that it names.
     """
     if isinstance(kernel, dojoir.Trace):
         whole = kernel.copy()
@@ -109,7 +109,7 @@ def choose(
     cpu: str | None = None,
     db: HasBest | None = None,
 ) -> Choice:
-    """What `optimize` gives, with what it was chosen by. Raises as that does."""
+    """The result of `optimize`, with the reason for the choice. Raises as that does."""
     machine = dojoir.machine_for(target, cpu)
     plain = _without(kernel, target, machine, sizes, threads, folders)
     if db is None or cpu is not None:
@@ -132,7 +132,7 @@ def _without(
     threads: int | None,
     folders: Sequence[str | os.PathLike[str]],
 ) -> Choice:
-    """What is chosen where no database is asked."""
+    """The choice without a database."""
     for way in ways(kernel, target, machine, sizes, threads, folders):
         if way.given:
             return Choice(way.make(), machine, way.schedule)
@@ -143,9 +143,9 @@ def _without(
 
 @dataclass(frozen=True)
 class Way:
-    """A way to schedule a kernel: its name, what makes its moves (and may raise), the stored schedule that they are
-    from, if any, the seconds that the model of the machine says it takes, and whether it is the caller's own, of
-    which an error is the caller's to see."""
+    """A way to schedule a kernel: its name, what makes its moves (and may raise), and the stored schedule that they
+    are from, if any. Then the seconds that the model of the machine says it takes, and
+    whether it is the caller's own, of which an error is the caller's to see."""
 
     name: str
     make: Callable[[], dojoir.Trace]

@@ -46,9 +46,9 @@ _IN_NAMES = {
 
 @dataclass(frozen=True)
 class Schedule:
-    """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets (none: any),
-    the conditions on sizes and threads by line, the moves as text, the fp mode if it is not that of the library,
-    what it needs of a machine, and the processors that it was tuned on."""
+    """A stored schedule: where it is from, the kernel (a name in the library or a hash), the targets (none: any)
+    and the conditions on sizes and threads by line. Then the moves as text, the fp mode if it is not that of the
+    library, what it needs of a machine, and the processors that it was tuned on."""
 
     path: str
     kernel: str
@@ -119,8 +119,8 @@ class Schedule:
 @dojoir.public
 def schedules(name: str, folders: Iterable[str | os.PathLike[str]] = ()) -> list[Schedule]:
     """The stored schedules for kernels of a name: those of `folders` and of the variable DOJOIR_SCHEDULES, then
-    those that come with dojoir, in the order in which `optimize` looks at them where none was tuned on the
-    machine."""
+    those that come with dojoir. They are in the order in which `optimize` looks at them where none was tuned on
+    the machine."""
     return [*given_schedules(name, folders), *own_schedules(name)]
 
 

@@ -19,8 +19,8 @@ _TRIED = ("form", "nest", "structure", "model", "why not")
 
 @dataclass(frozen=True)
 class Option:
-    """One way to schedule a kernel: `name` says where it is from; `trace` are its moves (none where `refusal` says
-    why it cannot be made, or its code cannot); `seconds` is what the model of the machine says that it takes, None
+    """One way to schedule a kernel: `name` says where it is from. `trace` are its moves (none where `refusal` says
+    why it cannot be made, or its code cannot). `seconds` is what the model of the machine says that it takes, None
     where no model is asked, as for CPUs and stored schedules."""
 
     name: str
@@ -31,9 +31,9 @@ class Option:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan` found. `options` are in the order in which `optimize` takes them: it returns the first that is
-    not refused. For a GPU `tried` are the structures that were tried on each nest of each form, and `floor` the
-    seconds that no schedule can be faster than, by the model."""
+    """The plan that `plan` found. `options` are in the order in which `optimize` takes them: it returns the first
+    that is not refused. For a GPU `tried` are the structures that were tried on each nest of each form, and
+    `floor` the seconds that no schedule can be faster than, by the model."""
 
     kernel: dojoir.Kernel
     machine: dojoir.Machine
@@ -43,7 +43,7 @@ class Plan:
 
     @property
     def best(self) -> Option:
-        """What `optimize` returns: the first option that is not refused, or the last, the text as it stands."""
+        """The result of `optimize`: the first option that is not refused, or the last, the text as it stands."""
         return next((one for one in self.options if not one.refusal), self.options[-1])
 
     def to_json(self) -> dict[str, object]:
@@ -103,10 +103,10 @@ def plan(
     folders: Sequence[str | os.PathLike[str]] = (),
     cpu: str | None = None,
 ) -> Plan:
-    """What `optimize` chooses from: the stored schedules that fit, what the rules make, and the text as it stands.
+    """The options of `optimize`: the stored schedules that fit, what the rules make, and the text as it stands.
 
     For a GPU the rules are a planner. Its options are the forms of the kernel (which nests are fused, or made
-    several), each with the structures of its nests that the model of the machine says are fastest; `Plan.tried`
+    several), each with the structures of its nests that the model of the machine says are fastest. `Plan.tried`
     has the structures of every nest, the seconds of each, and why the others do not fit. The code of each option is
     made once: one that the target refuses stays in the list with the reason. The arguments are those of `optimize`,
     without a database. Printed, a plan is a table.

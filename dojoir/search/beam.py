@@ -1,4 +1,4 @@
-"""`beam`: the fastest states of each round are gone on from, no two of them of one family while there are others.
+"""`beam`: continues from the fastest states of each round, no two of them of one family while there are others.
 
 A family is the multiset of kinds of moves since the start: `split, split, vectorize` is one, whatever the sizes and
 places. So the beam does not fill with variations of one idea.
@@ -63,7 +63,7 @@ class Beam:
             self._chosen()
 
     def _again(self) -> bool:
-        """What is tried when nothing gains any more: the best two merged, then a new beginning."""
+        """The next try when nothing gains any more: the best two merged, then a new beginning."""
         if not self.merged:
             self.merged = True
             found = self._crossings(2)

@@ -1,4 +1,4 @@
-"""What a search may spend, and what it has spent."""
+"""The limits of a search, and what it has used of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, fields
 import dojoir
 
 RESERVED, RESERVED_SHARE, MOST_RESERVED = 8.0, 0.07, 0.35
-"""What is kept of a budget of seconds for the checks of the answer: so many seconds and such a share of the budget,
-of a small one at most this share."""
+"""The reserve of a budget of seconds for the checks of the answer: a number of seconds and a share of the budget,
+and for a small budget at most the last share."""
 
 OF_MODELS = ("calls", "tokens", "money")
-"""What is spent on language models alone."""
+"""The limits that apply to language models alone."""
 
 OVER = 0.05
 """By what share the last check may begin after the end of a budget of seconds."""
@@ -21,12 +21,12 @@ OVER = 0.05
 
 @dataclass(frozen=True)
 class Budget:
-    """What a search may spend: `moves` that are drawn or made, `states` that are evaluated, `builds`,
+    """The limits of a search: `moves` that are drawn or made, `states` that are evaluated, `builds`,
     `measurements` (states that came to be timed), `seconds` by the clock. None is without a limit; a search ends
     when the first of them is spent, to within one unit; its starts are evaluated whatever seconds that takes.
     `seconds` are those of a search with the last checks of its answer, to within a tenth of them from a minute on:
     less is mostly checks. What is spent on language models (`llm:…`) are `calls` of a server, `tokens` that are
-    read and written, and `money`, in what the prices are given in: when one of them is spent nothing is asked any
+    read and written, and `money`, in what the prices are given in. When one of them is spent nothing is asked any
     more, and what was planned by then is still tried."""
 
     moves: int | None = None
@@ -50,7 +50,7 @@ class Budget:
 
 @dataclass
 class Ledger:
-    """What was spent of a budget."""
+    """The part of a budget that was spent."""
 
     budget: Budget
     moves: int = 0
@@ -69,7 +69,8 @@ class Ledger:
         return time.monotonic() - self.start
 
     def spent(self, with_seconds: bool = True) -> str | None:
-        """What is used up: `states (100)`; None while there is something of everything left but for models."""
+        """The limit that is used up: `states (100)`; None while there is something of everything left but for
+        models."""
         for one in fields(Budget):
             if one.name in OF_MODELS:
                 continue
@@ -80,7 +81,7 @@ class Ledger:
         return None
 
     def spent_on_models(self) -> str | None:
-        """What is used up of what may be spent on language models; None while there is something left."""
+        """The limit on language models that is used up; None while there is something left."""
         for name in OF_MODELS:
             limit = getattr(self.budget, name)
             if limit is not None and getattr(self, name) >= limit:

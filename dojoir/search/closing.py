@@ -19,8 +19,8 @@ SECONDS = 30.0
 """How long the answer is made smaller at most."""
 
 STEPS = 1_000_000_000
-"""The steps within which the core of the checker certifies the answer, some tens of seconds: each of its moves was
-proved when it was made, so that no answer here is not a no."""
+"""The steps within which the core of the checker certifies the answer, some tens of seconds. Each of its moves was
+proved when it was made, so that running out of steps here does not refute it."""
 
 STEPS_TAKE = 30.0
 """About how many seconds that is: fewer steps are taken where little is left of a budget."""
@@ -79,7 +79,7 @@ def close(
 
 
 def _otherwise(ratio: Gain | None, told: float | None) -> list[str]:
-    """What to say where the search had spoken of another ratio: the machine was busy at one of the times."""
+    """The note where the search reported another ratio: the machine was busy at one of the times."""
     if ratio is None or not told or abs(math.log(ratio.median / told)) <= math.log(1 + FAR):
         return []
     return [f"under way it was timed to be {told:.2f}x as fast as the start: the machine was busy then or now"]
@@ -155,7 +155,7 @@ def _is_as_fast(
 
 
 def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str | None:
-    """What runs on seeds that the search did not use say against a trace."""
+    """The error of a trace in runs on seeds that the search did not use."""
     if timer != "measure":
         return None
     if getattr(evaluator, "remote", False):
@@ -173,7 +173,7 @@ def _wrong(play: Play, evaluator: Any, trace: dojoir.Trace, timer: str) -> str |
 
 def is_slower_than_a_start(play: Play, answer: dojoir.Trace) -> bool:
     """Whether the answer is slower beyond noise, at some size, than the fastest of the starts, both as `compile`
-    builds them: a search builds more quickly, and what is left out of its answer may add up."""
+    builds them. A search builds more quickly, and what is left out of its answer may add up."""
     return is_slower(play, answer, max(play.starts, key=play.speed))
 
 
@@ -226,7 +226,8 @@ def compared(play: Play, answer: dojoir.Trace, evaluator: Any, notes: list[str])
 
 
 def _race(play: Play, evaluator: Any) -> Race:
-    """What times two traces in turn: here, or some worker of a cluster, which knows the search's sizes only."""
+    """The ratio of two traces timed in turn: here, or some worker of a cluster, which knows the search's sizes
+    only."""
 
     def here(one: dojoir.Trace, other: dojoir.Trace, sizes: Mapping[str, int], threads: int) -> Gain | None:
         return _gain(play, sizes, one, other, threads)

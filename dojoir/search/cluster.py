@@ -110,7 +110,7 @@ class Cluster:
 
     @property
     def notes(self) -> list[str]:
-        """What there is to tell of the workers."""
+        """The notes about the workers."""
         notes = [f"worker {address} was not used: {reason}" for address, reason in self.refused.items()]
         return [*notes, *(f"worker {address} was lost" for address in self.lost)]
 
@@ -148,13 +148,13 @@ class Cluster:
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
     ) -> Iterator[dojoir.Evaluation]:
-        """What becomes of each kernel, as it is known, as `Evaluator.evaluate` gives it. `ratio` is there wherever
+        """The result of each kernel, as it is known, as `Evaluator.evaluate` gives it. `ratio` is there wherever
         something was timed: to `best`, or else to the start."""
         rival = None if best is None else dojoir.to_text(best)
         return _Round(self, iter(kernels), {"best": rival}).results()
 
     remote = True
-    """What was found is checked and timed once more by the workers: this machine may lack the device."""
+    """The result of a search is checked and timed once more by the workers: this machine may lack the device."""
 
     def noise(self, kernel: dojoir.Kernel) -> float:
         """That of the worker which answers first."""
@@ -192,7 +192,7 @@ class _Round:
     given_up: list[dojoir.Evaluation] = field(default_factory=list)
 
     def results(self) -> Iterator[dojoir.Evaluation]:
-        """What became of each."""
+        """The result of each kernel."""
         for found in self.answers():
             yield from (dojoir.Evaluation.from_json(one) for one in found.get("states", ()))
             yield from self.given_up

@@ -9,8 +9,8 @@ from dojoir.search.play import Play
 
 
 class Greedy:
-    """Tries moves from one state until one is faster by more than the noise, and goes on from there; after
-    `patience` tries without a gain it goes on from the next best state."""
+    """Tries moves from one state until one is faster by more than the noise, and continues from there; after
+    `patience` tries without a gain it continues from the next best state."""
 
     def __init__(self, play: Play, patience: int = 24) -> None:
         self.play, self.patience = play, patience

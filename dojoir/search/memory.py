@@ -65,7 +65,7 @@ class Remembering:
     def evaluate(
         self, kernels: Iterable[dojoir.Kernel], best: dojoir.Kernel | None = None
     ) -> Iterator[dojoir.Evaluation]:
-        """What the evaluator gives, and what is known without it."""
+        """The results of the evaluator, and those that are known without it."""
         ready: list[dojoir.Evaluation] = []
 
         def unknown() -> Iterator[dojoir.Kernel]:
@@ -183,9 +183,9 @@ def as_json(settings: Mapping[str, object]) -> str:
 def fastest(
     db: Any, kernel: dojoir.Kernel, target: str, about: Mapping[str, Any], run: str | None
 ) -> list[dojoir.Trace]:
-    """What a search is not to end below: what a database knows to be the fastest of a kernel here, what the run
-    came to before, and what `optimize` gives, which is timed and written so that the database can be compared with
-    it. `about` has the sizes, the threads and the protocol. A database that fails knows nothing."""
+    """The lower bound of a search's result: the fastest that a database knows for a kernel here, the earlier
+    result of the run, and the result of `optimize`. The last is timed and written so that the database can be
+    compared with it. `about` has the sizes, the threads and the protocol. A database that fails knows nothing."""
     found: list[dojoir.Trace] = []
     with contextlib.suppress(dojoir.DojoError):
         best = db.best(kernel, target, **about) if callable(getattr(db, "best", None)) else None

@@ -1,4 +1,4 @@
-"""What is told where a package of an extra is missing."""
+"""The error for a missing package of an extra."""
 
 from __future__ import annotations
 

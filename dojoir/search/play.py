@@ -1,4 +1,5 @@
-"""What a strategy is given: the kernel, where to start, legal steps from a state, and how fast each state was."""
+"""The interface of a strategy: the kernel, where to start, legal steps from a state, and how fast each state
+was."""
 
 from __future__ import annotations
 

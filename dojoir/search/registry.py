@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Strategy(Protocol):
-    """What `tune` asks for traces to try. `Play` counts the moves of what it gives; a strategy that makes traces
-    otherwise says how many with `Play.count`."""
+    """The source of the traces that `tune` tries. `Play` counts the moves of what it gives; a strategy that makes
+    traces otherwise says how many with `Play.count`."""
 
     def ask(self, n: int) -> Sequence[dojoir.Trace]:
         """Up to `n` traces from the kernel that is tuned; none ends the search, for what its `stopped` says, if
@@ -88,7 +88,8 @@ def strategy_named(name: str) -> MakesStrategy:
 
 
 def named(home: str, what: str, code: str) -> Any:
-    """What `module:name` or `file.py:name` names. Raises ArgumentError with a code where it is not there."""
+    """The object that `module:name` or `file.py:name` names. Raises ArgumentError with a code where it is not
+    there."""
     module, _, name = home.partition(":")
     try:
         return getattr(_module(module), name)

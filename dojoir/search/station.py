@@ -16,11 +16,12 @@ from dojoir.records.contexts import here
 from dojoir.search.static import Static
 
 ANSWERED = ("reference", "start", "target", "sizes", "threads", "seed", "timer", "code_limit")
-"""What batches must share to be answered by one evaluator."""
+"""The properties that batches must share to be answered by one evaluator."""
 
 
 def about(dask_worker: Any) -> str:
-    """What a Dask worker is, as JSON: its version of dojoir and its device; neither for one that is not ours."""
+    """The description of a Dask worker, as JSON: its version of dojoir and its device; neither for one that is not
+    ours."""
     station = getattr(dask_worker, "station", None)
     return json.dumps(
         {} if station is None else {"version": dojoir.__version__, "device": station.device, "pid": station.pid}
@@ -28,7 +29,7 @@ def about(dask_worker: Any) -> str:
 
 
 def answer(order: str) -> str:
-    """What became of the states of an order: a task of a Dask worker that `dojoir worker` started."""
+    """The result of the states of an order: a task of a Dask worker that `dojoir worker` started."""
     from distributed import get_worker
 
     return json.dumps(get_worker().station.answer(json.loads(order)))

@@ -18,7 +18,7 @@ from dojoir.search.play import Play
 from dojoir.search.tuned import Gain
 
 HEAD = "# timed: "
-"""What the line of a schedule begins with that says how it was timed, as JSON."""
+"""The start of the line of a schedule that tells how it was timed, as JSON."""
 
 Race = Callable[[dojoir.Trace, dojoir.Trace, Mapping[str, int], int], Gain | None]
 """How many times as fast the first trace is as the second, at some sizes on so many threads; None where one of them
@@ -35,7 +35,7 @@ class Timed:
 
     @classmethod
     def of(cls, schedule: dojoir.schedules.Schedule) -> Timed | None:
-        """What its file says; None where it does not, or is wrong."""
+        """The timing in its file; None where that has none, or a wrong one."""
         line = next((one for one in schedule.moves.splitlines() if one.startswith(HEAD)), HEAD)
         try:
             match json.loads(line.removeprefix(HEAD)):

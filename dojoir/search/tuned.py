@@ -1,4 +1,4 @@
-"""What a search came to."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Gain:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search came to. `trace` leads to the fastest kernel that it found: proved, verified on seeds that the
-    search did not use, and certified. `ratio` is how many times as fast it is as the start, `ratio_to_optimize` as
-    what `optimize` gives, timed in turn in one run (None where nothing was timed to the end). `stopped` says why
-    the search ended, `states` has every evaluation in order, `spent` what went into it, `notes` what was left out
-    and why."""
+    """The result of a search. `trace` leads to the fastest kernel that it found: proved, verified on seeds that
+    the search did not use, and certified. `ratio` is how many times as fast it is as the start,
+    `ratio_to_optimize` as what `optimize` gives, timed in turn in one run (None where nothing was timed to the
+    end). `stopped` says why the search ended, `states` has every evaluation in order, `spent` what went into it,
+    `notes` what was left out and why."""
 
     trace: dojoir.Trace
     ratio: Gain | None

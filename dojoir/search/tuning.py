@@ -70,22 +70,22 @@ def tune(
     geometric mean of the ratios, and what is slower at one of them is no improvement. A state whose code is longer
     than an `Evaluator` takes, and than that of any start by a quarter, is not built.
     `timer="static"` ranks by `dojoir.estimate` and runs nothing. `cost_model="trees"` draws more than it tries,
-    and chooses by a model of the speeds so far (scikit-learn); an object with `fit(rows, speeds)` and
-    `predict(rows)`, or `module:class` of one, is a model of one's own: rows are features, as `dojoir.features` has
+    and chooses by a model of the speeds so far (scikit-learn). An object with `fit(rows, speeds)` and
+    `predict(rows)`, or `module:class` of one, is a model of one's own. Rows are features, as `dojoir.features` has
     them, speeds logarithms of how many times as fast as the start a state is. `cluster` is the
-    address of a Dask scheduler: states are evaluated by the workers that `dojoir worker` has joined to it, each of
-    which times what it compares itself; what a run on a cluster measured is written, but not taken over by another.
+    address of a Dask scheduler. States are evaluated by the workers that `dojoir worker` has joined to it, each of
+    which times what it compares itself. What a run on a cluster measured is written, but not taken over by another.
 
-    `db` is a `dojoir.records.Database` or its URL: each state is written to it as soon as it is known, the
-    fastest traces that it has of the kernel are among the starts, the first moves of those of kernels that are
+    `db` is a `dojoir.records.Database` or its URL. Each state is written to it as soon as it is known, the fastest
+    traces that it has of the kernel are among the starts. So are the first moves of those of kernels that are
     built alike among the steps (not of a run with a name, which must go on in the same way), and what it has of
-    the run named `run` is not measured again; what was drawn is written with its verdicts, and with
-    `list_moves` all that is legal at each state that is evaluated, which takes long. Without `hints` the search
-    begins with nothing that the database or `optimize` knows, and may end below it: so agents are compared.
-    `progress` is called with each evaluation, its trace and how many times as fast as the start the best so far
-    is, as `Tuned.ratio` has it at the end: timed in turn with it, by way of the fastest start. Where it has a
-    method `checking`, that is called with the trace and its speed as the last checks begin. `store` is a folder
-    that the answer is written to as a schedule. Control-C ends the search with the best so far.
+    the run named `run` is not measured again. What was drawn is written with its verdicts, and with `list_moves`
+    all that is legal at each state that is evaluated, which takes long. Without `hints` the search begins with
+    nothing that the database or `optimize` knows, and may end below it: so agents are compared. `progress` is
+    called with each evaluation, its trace and how many times as fast as the start the best so far is, as
+    `Tuned.ratio` has it at the end. Timed in turn with it, by way of the fastest start. Where it has a method
+    `checking`, that is called with the trace and its speed as the last checks begin. `store` is a folder that the
+    answer is written to as a schedule. Control-C ends the search with the best so far.
 
     Raises ArgumentError for arguments that do not fit, KernelError for an ill-formed kernel, RunError where not
     even the start can be timed, ToolchainError (`no-cluster`, `no-workers`) where nobody evaluates. Once there
@@ -161,7 +161,7 @@ def _database(db: object) -> object:
 
 
 def _evaluator(play: Play, timer: str, cluster: str | None, seed: int, workers: int) -> Any:
-    """What evaluates the states of a search: here or on a cluster, or from the text alone."""
+    """The evaluator of the states of a search: here or on a cluster, or from the text alone."""
     kernel, target, sizes, threads = play.kernel, play.target, play.sizes, play.threads
     if timer == "static" and cluster is None:
         return Static(target, sizes, threads)
@@ -177,8 +177,8 @@ def _evaluator(play: Play, timer: str, cluster: str | None, seed: int, workers: 
 
 
 def code_limit(starts: Sequence[dojoir.Kernel], target: str) -> int:
-    """How many characters the code of a state may have: what an evaluator takes, and a quarter more than the
-    longest of the starts, none of which is refused."""
+    """The maximum source length of a state, in characters: the evaluator's limit or 1.25 times the longest start,
+    whichever is larger."""
     longest = max(len(dojoir.emit(kernel, target)) for kernel in starts)
     return max(dojoir.Evaluator.CODE_LIMIT, longest * 5 // 4)
 
@@ -307,7 +307,8 @@ class _Search:
                 return "no state that is new was found any more"
 
     def _asked(self, strategy: Strategy, count: int) -> list[dojoir.Trace]:
-        """What a strategy hands over: safe traces of the kernel, as they are now, whatever it does to them then."""
+        """The traces from a strategy: safe traces of the kernel, copied, so that later changes by the strategy
+        have no effect."""
         with _of_the_strategy("ask"):
             given: list[Any] = [*strategy.ask(count)]
         for one in given:
@@ -320,7 +321,7 @@ class _Search:
         return [one.copy() for one in given]
 
     def evaluate(self, traces: Sequence[dojoir.Trace], are_starts: bool = False) -> list[dojoir.Evaluation]:
-        """What becomes of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
+        """The results of some traces, in order; fewer where the budget ends before them. Seconds are no reason to
         leave out a start."""
         new: dict[str, dojoir.Trace] = {}
         for trace in traces:
@@ -352,7 +353,7 @@ class _Search:
     def _evaluated(
         self, kernels: Iterator[dojoir.Kernel], rival: dojoir.Trace | None
     ) -> Generator[dojoir.Evaluation, None, None]:
-        """What the evaluator gives; closed where it is not gone through, so that it can be asked again."""
+        """The results of the evaluator; closed where they are not all taken, so that it can be asked again."""
         yield from self.evaluator.evaluate(kernels, None if rival is None else rival.kernel)
 
     def _note(self, trace: dojoir.Trace, evaluation: dojoir.Evaluation, rival: dojoir.Trace | None) -> None:

@@ -2,8 +2,8 @@
 
 Source of the method: P. Feautrier, "Dataflow analysis of array and scalar references" (1991), as isl computes
 it. Accumulations are may-writes and plain assignments must-writes, so the sources of a read are the last
-assignment to its element and all accumulations since: a set, which is what the value depends on when they commute.
-An accumulation may also be asked for as what it is, a read of its own element and then a write (`ordered`): where
+assignment to its element and all accumulations since. A set, which is what the value depends on when they commute.
+An accumulation may also be asked for as what it is, a read of its own element and then a write (`ordered`). Where
 the order counts among those of one operator, or where another operator comes between.
 """
 

@@ -41,7 +41,7 @@ class Accesses:
 
 
 def compute_flow(given: Accesses, users: Iterable[Site]) -> tuple[isl.UnionMap, isl.UnionMap]:
-    """The flow of some accesses, as two maps: from each write to the reads that get a value from it (the last sure
+    """The flow of some accesses, as two maps. From each write to the reads that get a value from it (the last sure
     write of the element, and every `may` write since), and from each read that no sure write precedes to its
     element.
 
@@ -175,16 +175,16 @@ def _has_quotients(given: Accesses) -> bool:
 
 
 def _is_difference_system(site: Site) -> bool:
-    """Whether all that is said of the iterators of a statement are differences: each index is one iterator and a
+    """Whether all that is said of the iterators of a statement are differences. Each index is one iterator and a
     constant, or a constant, and each condition compares one iterator, or the difference of two, with what does not
     vary. Of such statements isl's flow is believed as it is, since it comes without a division.
 
     Why. The fault is one of divisions, which isl brings in where a rational optimum is not whole (a cut). The last
     write before a read is the largest of a set whose constraints are x <= y + c or x = y + c in the iterators of
-    both, from bounds, guards, equal indices and the order of the schedule, with c whole and affine in the sizes.
-    What is left when other writes are taken away is a union of such sets again. Their matrix, with one 1 and one -1
-    in a row at most, is that of a network, thus totally unimodular: each pivot is 1 or -1, every corner is whole
-    for whole sizes, and there is nothing to cut.
+    both, from bounds, guards, equal indices and the order of the schedule. Here c is whole and affine in the
+    sizes. What is left when other writes are taken away is a union of such sets again. Their matrix, with one 1
+    and one -1 in a row at most, is that of a network, thus totally unimodular. Each pivot is 1 or -1, every corner
+    is whole for whole sizes, and there is nothing to cut.
 
     Source: A. J. Hoffman and J. B. Kruskal, "Integral boundary points of convex polyhedra" (1956).
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 SOME_SIZES = (1, 2, 3, 5, 8, 256, 4096)
-"""The sizes at which a condition is tried before isl is asked: it seldom holds for all but not for these."""
+"""The sizes tried before isl is asked: a false condition usually fails at one of them."""
 
 
 class Workspace:
@@ -103,7 +103,7 @@ _DOMAIN = re.compile(r"((?:\[[^]]*\] -> )?)\{ (\w*)\[([^]]*)\] -> ")
 """How a map begins: the sizes, and the name and the dimensions of its domain."""
 
 _WORDS = {"and", "or", "not", "mod", "floor", "true", "min", "max"}
-"""What a condition holds besides names."""
+"""The words of a condition besides names."""
 
 
 def _named(condition: str) -> set[str]:

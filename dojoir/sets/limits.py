@@ -103,7 +103,7 @@ def _given(found: tuple[T] | str) -> T:
 
 
 _hard: Memo[tuple[Hashable, int], tuple[Any] | str] = Memo(512)
-"""What was found about questions that the first try is not enough for."""
+"""The results for questions that the first try is not enough for."""
 
 
 @contextmanager
@@ -198,7 +198,7 @@ class _IslMeter:
         return self.charged >= self.limit or not self._runs()
 
     def spent(self) -> int:
-        """What was counted and charged, a little less than exactly."""
+        """The number of steps that were counted and charged, slightly less than the exact number."""
         low, step = self._low, GRAIN
         while not self._is_below(low + step):
             low, step = low + step, 4 * step

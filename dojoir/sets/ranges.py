@@ -1,4 +1,4 @@
-"""What can be seen of an affine expression without isl: its atoms replaced by their extremes, one after another.
+"""The range of an affine expression without isl: its atoms replaced by their extremes, one after another.
 
 This answers most questions about bounds in microseconds. "No" means only that it does not see it.
 """
@@ -16,8 +16,8 @@ from dojoir.support.memo import charge
 def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
     """Whether `affine` is surely ≥ 0 wherever the body of the innermost of `scopes` runs.
 
-    An iterator is at least 0 and less than each bound of its scope; a size is at least 1; `a % c` lies in
-    0..c-1; `c * (a // c)` lies in a-c+1..a; a min is at least what all of its parts are. Guards and facts are not
+    An iterator is at least 0 and less than each bound of its scope. A size is at least 1; `a % c` lies in
+    0..c-1. `c * (a // c)` lies in a-c+1..a; a min is at least what all of its parts are. Guards and facts are not
     used.
     """
     if not affine.terms:
@@ -49,7 +49,7 @@ def is_nonnegative(affine: Affine, scopes: Sequence[Scope]) -> bool:
 
 def without_divisions(affine: Affine, scopes: Sequence[Scope]) -> Affine:
     """The same value wherever the body of the innermost of `scopes` runs, without the divisions that its range is
-    seen to decide: of a multiple of g and a rest r, 0 <= r < g, divided by a multiple of g, r does not count. Of a
+    seen to decide. Of a multiple of g and a rest r, 0 <= r < g, divided by a multiple of g, r does not count. Of a
     min or a max, what is seen to be never the smallest or the largest is left out."""
     if not any(isinstance(atom, Compound) for atom, _ in affine.terms):
         return affine

@@ -1,4 +1,5 @@
-"""What every room may use: tables of answers, frozen classes, hashes computed once, files, the cache folder."""
+"""The tools that every room may use: tables of answers, frozen classes, hashes computed once, files, the cache
+folder."""
 
 import time
 

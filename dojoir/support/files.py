@@ -1,7 +1,7 @@
 """The one way in which dojoir writes a file for good: whole or not at all.
 
-What is written goes to a new file beside the one that is meant, which then takes its place, so a reader sees all of
-the old content or all of the new, and a write that fails leaves what was there.
+What is written goes to a new file beside the one that is meant, which then takes its place. So a reader sees all
+of the old content or all of the new, and a write that fails leaves what was there.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ MOST_READ = 1 << 26
 
 
 def bytes_of(name: str, most: int = MOST_READ) -> bytes:
-    """What a file holds. Raises OSError where it cannot be read, or where it does not come to an end soon."""
+    """The content of a file. Raises OSError where it cannot be read, or where it does not come to an end soon."""
     with open(name, "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:

@@ -1,7 +1,7 @@
 """Frozen data: dataclasses that are made without compiling their methods, and hashes that are computed once a node.
 
 `dataclass` stands for the one of the standard library, which writes the text of six methods for each class and
-compiles it: for some 300 classes that was a quarter of the time until a first result. Here a method is compiled
+compiles it. For some 300 classes that was a quarter of the time until a first result. Here a method is compiled
 once for each number of fields, and takes their names from its class. What an object can do, and what `fields`,
 `replace` and `asdict` of the standard library make of it, is the same.
 """
@@ -44,7 +44,7 @@ else:
 
 @dataclasses.dataclass(frozen=True)
 class _Sample:
-    """What the standard library notes of a frozen class, to note the same of others."""
+    """The attributes that the standard library sets on a frozen class, to set the same on others."""
 
     field: int
 

@@ -1,4 +1,4 @@
-"""What follows from one frozen object alone, found once for it: a table beside every node of a tree.
+"""A value derived from one frozen object alone, computed once: a table beside every node of a tree.
 
 Kernels share the nodes that a rewrite left alone, so what is kept with a node is taken over by every kernel that
 has it. It goes by the very object, not by what it is equal to: labels and places in the source count.

@@ -6,7 +6,7 @@ one `Tables`, bounded in bytes together; `clear_caches` forgets it in every thre
 What grows beyond that in a long run is not here: islpy loses 32 bytes in about every call that returns an object
 (2024.2 to 2026.2.2, measured), some kilobytes a move.
 
-An answer that is kept costs what it cost when it was found: what counts the steps of a thread (`Meter`) is charged
+An answer that is kept costs what it cost when it was found. What counts the steps of a thread (`Meter`) is charged
 for each one that is taken from a table, so that a question costs about the same whatever was asked before.
 """
 
@@ -31,7 +31,7 @@ CHEAPEST = 16
 
 
 class Meter(Protocol):
-    """What counts the steps of the question that a thread is at."""
+    """The counter of the steps of a thread's present question."""
 
     def spent(self) -> int:
         """The steps so far."""
@@ -92,7 +92,7 @@ def tables() -> Tables:
 
 
 def single(kind: type[S], make: Callable[[], S]) -> S:
-    """What a thread has one of, as long as its tables."""
+    """One instance a thread, which lives as long as the thread's tables."""
     here = tables().single
     found = here.get(kind)
     if found is None:
@@ -152,8 +152,9 @@ def charge(steps: int) -> None:
 
 
 class Memo(Generic[K, V]):
-    """What was found for the last `size` new keys, in this thread; fewer where all tables together hold too much.
-    None is no answer. The steps between a `get` without an answer and the `put` of the same key are its cost."""
+    """The values for the last `size` new keys, in this thread; fewer where all tables together hold too much. A
+    value of None cannot be cached. The steps between a `get` that finds nothing and the `put` of the same key are
+    its cost."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -193,8 +194,8 @@ class Memo(Generic[K, V]):
 
 
 class ObjectMemo(Generic[V]):
-    """What was found for the last `size` tuples of objects, in this thread. It goes by which objects they are, not
-    by what they are equal to: nothing is hashed. None is no answer."""
+    """The values for the last `size` tuples of objects, in this thread. It goes by which objects they are, not by
+    what they are equal to: nothing is hashed. A value of None cannot be cached."""
 
     def __init__(self, size: int) -> None:
         self._kept: Memo[tuple[int, ...], tuple[tuple[object, ...], V]] = Memo(size)

@@ -41,7 +41,7 @@ _CURES = {
 
 
 _IN_WORDS = {"Scheduled": "trace", "Traced": "Trace", "Versioned": "Versions"}
-"""What people call a type that they need not know."""
+"""The common names of types that a user need not know."""
 
 
 class _Wrong(Exception):
@@ -171,7 +171,7 @@ def _fields(table: Any) -> dict[str, Any]:
 
 
 def _annotation(function: Callable[..., object], text: object) -> Any:
-    """What an annotation stands for, or None where a name in it is not there when the program runs."""
+    """The type of an annotation, or None where a name in it is not there when the program runs."""
     if not isinstance(text, str):
         return text
     space = dict(vars(typing)) | vars(collections.abc) | {"os": os}

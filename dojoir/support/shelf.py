@@ -1,7 +1,7 @@
 """Answers that later processes find: what was proved, chosen and printed, by everything that it follows from.
 
 An entry's key holds the question and which dojoir answered it (`identity`), so an answer is never found for another
-question or by another version; its checksum holds key and content, so a damaged or foreign entry counts as absent
+question or by another version. Its checksum holds key and content, so a damaged or foreign entry counts as absent
 (`Cache`). What stands in an entry had been proved when it was kept.
 """
 
@@ -25,7 +25,7 @@ def shelf_key(kind: str, *parts: str) -> str | None:
 
 
 def taken(key: str | None) -> bytes | None:
-    """What was kept under a key, if something was."""
+    """The value that was stored under a key, if there is one."""
     return None if key is None else Cache.default().get(key)
 
 

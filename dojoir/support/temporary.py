@@ -12,7 +12,7 @@ from typing import IO
 from dojoir.errors import RunError
 
 PREFIX = "dojoir-"
-"""What temporary files and folders are called first."""
+"""The prefix of temporary files and folders."""
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 
@@ -62,7 +62,7 @@ def told_of_room() -> Iterator[None]:
 
 
 def no_room(error: OSError) -> RunError:
-    """What is told where temporary files cannot be written."""
+    """The error where temporary files cannot be written."""
     where = os.environ.get("TMPDIR") or "/tmp"
     return RunError(
         f"temporary files cannot be written to {where}: {error.strerror or error}; make room there, or set TMPDIR "

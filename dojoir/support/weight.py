@@ -1,4 +1,4 @@
-"""About how many bytes an object keeps alive: enough to bound tables with, and soon said."""
+"""The approximate retained bytes of an object: enough to bound tables with, and cheap to compute."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TREE = 400
 """A node, a size or another small frozen object. Kernels share most of theirs with those they were made from."""
 
 _OF_KIND: dict[type, int] = {type(None): 16, int: 16, float: 16, bool: 16}
-"""What any object of a class weighs, for those that were met and are no texts and no collections."""
+"""The size of any object of a class, for classes that were met and that are no texts and no collections."""
 
 
 def weight(value: object, depth: int = 3) -> int:

@@ -80,7 +80,7 @@ class Own:
         self.plays = plays
 
     def play(self, desk: Desk) -> Answer:
-        """The answer. Raises ArgumentError, `bad-agent`, for what is no answer."""
+        """The answer. Raises ArgumentError, `bad-agent`, for an invalid answer."""
         return answer_of(self.plays(desk), desk.kernel)
 
 
@@ -115,7 +115,7 @@ def answer_of(given: object, kernel: dojoir.Kernel) -> Answer:
 
 
 def _no_answer(message: str) -> dojoir.ArgumentError:
-    return dojoir.ArgumentError(f"what the agent answered is no answer: {message}", "bad-agent")
+    return dojoir.ArgumentError(f"the agent's answer is not valid: {message}", "bad-agent")
 
 
 @dojoir.public

@@ -28,7 +28,7 @@ UNLIMITED = 600.0
 """Seconds that an agent has for a task whose budget has none."""
 
 GRACE, GRACE_SHARE = 30.0, 0.1
-"""Seconds that an agent has after its budget of seconds, and the share of that budget that is added to them: an
+"""Seconds that an agent has after its budget of seconds, and the share of that budget that is added to them. An
 evaluation that was begun in time comes to its end, and an answer is given."""
 
 

@@ -202,7 +202,7 @@ def repaired(case: Case) -> Said:
 
 
 def named(case: Case) -> Said:
-    """The move that is named is the one: the first that the checker refuses; or, where all are legal, the one
+    """The move that is named is the one: the first that the checker refuses. Or, where all are legal, the one
     without which the trace is fastest, and, for `diagnose`, at least `least` times as fast."""
     number, moves = case.answer.move, case.task.given.moves
     if number is None or not 0 <= number < len(moves):

@@ -1,6 +1,6 @@
 """The process that the agent of a file plays in: `python -m dojoir.tasks.player NUMBER`, as `apart` starts it.
 
-NUMBER is the descriptor of the pipe. It reads what to load, then a job for each task; it says what was used up of
+NUMBER is the descriptor of the pipe. It reads what to load, then a job for each task. It says what was used up of
 the budget after each evaluation, and at last the answer, or as a text why there is none.
 """
 

@@ -63,7 +63,7 @@ def own_tasks() -> tuple[Task, ...]:
 
 @dojoir.public
 def find_tasks(names: Sequence[str], kind: str | None = None) -> tuple[Task, ...]:
-    """The tasks that some names stand for, each once: a split (`train`, `dev`, `held-out`), a kind, `all`, the name
+    """The tasks that some names stand for, each once. A split (`train`, `dev`, `held-out`), a kind, `all`, the name
     of a task, or the path of a file or a folder of them; of a kind only, where one is given. Raises ArgumentError,
     `unknown-task` for a name that stands for none, and as `read_task` does."""
     found: dict[str, Task] = {}

@@ -18,8 +18,8 @@ RowStatus = Literal["solved", "not-solved", "failed"]
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a task: seconds by the clock that the agent played and that the gates took, states that were
-    evaluated, moves that were drawn, builds and measurements; how many states ended with each status; and
+    """The cost of a task. Seconds by the clock that the agent played and that the gates took, states that were
+    evaluated, moves that were drawn, builds and measurements. Then how many states ended with each status, and
     questions to a language model, tokens that it read and wrote, and their price."""
 
     seconds: float

@@ -20,7 +20,7 @@ EVIDENCE_GATES = ("proved", "built", "correct", "deterministic", "honest", "fast
 """Those of `dojoir gate`, in its order."""
 
 OWN_GATES = ("equal", "repaired", "named", "bound", "gain")
-"""Those that only tasks have: the text of an answer computes what the given one does; moves are legal again;
+"""Those that only tasks have: the text of an answer computes what the given one does. Moves are legal again;
 the right move is named; what bounds the kernel is named; it is `least` times as fast."""
 
 OF_KIND: Mapping[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ class Given:
 @dataclass(frozen=True)
 class Goal:
     """The gates that decide, in their order: all of them must pass. `gain` asks that the kernel is at least `least`
-    times as fast as each of `beside`: the lower end of the interval of 95% confidence; for `diagnose`, the trace
+    times as fast as each of `beside`. The lower end of the interval of 95% confidence. For `diagnose`, the trace
     without the move that is named is that much faster than with it."""
 
     gates: tuple[str, ...]

@@ -32,7 +32,7 @@ def op(
     of PyTorch (`"namespace::name"`), which is returned: `y = softmax(x)`, and `torch.ops.namespace.name` too.
 
     It takes what the kernel takes (`in` and `inout`), in declared order or by name, and the sizes that no shape
-    gives, by name; it returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is
+    gives, by name. It returns each `out` and `inout` as a new tensor, several as a tuple. Where every result is
     empty, it returns at once. It works in eager mode, under `torch.compile(fullgraph=True)`, in what
     `torch.export` makes, under `torch.vmap`, and with gradients where `backward` is given:
 
@@ -44,7 +44,7 @@ def op(
       the operator takes, or a tuple with one for each, in declared order, or a mapping from `grad_x`.
 
     `dtypes` are types besides the declared one that its floating-point tensors may have (`("bf16",
-    torch.float16)`): the results then have the type of the call, what is computed in between stays f32 (f64 for
+    torch.float16)`). The results then have the type of the call, what is computed in between stays f32 (f64 for
     f64), and a mix of them is promoted as PyTorch does. A kernel for another type is compiled at the first such
     call. Under autocast inputs are cast to `autocast`, by default to the declared type where there is no other,
     else not at all.
@@ -54,7 +54,7 @@ def op(
     rows; an extent of 1 is expanded.
 
     Tensors are on the CPU or on one GPU. There it runs in PyTorch's current stream, also while a graph records it
-    (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace); else the kernel
+    (`torch.cuda.graph`), the kernel `cuda` where that is given (or the last one of that trace). Else the kernel
     itself where it has scopes for grids, else what `dojoir.optimize` makes of its text for the GPU. It is compiled
     at the first such call.
 

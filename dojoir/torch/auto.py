@@ -63,7 +63,7 @@ class Auto:
         return Form(name, kernel, variants, self._form.dtypes)
 
     def rules(self) -> Rules:
-        """What autograd is told."""
+        """The autograd rules of the operator."""
         return Rules(self._remember, self._backward, self._forward)
 
     # -- reverse -----------------------------------------------------------------------------------------

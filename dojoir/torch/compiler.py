@@ -41,7 +41,7 @@ class Left:
 
 @dataclass
 class Report:
-    """What a backend has compiled: the kernels of all graphs, and what was left to PyTorch."""
+    """The output of a backend: the kernels of all graphs, and what was left to PyTorch."""
 
     graphs: int = 0
     runners: list[Runner] = field(default_factory=list)

@@ -52,7 +52,7 @@ def last(given: Given) -> dojoir.Kernel:
 
 
 def to_compile(given: Given) -> dojoir.Kernel | dojoir.Versions:
-    """What runs on a processor: the kernel, the one that a trace leads to, or all versions."""
+    """The input of compilation for a processor: the kernel, the one that a trace leads to, or all versions."""
     return given.kernel if isinstance(given, dojoir.Trace) else given
 
 

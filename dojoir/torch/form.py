@@ -1,4 +1,4 @@
-"""What an operator takes and gives, and how tensors are brought into the form that its kernel declares."""
+"""The signature of an operator, and the conversion of tensors to the form that its kernel declares."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Arranged:
 
 
 class Form:
-    """What an operator takes and returns, and what runs it."""
+    """The signature of an operator, and the functions that run it."""
 
     def __init__(self, name: str, kernel: dojoir.Kernel, variants: Variants, dtypes: tuple[str, ...]) -> None:
         """`kernel` declares the arguments; `dtypes` are the types that the floating-point ones may have, none for

@@ -124,7 +124,7 @@ class Imported(torch.nn.Module):
 
 @dataclass(frozen=True)
 class _Expected:
-    """What an argument has to be: its type, and its sizes; None for one that is open."""
+    """The requirements on an argument: its type, and its sizes; None for one that is open."""
 
     name: str
     dtype: torch.dtype

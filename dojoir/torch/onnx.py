@@ -23,7 +23,7 @@ def table(operators: tuple[Any, ...]) -> dict[Any, Callable[..., Any]]:
 
 
 def _node(operator: Any, onnx: Any, values: Any) -> Callable[..., Any]:
-    """What makes the node of an operator: tensors are its inputs, numbers and sizes its attributes."""
+    """The constructor of an operator's node: tensors are its inputs, numbers and sizes its attributes."""
     schema = getattr(operator, "_schema", None)
     if schema is None:
         raise dojoir.ArgumentError(

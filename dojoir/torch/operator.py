@@ -25,10 +25,10 @@ Operator = Any
 _NAME = re.compile(r"([A-Za-z_]\w*)::([A-Za-z_]\w*)")
 
 _libraries: dict[str, Any] = {}
-"""What defines an operator, by name: PyTorch forgets an operator with it."""
+"""The libraries that define the operators, by name: PyTorch forgets an operator with it."""
 
 _recipes: dict[str, tuple[Any, ...]] = {}
-"""What `define` was called with, by the name of the operator."""
+"""The arguments of `define`, by the name of the operator."""
 
 
 def define(

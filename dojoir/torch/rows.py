@@ -8,7 +8,7 @@ import dojoir
 
 
 def row_size(kernel: dojoir.Kernel) -> str | None:
-    """The size that counts the rows of a kernel: the first dimension of every result and of some inputs, each row
+    """The size that counts the rows of a kernel. The first dimension of every result and of some inputs, each row
     of which is computed from that row of the inputs alone, whatever its number is. None where there is none."""
     results = [b for b in kernel.arguments if b.role != "in"]
     if not results or not all(b.dims for b in results) or any(b.flat for b in kernel.buffers):

@@ -1,4 +1,4 @@
-"""What runs an operator's kernel on tensors, and what stands for it when shapes alone are known."""
+"""The functions that run an operator's kernel on tensors, and their substitutes when only shapes are known."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _NONE: dict[str, int] = {}
 
 
 def on_cpu(form: Form) -> Callable[..., Any]:
-    """What runs the kernel in the memory of the CPU. The checks of types, ranks and layouts come first, and are
-    few: whatever does not fit them takes the longer way."""
+    """The function that runs the kernel in the memory of the CPU. The checks of types, ranks and layouts come
+    first, and are few: whatever does not fit them takes the longer way."""
     runners: dict[Any, Callable[..., Any]] = {}
     first = form.typed[0] if form.typed else None
 
@@ -35,7 +35,7 @@ def on_cpu(form: Form) -> Callable[..., Any]:
 
 
 def _runner(form: Form, name: str | None, otherwise: Callable[[tuple[Any, ...], Any], Any]) -> Callable[..., Any]:
-    """What runs the kernel on tensors of one type, and leaves the others to `otherwise`."""
+    """The function that runs the kernel on tensors of one type, and leaves the others to `otherwise`."""
     alone, order, copied, positions = len(form.results) == 1, form.order, form.copied, form.tensors
     checked, types, empty_strided = form.checked_as(name), form.types_of(name), torch.empty_strided
     compiled: list[Any] = []
@@ -127,7 +127,7 @@ def _has_rows_apart(tensor: Any) -> bool:
 
 
 def on_device(form: Form) -> Callable[..., Any]:
-    """What runs the kernel on tensors of a GPU, in PyTorch's current stream."""
+    """The function that runs the kernel on tensors of a GPU, in PyTorch's current stream."""
 
     def run(*given: Any, **sizes: Any) -> Any:
         found = form.arranged(given)
@@ -148,7 +148,7 @@ def on_device(form: Form) -> Callable[..., Any]:
 
 
 def fake(form: Form) -> Callable[..., Any]:
-    """What gives results without contents, when a graph is made."""
+    """The function that gives results without contents, when a graph is made."""
 
     def run(*given: Any, **sizes: Any) -> Any:
         found = form.arranged(given)

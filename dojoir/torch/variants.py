@@ -41,8 +41,8 @@ def type_names(dtypes: object) -> tuple[str, ...]:
 
 
 class Variants:
-    """What runs a kernel: by the type of its floating-point arguments (None for those that it declares), and
-    whether rows of its inputs may be apart."""
+    """The callables of a kernel: by the type of its floating-point arguments (None for those that it declares),
+    and whether rows of its inputs may be apart."""
 
     def __init__(self, make: Callable[[], Given], own: Given | None, threads: int | None) -> None:
         """`make` gives the kernel, trace or versions when it is first needed; `own` is what is asked for on a
@@ -85,8 +85,8 @@ class Variants:
 
 
 def with_dtype(given: Given, name: str) -> Given:
-    """What is given, for arguments of another type: the same moves where they are legal there, else those that
-    are chosen for it."""
+    """The input for arguments of another type: the same moves where they are legal there, else those that are
+    chosen for it."""
     if isinstance(given, dojoir.Kernel):
         return given.with_dtype(name)
     return _replayed(given, given.start.with_dtype(name))
@@ -109,7 +109,7 @@ _FIXED = re.compile(r"\b(strided|pad|flat|packed|distinct)\b")
 
 
 def strided(given: Given) -> Given | None:
-    """What is given, with rows of its inputs that may be apart; None where no input has rows."""
+    """The input with strided rows; None where no input has rows."""
     start = given if isinstance(given, dojoir.Kernel) else given.start
     lines = dojoir.to_text(start).split("\n")
     changed = [f"{line} strided" if _MATRIX.match(line) and not _FIXED.search(line) else line for line in lines]

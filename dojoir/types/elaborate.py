@@ -78,7 +78,7 @@ def is_integer(expr: Expr, buffers: Mapping[str, Buffer]) -> bool:
 
 
 _WHOLE = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})
-"""What has a meaning for integers only."""
+"""The operations that are defined for integers only."""
 
 
 class _Clash(Exception):

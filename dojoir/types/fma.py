@@ -42,7 +42,7 @@ def contracted(expr: Expr, reads: Sequence[_T], buffers: Mapping[str, Buffer]) -
 
 
 FORMS = ("product_first", "product_last", "product_minus", "minus_product")
-"""What an `fma` may stand for: a * b + c, c + a * b, a * b - c and c - a * b."""
+"""The expressions that an `fma` may stand for: a * b + c, c + a * b, a * b - c and c - a * b."""
 
 
 def form_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str | None:
@@ -94,7 +94,7 @@ def unfused(expr: Op, form: str) -> Expr:
 
 
 def _negated(expr: Expr) -> Expr:
-    """What `expr` is the negation of."""
+    """The operand whose negation is `expr`."""
     return expr.args[0] if isinstance(expr, Op) and expr.name == "neg" else make_op("neg", (expr,))
 
 

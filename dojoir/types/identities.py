@@ -1,4 +1,4 @@
-"""What an accumulation may begin with and end as if it had not: in which element types there is such a value."""
+"""The identity of an accumulation: in which element types there is such a value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dojoir.types.rounding import FORMATS
 def neutral(op: str, dtype: DType) -> int | float | None:
     """The value of an element of type `dtype` that the accumulation `op` leaves alone, or None if there is none.
 
-    `max=` and `min=` begin with an infinity where the type has one (or rounds it to its largest number), and with
-    the largest finite number where an infinity is stored as NaN (f8e8m0 has no sign: with the smallest). An integer
-    type has its least and its largest number. `&=` begins with all bits set. A bool has none: no number is one.
+    `max=` and `min=` begin with an infinity where the type has one (or rounds it to its largest number). They
+    begin with the largest finite number where an infinity is stored as NaN (f8e8m0 has no sign: with the
+    smallest). An integer type has its least and its largest number. `&=` begins with all bits set. A bool has
+    none: no number is one.
     """
     match op:
         case "+=":

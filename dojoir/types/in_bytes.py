@@ -47,7 +47,7 @@ def _unconditional(statement: Statement) -> Statement:
 
 
 def byte_buffer(buffer: Buffer) -> Buffer:
-    """What lies in memory for a buffer."""
+    """The memory representation of a buffer."""
     if buffer.packed:
         return replace(of_bytes(buffer), dtype=U8)
     return replace(buffer, dtype=buffer.dtype.compute) if buffer.dtype.is_nibble else buffer

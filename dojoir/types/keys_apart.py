@@ -1,7 +1,7 @@
 """A kernel with a value and a place in the stead of each key of a pair.
 
 Of a key whose value is inexact no bit says how far it may be off. Of a value and a place beside one another the
-rules of `runtime/verification/tolerance.py` say it: the value is off by what its terms are, and the place may be
+rules of `runtime/verification/tolerance.py` say it. The value is off by what its terms are, and the place may be
 another where rounding may change which value is larger.
 """
 
@@ -48,14 +48,14 @@ _SIGNS = {"argmax_key": ("gt", "max="), "argmin_key": ("lt", "min=")}
 
 @dataclass(frozen=True)
 class _Kind:
-    """What the keys in a buffer are: of which operation, and of values of which type."""
+    """The kind of the keys in a buffer: their operation, and the type of their values."""
 
     name: str
     dtype: DType
 
 
 def _kind(kernel: Kernel, buffer: Buffer, buffers: Mapping[str, Buffer]) -> _Kind | None:
-    """What the keys in a buffer are, where it holds keys of one kind."""
+    """The kind of the keys in a buffer, where it holds keys of one kind."""
     if buffer.role != "tmp" or buffer.dtype != I64:
         return None
     found: set[_Kind] = set()

@@ -1,8 +1,8 @@
 """Pairs of a value and a place as one integer, the *key*, that orders as the pair does.
 
-The upper 32 bits of a key are a code of the value, an i32 that orders as the values do: of floats by their bits,
+The upper 32 bits of a key are a code of the value, an i32 that orders as the values do. Of floats by their bits,
 of which those of a negative one are turned around, so that -0 and +0 have one code, 0. The lower half is the place,
-such that of equal values the smaller place wins: the complement in a key of `max=`, the place itself in one of
+such that of equal values the smaller place wins. The complement in a key of `max=`, the place itself in one of
 `min=`, either moved from i32 to what has no sign. NaN is above all numbers in the one and below all in the other.
 So `max=` or `min=` of keys, which no order of accumulation changes, is argmax or argmin. All of it is integer
 operations that each target has.

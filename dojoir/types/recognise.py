@@ -1,6 +1,6 @@
 """Whether a scope does just what an instruction does, and on which elements.
 
-All that an instruction takes for granted is looked at: what the statements compute and in which types, how often
+All that an instruction takes for granted is looked at. What the statements compute and in which types, how often
 the scopes run, how far apart in memory what they touch is, that what is written is nothing else that is used, that
 the elements are there after the scope. What is not plainly so is refused, with the reason.
 """
@@ -50,7 +50,7 @@ class Misfit:
 
 
 class _No(Exception):
-    """What does not fit."""
+    """Raised where a text does not match."""
 
 
 def recognise(kernel: Kernel, path: Path, instruction: Instruction) -> Fit | Misfit:

@@ -17,7 +17,7 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Format:
-    """A binary float format of `bits` bits: `precision` significant bits (the hidden one counts), `lowest` the
+    """A binary float format of `bits` bits. `precision` significant bits (the hidden one counts), `lowest` the
     exponent of the smallest normal number, `largest` the largest finite number, `overflow` what lies beyond it:
     inf, nan (there is no infinity) or max (neither is there a NaN). One that `is_scale` has powers of two alone, by
     their exponents: no sign, no zero and no subnormal numbers."""
@@ -82,7 +82,7 @@ def rounder(dtype: DType, way: str = "cast") -> Callable[[float], float]:
     is -0 (as in ml_dtypes). By another `way`, as `dojoir.types.typed.Convert` says.
 
     In f8e8m0 the tie between two powers of two goes to the larger one (neither has an even significand: so says
-    IEEE 754), zero and what is below the smallest number become that, and negative numbers NaN."""
+    IEEE 754). Zero and what is below the smallest number become that, and negative numbers NaN."""
     format_ = FORMATS[dtype.name]
     if format_.is_scale:
         return partial(_power_of_two, way, format_)
@@ -128,7 +128,7 @@ def _rounded_by(way: str, format_: Format, value: float) -> float:
 
 
 def _power_of_two(way: str, format_: Format, value: int | float) -> float:
-    """What is not negative as a power of two: an f64, or an integer of any length."""
+    """A non-negative number as a power of two: an f64, or an integer of any length."""
     if value != value or value < 0:
         return math.nan
     if value == math.inf:
@@ -193,7 +193,7 @@ def _shift(value: int, places: int) -> int:
 
 
 def _beyond(format_: Format, value: int | float) -> float:
-    """What a number larger than all finite ones becomes, by its sign; and what NaN becomes."""
+    """The result for a number larger than all finite ones, by its sign; and the result for NaN."""
     if value != value:
         return -0.0 if format_.overflow == "max" else math.nan
     match format_.overflow:

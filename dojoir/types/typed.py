@@ -83,7 +83,7 @@ class TypedStatement:
 
     @property
     def result(self) -> Typed:
-        """What is stored, converted to `dtype`: with the read of its own element, where it accumulates."""
+        """The stored value, converted to `dtype`: with the read of its own element, where it accumulates."""
         value = self.value
         if self.op is not None:
             own = convert(value.dtype, Load(self.dtype, self.target))

@@ -1,1 +1,1 @@
-"""What every move is made of."""
+"""The base of every move."""

@@ -1,4 +1,4 @@
-"""What may be legal where a move is not: moves to make first, or the move in another place, the nearest first.
+"""The alternatives to an illegal move: moves to make first, or the move in another place, the nearest first.
 
 A move names its own alternatives (`Move.alternatives`), with these helpers; `suggest` tries them. They are texts,
 and hold no proof: each is checked before anybody is told of it.

@@ -1,7 +1,7 @@
 """Where a rewrite leaves each place: from the instance map that it hands to the checker, so moves need not say it.
 
 A statement is where those are that stand for it. A scope is where its iterator is: in each new statement, an old
-iterator is an expression in the new ones; it is the scope of one of them, if it is just that one, else the
+iterator is an expression in the new ones. It is the scope of one of them, if it is just that one, else the
 one that keeps its label, or else the outermost, of those that it is made of and no other iterator is (the outer of
 two that a split gives, the inner of two that a cyclic split gives to a scope with a label). A guard is
 where the statements inside of it have the same conditions, in new iterators. What has no such place is gone.

@@ -1,4 +1,4 @@
-"""What a move is: a rewrite with a place and parameters, and an instance map. It holds no proof."""
+"""The definition of a move: a rewrite with a place and parameters, and an instance map. It holds no proof."""
 
 from __future__ import annotations
 
@@ -155,7 +155,8 @@ class Move(ABC):
     targets: ClassVar[frozenset[str] | None] = None
     """The targets for which the move makes sense; None for all."""
     reach: ClassVar[Reach] = Reach.KERNEL
-    """What the answer whether such a move is legal follows from: all of the kernel, unless a family claims less."""
+    """The part of a kernel that decides whether such a move is legal: the whole kernel, unless a family claims
+    less."""
 
     def __init_subclass__(cls) -> None:
         """Whatever a family does with a kernel begins with the question whether it is one."""
@@ -189,7 +190,7 @@ class Move(ABC):
     @classmethod
     def with_numbers(cls, kernel: Kernel, place: Path | str, numbers: Sequence[int]) -> Iterator[Move]:
         """The moves of this family at a node (its path) or on a buffer (its name) that have `numbers` for
-        parameters, as far as the tree allows it; none, where a family has no such parameter."""
+        parameters, as far as the tree allows it. None, where a family has no such parameter."""
         return iter(())
 
     @classmethod
@@ -213,7 +214,7 @@ class Move(ABC):
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        """What is in the `space` of this family besides what is listed and what numbers give."""
+        """The moves in the `space` of this family beyond the listed ones and those with numbers."""
         return iter(())
 
     def anchor(self, kernel: Kernel) -> Path | str | None:
@@ -234,7 +235,7 @@ class Move(ABC):
 
     def like(self, kernel: Kernel) -> Move:
         """A move at the same places and buffers that is legal if this one is, and this one if that one is, where a
-        pattern shows it: itself, unless a family has numbers at which no pattern looks."""
+        pattern shows it. Itself, unless a family has numbers at which no pattern looks."""
         return self
 
     def followers(self) -> int:
@@ -242,8 +243,8 @@ class Move(ABC):
         return 0
 
     def alternatives(self, kernel: Kernel, verdict: Verdict) -> Iterator[Alternative]:
-        """What may be legal where this move was refused with `verdict`, the nearest first; each is checked before
-        it is told of. Unless a move knows better: the move itself after scopes are fused."""
+        """The alternatives where this move was refused with `verdict`, the nearest first; each is checked before
+        it is shown. Unless a move knows better: the move itself after scopes are fused."""
         given_kernel(kernel)
         return after_joins(kernel, str(self))
 
@@ -304,8 +305,8 @@ class Undoing(Move):
 
     @abstractmethod
     def undone(self, kernel: Kernel) -> tuple[Kernel, Move]:
-        """What the kernel was before, and the move that would have led from there to it. Raises Refusal where the
-        tree has another form."""
+        """The kernel before, and the move that leads from there to this one. Raises Refusal where the tree has
+        another form."""
 
     def rewrite(self, kernel: Kernel) -> Rewrite:
         earlier, move = self.undone(kernel)

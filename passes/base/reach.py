@@ -1,4 +1,4 @@
-"""What a move looks at: how much of a kernel the answer whether it is legal may follow from."""
+"""The reach of a move: the part of a kernel that may decide whether it is legal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from enum import Flag, auto
 
 
 class Reach(Flag):
-    """What the answers about a family of moves follow from. It is a claim about `rewrite`: answers are kept by what
-    they follow from, and given again for other kernels that agree in it. `KERNEL`, the default, claims nothing.
+    """The part of a kernel that decides the answers about a family of moves. It is a claim about `rewrite`:
+    answers are kept by what they follow from, and given again for other kernels that agree in it. `KERNEL`, the
+    default, claims nothing.
 
     Whatever the reach, a rewrite may look at the sizes, the facts and the fp mode, at its arguments, and at the
     declarations of the buffers that are used in what it looks at, and whether these are used elsewhere.

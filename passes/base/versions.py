@@ -1,5 +1,5 @@
-"""What a GPU has code of its own for: properties of sizes, and the last accesses of threads. Made from the sizes,
-extents and machine; nothing here knows a schedule.
+"""The cases for which a GPU has code of its own: properties of sizes, and the last accesses of threads. Made from
+the sizes, extents and machine; nothing here knows a schedule.
 
 A launch asks for its sizes at the call: that a tile divides them, that a row fits into the registers of a block,
 that there is a tile for each multiprocessor. Threads are a fixed number: the last of them may have nothing to do.
@@ -18,7 +18,7 @@ from dojoir.ir.paths import is_inside
 from dojoir.ir.places import ancestors
 
 WHOLE = (4, 8, 16, 32, 64, 128, 256)
-"""What may divide a size: the elements of an access, the sides of a tile."""
+"""The possible divisors of a size: the elements of an access, the sides of a tile."""
 
 LONGEST = tuple(1 << n for n in range(8, 17))
 """The lengths up to which a row may stay in the registers of a block."""
@@ -59,7 +59,7 @@ def excess(properties: tuple[Property, ...]) -> str:
 
 def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
     """The conditions that a node may be put under: that an index of an access inside, as far as it is known there,
-    is within its dimension; in host code also that sizes have properties, or lack one."""
+    is within its dimension. In host code also that sizes have properties, or lack one."""
     if machine.kind != "gpu":
         return
     yield from dict.fromkeys(_inside(kernel, path))
@@ -72,7 +72,7 @@ def guards(kernel: Kernel, path: Path, machine: Machine) -> Iterator[str]:
 
 
 def _inside(kernel: Kernel, path: Path) -> Iterator[str]:
-    """That iterations of scopes around are those that their extents leave, or not the last; that an access which
+    """That iterations of scopes around are those that their extents leave, or not the last. That an access which
     begins at an index is within its dimension, by the iterators around and by all but the last of them."""
     depth = kernel.depth_of(path)
     around = [node for node in ancestors(kernel, path) if isinstance(node, Scope)]

@@ -39,7 +39,7 @@ from dojoir.support.public import public
 
 
 def _moves_of(file: ModuleType) -> tuple[type[Move], ...]:
-    """What a file exports to the catalogue."""
+    """The names that a file exports to the catalogue."""
     found: tuple[type[Move], ...] = file.MOVES
     return found
 

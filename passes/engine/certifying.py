@@ -24,12 +24,12 @@ def certify(trace: Trace, step_limit: int | None = None) -> Verdict:
     """Proves a whole trace again, from the text of its first kernel to its last, trusting no move.
 
     By the core of the checker alone (`dojoir.proof.core.check`), in a workspace of its own: no pattern, no slice
-    and no answer that was kept is part of a certificate. It takes as long as it takes, unless `step_limit` bounds
-    the steps of the whole; past that, the answer is `unknown`.
+    and no cached answer is part of a certificate. Its time is unlimited, unless `step_limit` bounds the steps of
+    the whole; past that, the answer is `unknown`.
 
     Each move is compared by itself. One that does not keep the meaning, in a trace that was made without the
-    checker, is compared together with some that follow it, through the composed instance map, if all of them keep
-    every expression: what counts is what becomes of the kernel, not how.
+    checker, is compared together with some that follow it, through the composed instance map. That is done if all
+    of them keep every expression: what counts is what becomes of the kernel, not how.
     """
     try:
         with fresh_tables():

@@ -1,8 +1,8 @@
-"""What an answer about a move follows from that only counts the iterations of a scope in another way: hardly
-anything of what they run.
+"""The cache key for moves that only count the iterations of a scope in another way: it has little of the scope's
+body.
 
-A list of moves asks the same of every scope of one extent, and again after each move. Here the answer is that about
-the range.
+A list of moves asks the same question of every scope of one extent, and again after each move. Here the answer is
+that about the range.
 """
 
 from __future__ import annotations
@@ -61,18 +61,18 @@ Counting = tuple[str, tuple[Hashable, ...], Range]
 
 def counted(kernel: Kernel, move: Move) -> Counting | None:
     """The question that a move shares with all of its kind that only count the iterations of one range in another
-    way: by blocks (`split`), in two ranges (`cut`), the first by itself (`peel`), or later (`shift`). None for
+    way. By blocks (`split`), in two ranges (`cut`), the first by itself (`peel`), or later (`shift`). None for
     another move, and where what the scope runs may tell.
 
     Such a move puts another value for the iterator of its scope into what that runs, and changes nothing there. If
     the new scopes enumerate the range from below, the same instances run in the same order, whatever they are
-    (`dojoir.proof.patterns.same_order`): and whether they do is said by what is around, the extent, and where it is
+    (`dojoir.proof.patterns.same_order`). And whether they do is said by what is around, the extent, and where it is
     parted. So an answer that was found in this way (`Answer.in_order`) is one for every other scope of the range.
     That a value put in for an iterator leaves the text as it would be written holds where no division has the
     iterator, and where numbers and nesting have room.
 
     Marks stay right: each iteration of a scope around runs what it ran. What a marked scope is made of runs some of
-    what that ran, so that no two iterations meet that did not; but a temporary of its own would be used outside of
+    what that ran, so that no two iterations meet that did not. But a temporary of its own would be used outside of
     it where a range is in two parts, which is then left to the checker. The range is parted alike for all that is
     around, at no iterator. Marks that ask for an extent (`u`, and those of threads) stand on no scope that is
     counted. A prefetch fits as it did: what is accessed is another element in each iteration as before.
@@ -154,7 +154,7 @@ def _has_room(node: Node) -> bool:
 
 @once_for_each
 def _said(node: Node) -> frozenset[str]:
-    """What scopes in a node have, itself counted: a `mark`, or a hint to `use` an instruction."""
+    """The marks and hints of the scopes in a node, itself counted: a `mark`, or a hint to `use` an instruction."""
     if isinstance(node, Statement):
         return frozenset()
     mine = {"mark"} if isinstance(node, Scope) and node.marks else set()
@@ -173,7 +173,7 @@ def _valued(node: Node) -> frozenset[int]:
 
 
 def _sides(node: Scope | Guard) -> Sequence[Affine]:
-    """What an extent is the smallest of, or what conditions compare."""
+    """The operands of the minimum in an extent, or of the comparisons in conditions."""
     return (
         node.extent.bounds if isinstance(node, Scope) else [s for c in node.conditions for s in (c.left, c.right)]
     )
@@ -191,7 +191,7 @@ def _is_guarded(scope: Scope) -> bool:
 
 
 def _parted(kernel: Kernel, path: Path, here: Range, formula: Formula) -> Affine | None:
-    """What a formula says of a range around the node at a path, or None where it may not part all alike."""
+    """The value of a formula for a range around the node at a path, or None where it may not part all alike."""
     try:
         found = formula.affine(kernel, kernel.depth_of(path))
     except Refusal:

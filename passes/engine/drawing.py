@@ -27,8 +27,8 @@ NAMES = {kind.name: kind for kind in MOVES}
 
 
 class _Deck:
-    """What is left to draw from at one kernel: families, of each its places, of each place its moves, made when
-    they are first drawn from and shuffled then."""
+    """The moves that are left to draw at one kernel: families, of each its places, of each place its moves, made
+    when they are first drawn from and shuffled then."""
 
     def __init__(self, kernel: Kernel, machine: Machine, rng: random.Random, listed: bool) -> None:
         self.kernel, self.machine, self.rng, self.listed = kernel, machine, rng, listed

@@ -1,4 +1,4 @@
-"""What a user does with moves: list them, check one, apply one."""
+"""The use of moves: list them, check one, apply one."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _sound: Memo[Kernel, bool] = Memo(2048)
 
 
 class _Kept(NamedTuple):
-    """Whether a move is legal; and how many statements a kernel may have where that surely is found at the first
-    try too, if it takes as many times longer as the square of what there is more of."""
+    """Whether a move is legal. `reach` is the largest kernel, in statements, for which the answer fits the first
+    budget, if cost grows with the square."""
 
     legal: bool
     reach: float
@@ -218,7 +218,7 @@ def _examine(
 
 
 def is_legal(kernel: Kernel, move: Move, step_limit: int = STEP_LIMIT) -> bool:
-    """As `check`, without a reason, and sooner said."""
+    """Like `check`, but returns a bool and is faster."""
     return (_is_legal_in_full if uses_core() else _is_legal)(kernel, move, step_limit)
 
 
@@ -250,7 +250,7 @@ def _is_legal(kernel: Kernel, move: Move, step_limit: int) -> bool:
 
 
 def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
-    """As `is_legal`, by the core alone: no answer is recalled, and none is kept."""
+    """As `is_legal`, by the core alone: no cached answer is used, and none is stored."""
     prove_unless_known(kernel)
     try:
         done = made(kernel, move)
@@ -260,7 +260,7 @@ def _is_legal_in_full(kernel: Kernel, move: Move, step_limit: int) -> bool:
 
 
 def made(kernel: Kernel, move: Move) -> Rewrite:
-    """What a move makes of a kernel, whose text can be read again. Raises as `Move.rewrite` does."""
+    """The kernel that a move makes, whose text can be read again. Raises as `Move.rewrite` does."""
     done = move.rewrite(kernel)
     wrong = unwritable(done.kernel)
     if wrong is not None:
@@ -269,7 +269,7 @@ def made(kernel: Kernel, move: Move) -> Rewrite:
 
 
 def _recalled(kernel: Kernel, ground: Ground, step_limit: int) -> bool | None:
-    """What is known to follow from a ground, for a kernel where it would be found within the budget as well."""
+    """The stored answer for a ground, for a kernel where it would be found within the budget as well."""
     found = _answers.get((ground, step_limit))
     return found.legal if found is not None and len(kernel.sites) <= found.reach else None
 
@@ -293,6 +293,6 @@ def _keep(kernel: Kernel, move: Move, step_limit: int, done: Rewrite) -> None:
 
 
 def _known(kernel: Kernel, move: Move, step_limit: int) -> Rewrite | None:
-    """What a move that is known to be legal makes of this very kernel."""
+    """The kernel that a move makes, where the move is known to be legal for this very kernel."""
     found = _made.get((kernel, move, step_limit))
     return found[1] if found is not None and found[0] is kernel else None

@@ -1,4 +1,5 @@
-"""What an answer about a move may follow from: less than the whole kernel, so that it is known again elsewhere."""
+"""The grounds of an answer about a move: less than the whole kernel, so that the answer can be reused
+elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Ground(NamedTuple):
 
 
 def grounds(kernel: Kernel, move: Move) -> Iterator[Ground]:
-    """What the answer about a move may follow from, the least first; each is found out when it is asked for."""
+    """The grounds of the answer about a move, the least first; each is found out when it is asked for."""
     counting = counted(kernel, move)
     if counting is not None:
         yield Ground("counted", counting)

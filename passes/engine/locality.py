@@ -1,7 +1,7 @@
-"""What an answer about a move follows from, for moves that look at nothing but the node at their place.
+"""The cache key for moves that depend on nothing but the node at their place.
 
-A list of moves asks the same of every part of a kernel that the last move left alone. There, the answer is known,
-and the move need not be made to find it.
+Every list of moves asks one question of each part of a kernel that the last move left alone. There, the answer is
+known, and the move need not be made to find it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Neighbourhood = tuple[str, int, tuple[Hashable, ...], Surroundings]
 
 
 def neighbourhood(kernel: Kernel, move: Move) -> Neighbourhood | None:
-    """What the answer about a move follows from, or None where that may be all of the kernel."""
+    """The neighbourhood that decides the answer about a move, or None where that may be the whole kernel."""
     places = move.places() if Reach.NODE in move.reach_in(kernel) else []
     if not places:
         return None

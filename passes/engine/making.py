@@ -15,8 +15,8 @@ from dojoir.proof.verdict import IllegalMove
 
 
 def step_of(trace: Trace, move: Move | str, unsafe: bool) -> Step:
-    """What a move makes of the last kernel of a trace, which stays as it is. Raises IllegalMove: a place that an
-    earlier move removed is named together with that move; ArgumentError for what is no move."""
+    """The step that a move makes from the last kernel of a trace, which stays as it is. Raises IllegalMove: a
+    place that an earlier move removed is named together with that move; ArgumentError for what is no move."""
     parsed = parse_move(move) if isinstance(move, str) else move
     if not isinstance(parsed, Move):
         raise ArgumentError(f"a move is a Move or its text, not {repr_of(move)}", "bad-move")

@@ -1,4 +1,4 @@
-"""What moves are called elsewhere: words of Halide, TVM, Exo, MLIR and text books, and the move that is meant."""
+"""The names of moves elsewhere: words of Halide, TVM, Exo, MLIR and text books, and the move that is meant."""
 
 from __future__ import annotations
 
@@ -53,18 +53,19 @@ _CALLED = {
 """Moves as they are written here, each with the words that others have for them."""
 
 OTHER_NAMES: Mapping[str, str] = {word: here for here, words in _CALLED.items() for word in words.split()}
-"""What is written here for a word of elsewhere."""
+"""The name used here for a word of elsewhere."""
 
 
 PASS_NAMES = (
     "simplify", "join_all", "split_with_tail", "register_tile", "block_products", "block_rows", "share_tile",
     "tile_product", "arrange", "structure", "default_schedule",
 )  # fmt: skip
-"""What picks moves by itself, and is no move; a test holds it to `dojoir.PASSES`, which stand behind this room."""
+"""The passes and combinators, which pick moves themselves and are no moves; a test holds it to `dojoir.PASSES`,
+which stand behind this room."""
 
 
 def no_move(word: str) -> str:
-    """What is said where a pass or a combinator stands for a move; empty, for any other word."""
+    """The message where a pass or a combinator stands for a move; empty, for any other word."""
     if word == "optimize":
         return "optimize chooses moves: dojoir.optimize(kernel) gives a trace with them; in the shell, -O"
     if word in PASS_NAMES:
@@ -75,7 +76,7 @@ def no_move(word: str) -> str:
 
 
 def meant_by(word: str, known: Iterable[str]) -> str:
-    """What is said after the name of a move that there is not: the one that was meant, by spelling or meaning."""
+    """The suggestion after an unknown name of a move: the one that was meant, by spelling or meaning."""
     by_spelling = did_you_mean(word, known)
     here = OTHER_NAMES.get(word.lower().replace("-", "_"))
     if here is None:

@@ -1,4 +1,4 @@
-"""What an answer about a move follows from, for moves that look at some children of the kernel alone.
+"""The cache key for moves that depend only on some children of the kernel.
 
 Such a move rewrites what it finds in the *pane*: the children from the first to the last one that hold one of its
 places or a use of one of its buffers. It looks at nothing else but the declarations of what is used there. If its
@@ -68,7 +68,7 @@ class _Child:
 
 
 def question(kernel: Kernel, move: Move) -> Question | None:
-    """What the answer about a move follows from, or None where that may be all of the kernel."""
+    """The question that decides the answer about a move, or None where it may need the whole kernel."""
     reach = move.reach_in(kernel)
     if Reach.CHILDREN not in reach:
         return None

@@ -1,4 +1,4 @@
-"""What a user is told of a move that is refused: where, why, and between whom."""
+"""The report of a refused move: where, why, and which accesses are in conflict."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def refused(kernel: Kernel, move: Move, refusal: Refusal) -> Verdict:
 
 
 def compared(kernel: Kernel, move: Move, verdict: Verdict) -> Verdict:
-    """What the checker says of a move's rewrite, with the move in its message; the kernel after the move, where it
-    is shown, is called that."""
+    """The verdict of the checker on a move's rewrite, with the move in its message. Where the kernel after the
+    move is shown, the message names it so."""
     found = verdict.diagnostic
     known = {to_text(kernel), _text(kernel)}
 

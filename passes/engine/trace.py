@@ -70,9 +70,9 @@ class Trace:
         self.start = kernel
         self._steps: tuple[Step, ...] = ()
         self._kept: _Kept | None = None
-        """What an earlier process made, in place of steps, until they are asked for."""
+        """The result of an earlier process, in place of steps, until they are asked for."""
         self.machine: Machine | None = None
-        """What the moves were chosen for, if a schedule chose them; it is not saved."""
+        """The machine for which a schedule chose the moves, if one did; it is not saved."""
         self._seen: dict[tuple[str, int], _Followed] = {}
         """Places that were followed, with how far: a schedule asks again after every move."""
 
@@ -317,7 +317,7 @@ class Trace:
 
     @property
     def unchecked(self) -> str | None:
-        """What to say wherever an unsafe trace is used: which moves no checker saw. None for a safe one."""
+        """The warning wherever an unsafe trace is used: which moves no checker saw. None for a safe one."""
         if self.is_safe:
             return None
         which = _numbers(i for i, step in enumerate(self._steps, 1) if step.unsafe)
@@ -361,7 +361,7 @@ def take_over(trace: Trace, other: Trace) -> None:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What is kept of a trace: its moves, all of them proved, and the kernel after them."""
+    """The stored part of a trace: its moves, all of them proved, and the kernel after them."""
 
     moves: tuple[str, ...]
     kernel: Kernel
@@ -373,7 +373,7 @@ class _Kept:
 
     @staticmethod
     def read(data: bytes) -> _Kept | None:
-        """What `data` was made of; None where it is none such."""
+        """The trace parsed from `data`; None where `data` is not one."""
         moves, _, rest = data.partition(b"\n\n") if data[:1] != b"\n" else (b"", b"", data[1:])
         kernel = from_bytes(rest)
         return None if kernel is None else _Kept(tuple(moves.decode().split("\n")) if moves else (), kernel)
@@ -381,8 +381,8 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Saved:
-    """What a file says of a trace: the text of the first kernel, the moves, which of them are unsafe (from 0), the
-    hashes of both ends."""
+    """The content of the file of a trace: the text of the first kernel, the moves, which of them are unsafe (from
+    0), the hashes of both ends."""
 
     text: str
     moves: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What may bring a mark to a scope that cannot have it as it stands."""
+"""The moves that can make a mark legal for a scope that cannot have it as it stands."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _with_partial_blocks(kernel: Kernel, path: Path, scope: Scope) -> Iterator[A
 
 
 def _sums(kernel: Kernel, path: Path) -> list[str]:
-    """What is accumulated into inside a scope."""
+    """The targets of accumulations inside a scope."""
     return list(
         dict.fromkeys(
             site.statement.target.buffer

@@ -109,7 +109,7 @@ class StreamLarge(Move):
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        """What the caches of the machine do not hold."""
+        """The accesses that the caches of the machine cannot hold."""
         if isinstance(place, str) and machine.held > 1 and place in _worth_it(kernel, machine.held):
             yield cls(BufferName(place), machine.held)
 

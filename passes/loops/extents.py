@@ -82,7 +82,7 @@ class SetExtent(Move):
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
         """Each bound of the extent by itself, the extents of the scopes around what is beside it, and any other of
-        the kernel that has a meaning there; for launches of a GPU 1, and for what may be bound to threads the sizes
+        the kernel that has a meaning there. For launches of a GPU 1, and for what may be bound to threads the sizes
         of blocks."""
         scope = scope_or_none(kernel, place)
         if scope is None or isinstance(place, str):

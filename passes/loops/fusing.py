@@ -1,4 +1,4 @@
-"""What may bring two scopes together that cannot be fused as they stand."""
+"""The moves that can make two scopes fusible that cannot be fused as they stand."""
 
 from __future__ import annotations
 

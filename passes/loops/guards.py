@@ -70,7 +70,8 @@ class AddGuard(Move):
 
     @classmethod
     def _further(cls, kernel: Kernel, place: Path | str, machine: Machine) -> Iterator[Move]:
-        """What makes a version of a launch, and what the last threads need: of one node, and of all that follow."""
+        """The guards that make a version of a launch, and those that the last threads need: of one node, and of
+        all that follow."""
         if not isinstance(place, str):
             following = len(siblings(kernel, place)) - place[-1]
             for text in guards(kernel, place, machine):

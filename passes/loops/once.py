@@ -117,7 +117,7 @@ class AddScope(Undoing):
     """Puts the node at `node` and those after it, `count` in all, into a scope of extent 1, without a label. The
     inverse of `remove_scope`; those that are listed make all siblings of a scope scopes too.
 
-    Where the iterator of the new scope is to be used, `forms` say how: each is what one affine expression becomes
+    Where the iterator of the new scope is to be used, `forms` say how. Each is what one affine expression becomes
     that it equals at 0, and `slots` say which, by their numbers in the order of the text.
 
     >>> import dojoir

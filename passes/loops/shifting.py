@@ -1,4 +1,4 @@
-"""What a scope runs, run some iterations later; that taken back is the same move."""
+"""Shifts the statements of a scope by some iterations; that taken back is the same move."""
 
 from __future__ import annotations
 

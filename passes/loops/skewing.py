@@ -45,7 +45,7 @@ class Skew(Move):
     """Runs the iterations of the only child of a scope `factor` later in each iteration of the scope: what ran at i
     in iteration t runs at i + `factor`*t.
 
-    The child's extent becomes that of all t together, with a guard for what runs in each: the nest is a box, and
+    The child's extent becomes that of all t together, with a guard for what runs in each. The nest is a box, and
     `swap_scopes` and `tile` are legal where every dependence points forward in both of its directions. Marks and
     labels stay. The inverse is `unskew`.
 

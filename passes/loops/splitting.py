@@ -151,9 +151,9 @@ class Unsplit(Undoing):
 def split_reversibly(
     move: Move, kernel: Kernel, depth: int, nest: Sequence[Scope], attempt: Callable[[bool], Rewrite]
 ) -> Rewrite:
-    """What a move does by `split` of the scopes of a nest, the first of which is at `depth`: without the divisions
-    that the extents decide, or with them where the inverse would not find them again. Raises Refusal where it
-    would not find the text either way."""
+    """The effect of a move by `split` on the scopes of a nest, the first of which is at `depth`. Divisions that
+    the extents decide are left out, unless the inverse could not find them again. Raises Refusal where it would
+    not find the text either way."""
     if comes_back(nest, depth):
         return attempt(False)
     try:
@@ -164,7 +164,7 @@ def split_reversibly(
 
 def comes_back(nest: Sequence[Scope], depth: int) -> bool:
     """Whether it is seen of some scopes, each the only child of the one before, that the inverse of a split of them
-    finds their text: where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
+    finds their text. Where no iterator of theirs is divided, c*(f*{o} + {r}) with r = i - f*o is c*{i} to the
     letter, and one mark goes to one of the two scopes."""
     own = range(depth, depth + len(nest))
     return divided_in(nest[0].body).isdisjoint(own) and all(len(scope.marks) < 2 for scope in nest)
@@ -274,8 +274,8 @@ def remainders(affine: Affine, atom: Iter, block: Affine, factor: int) -> Affine
 
 
 def shallower(depth: int, changed: dict[int, Affine]) -> Replace:
-    """What iterators become when the scope inside the one at `depth` is taken away: those in `changed` as it says,
-    and the others below `depth` one less deep."""
+    """The iterators after the scope inside the one at `depth` is removed: those in `changed` as it says, and the
+    others below `depth` one less deep."""
 
     def new(atom: SizeVar | Iter) -> Affine:
         match atom:
@@ -289,8 +289,8 @@ def shallower(depth: int, changed: dict[int, Affine]) -> Replace:
 
 
 def deeper(depth: int, changed: dict[int, Affine]) -> Replace:
-    """What iterators become when a scope is put inside the one at `depth`: those in `changed` as it says, and
-    the others below `depth` one deeper."""
+    """The iterators after a scope is added inside the one at `depth`: those in `changed` as it says, and the
+    others below `depth` one deeper."""
 
     def new(atom: SizeVar | Iter) -> Affine:
         match atom:

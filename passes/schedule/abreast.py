@@ -1,9 +1,9 @@
 """Rows side by side, where one row after another leaves a core waiting.
 
 A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
-row: with eight rows at once it is read an eighth as often, and memory is read from eight places. A running sum over
-a row waits for the addition before each, and so does all that takes from the element before, as a running maximum;
-those of four rows do not wait for each other.
+row. With eight rows at once it is read an eighth as often, and memory is read from eight places. A running sum over
+a row waits for the addition before each, and so does all that takes from the element before, as a running maximum.
+Those of four rows do not wait for each other.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def block_products(
     machine: Machine | str = "host",
 ) -> None:
     """Gives each product of matrices, a nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)` with the operands
-    stored in any order, three levels of blocking: blocks of b of `sum_block` by `column_block` elements and of a of
+    stored in any order, three levels of blocking. Blocks of b of `sum_block` by `column_block` elements and of a of
     `row_block` by `sum_block`, each packed into strips, and tiles of c of `rows` by `columns` elements that stay in
     registers, the columns in lanes. Blocks should be whole numbers of tiles. Where rows or columns are 0, a tile is
     as many rows of two vectors as the registers of the machine hold beside the operands.

@@ -1,4 +1,4 @@
-"""What is computed once a block, between two passes over it, runs in lanes of blocks.
+"""Vectorizes over blocks the values that are computed once a block, between two passes over it.
 
 A quantiser takes the largest number of a block, makes a scale of it, and goes through the block again. The scale
 is a division or two and a conversion for one number: in lanes of blocks it costs a fraction. So the scope over
@@ -27,7 +27,7 @@ from dojoir.passes.storage.dropping import AddDim
 from dojoir.passes.storage.reuse import MaterializeDims
 
 LONG = frozenset({"div", "sqrt", "rsqrt", "exp", "log", "exp2", "log2", "pow"})
-"""What takes a core so long that it gains by lanes, as a conversion to a narrow float does."""
+"""The operations that are slow enough on a core to gain by lanes, as a conversion to a narrow float is."""
 
 
 def blocks_apart(trace: Trace, machine: Machine, sizes: Sizes) -> None:

@@ -120,7 +120,7 @@ def _differences(affine: Affine) -> Iterator[Affine]:
 
 
 def _leaves(affine: Affine) -> list[Affine]:
-    """What an expression may be, whichever parts of its minima and maxima are chosen."""
+    """The possible values of an expression, whichever parts of its minima and maxima are chosen."""
     for atom, coefficient in affine.terms:
         if isinstance(atom, Extremum):
             rest = affine - Affine.atom(atom) * coefficient

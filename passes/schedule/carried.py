@@ -1,8 +1,8 @@
 """Recurrences: what an element of a row takes from the one before it is kept beside the row.
 
 `y[i, j + 1] = f(y[i, j], x[i, j + 1])` waits for the store before it, and for the operation. With a temporary that
-keeps the last element of each row, and takes no storage but one element, the store is one that nothing waits for,
-and the row is a running value like any other.
+keeps the last element of each row, and takes no storage but one element, the store is one that nothing waits for.
+So the row is a running value like any other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def recurs(kernel: Kernel, path: Path, number: int, step: Statement) -> bool:
 
 
 def carry(trace: Trace, path: Path, written: str) -> None:
-    """Keeps the last element of each row beside it, for a scope over rows of which `recurs` holds: its children are
+    """Keeps the last element of each row beside it, for a scope over rows of which `recurs` holds. Its children are
     then the first element, its store, and the scope along the row with a statement and a store. Raises IllegalMove
     where a move of it is refused."""
     kept = fresh_name(trace.kernel, f"{written}_kept")

@@ -1,8 +1,8 @@
 """Rows of which each element waits for the one before and for the row before: several of them in flight.
 
 `a[i, j] = f(a[i, j - 1], a[i - 1, j + 1], …)` is a chain along the row, and rows wait for each other as well.
-Blocks of a row go on as soon as the row before is two blocks further, so that the chains of several rows overlap;
-and what each element takes from elsewhere is added up before the chain, in lanes.
+Blocks of a row go on as soon as the row before is two blocks further, so that the chains of several rows overlap.
+What each element takes from elsewhere is added up before the chain, in lanes.
 """
 
 from __future__ import annotations

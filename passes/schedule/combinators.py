@@ -141,7 +141,7 @@ class Pass:
 
     @property
     def _parameters(self) -> list[inspect.Parameter]:
-        """What its function takes besides the trace, as words."""
+        """The parameters of its function besides the trace, as words."""
         found = list(inspect.signature(self.run).parameters.values())[1:]
         return [parameter for parameter in found if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
 
@@ -169,7 +169,7 @@ class Pass:
 
     @property
     def documentation(self) -> str:
-        """What the pass does: the docstring of its function."""
+        """The documentation of the pass: the docstring of its function."""
         return inspect.getdoc(self.run) or ""
 
     def __str__(self) -> str:

@@ -62,7 +62,7 @@ def _marked(site: Site) -> bool:
 # -- fusing what leaves the products alone ----------------------------------------------------------------------
 def join_around_products(trace: Trace) -> None:
     """Fuses adjacent scopes wherever it is legal, and what stands in them with them, the first in the text first.
-    In a kernel of contractions two are fused only if as many of these can have a register tile as before: a product
+    In a kernel of contractions two are fused only if as many of these can have a register tile as before. A product
     that shares its rows with other work would lose its blocks, and that costs more than a pass over its result."""
     if not any(is_contraction(site) for site in trace.kernel.sites):
         join_all(trace)

@@ -1,7 +1,7 @@
 """The register tile of a direct convolution: what `default_schedule` makes of a sum of products over windows.
 
-A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it:
-what is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
+A tile of neighbouring columns and several channels of the result stays in registers while the sum runs over it.
+What is read of the image serves all channels, what is read of the filters all columns. The filters are packed, with
 the channels of a tile side by side. No matrix is built.
 
 Source: E. Georganas et al., "Anatomy of high-performance deep learning convolutions on SIMD architectures" (2018).
@@ -104,9 +104,9 @@ def _is_perfect(kernel: Kernel, outer: Path, inner: Path) -> bool:
 
 def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, sizes: Sizes) -> None:
     """Gives a convolution its register tile. The lanes are channels, whose filters lie side by side once they are
-    packed: two vectors of them, and so many columns that the sums fill the registers; each instruction that
+    packed. Two vectors of them, and so many columns that the sums fill the registers; each instruction that
     multiplies and adds then needs a fraction of a load. Where it has fewer channels, or the sums are short, and its
-    columns are neighbours, the lanes are these: one vector of them, and as many channels as let half of the
+    columns are neighbours, the lanes are these. One vector of them, and as many channels as let half of the
     registers hold the sums (`window_shape`). Raises IllegalMove where a move of it is refused, ArgumentError where
     there is one channel."""
     base, target = convolution.channels, convolution.site.statement.target.buffer
@@ -150,7 +150,7 @@ def tile_channels(trace: Trace, convolution: Convolution, machine: Machine, size
 
 def _turn_beside(trace: Trace, nest: Spot, tile: str) -> None:
     """Exchanges the scopes over channels and columns of what stands beside the sum of a tile, where it works on the
-    tile and on what no column changes, as a bias and a maximum with 0: its lanes are channels then, as they lie."""
+    tile and on what no column changes, as a bias and a maximum with 0. Its lanes are channels then, as they lie."""
     for rows in nest.around().scopes():
         if rows.path != nest.path:
             statements = [site.statement for site in sites_in(trace.kernel, rows.path)]

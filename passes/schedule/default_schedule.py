@@ -70,42 +70,43 @@ SCALAR_LIKE = 16
 def default_schedule(trace: Trace, machine: Machine | str = "host", *, sizes: Sizes = MappingProxyType({})) -> None:
     """Makes a decent kernel of any input, for a CPU by these rules in this order, each where it is legal:
 
-    1. delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
-    but none that would take a product its register tile; 2. let sweeps over rows which are made again and again,
+    1. Delete dead temporaries, conditions that always hold and scopes of one iteration, and fuse adjacent scopes,
+    but none that would take a product its register tile. 2. Let sweeps over rows which are made again and again,
     as of a stencil over time, go through the rows together, each as many rows behind the one before as it must be,
-    unless the arrays are known to fit in a core's caches, or rows are independent and there are several cores;
-    bring rows whose elements wait for the one before and for the row before into flight together; 3. let sums that
-    go down the columns of a matrix go along its rows; bring what a product sums over inside of its rows and
-    columns, give each product a nest of its own, and cut triangles into blocks of rows; give products of matrices,
+    unless the arrays are known to fit in a core's caches, or rows are independent and there are several cores.
+    Bring rows whose elements wait for the one before and for the row before into flight together. 3. Let sums that
+    go down the columns of a matrix go along its rows. Bring what a product sums over inside of its rows and
+    columns, give each product a nest of its own, and cut triangles into blocks of rows. Give products of matrices,
     convolutions and windows a register tile, with the shared panel or the filters packed, and let sums of rows go
-    through the rows as they lie in memory, and so products that are known to have one column; the lanes of a
-    convolution are channels, unless these are known to be few; before that, a nest with a condition on a rest
-    becomes one for each residue, and what is clamped along a row is cut off where the row begins and ends; 4.
-    bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
+    through the rows as they lie in memory, and so products that are known to have one column. The lanes of a
+    convolution are channels, unless these are known to be few. Before that, a nest with a condition on a rest
+    becomes one for each residue, and what is clamped along a row is cut off where the row begins and ends. 4.
+    Bring rows side by side whose sums share a factor, as of a matrix times a vector, or whose running sums, or
     what else an element takes from the one before it, would wait for each addition, unless they are known to be
-    few, and a vector of rows in lanes where it would wait for a division; compute before a scope what costs much
+    few, and a vector of rows in lanes where it would wait for a division. Compute before a scope what costs much
     and is the same in it, and for all blocks of a row side by side what is computed once a block, between two
-    passes over it; collapse what needs no storage, put small temporaries into registers, give sums into one
+    passes over it. Collapse what needs no storage, put small temporaries into registers, give sums into one
     element parts, and make running sums, products, maxima, minima and linear recurrences into one element those of
-    blocks, where there are cores to share them; 5. exchange two scopes where that makes the innermost one step
+    blocks, where there are cores to share them. 5. Exchange two scopes where that makes the innermost one step
     through memory by one element, and tile those that read along one dimension and write along another, through a
-    small square; 6. run innermost scopes in lanes if they step by one element, or the scope around them if that
+    small square. 6. Run innermost scopes in lanes if they step by one element, or the scope around them if that
     does and the innermost one does not, or only adds up, or if they add up along rows that are known to be shorter
-    than a vector; what shares bytes goes in pairs; none that is known to run once; 7. stream the outputs that are
-    larger than the last cache, and not read again, by what is known or asked at the call; and fetch the next row
-    in a pass that takes long for each element of one that was read before; 8. share the outermost scope that
-    allows it, and runs often enough, out over the cores, unless it is known that there is little to do.
+    than a vector. What shares bytes goes in pairs. Scopes that are known to run once stay as they are. 7. Stream
+    the outputs that are larger than the last cache, and not read again, by what is known or asked at the call. And
+    fetch the next row in a pass that takes long for each element of one that was read before. 8. Share the
+    outermost scope that allows it, and runs often enough, out over the cores, unless it is known that there is
+    little to do.
 
-    For a GPU, after 1, each nest of independent scopes becomes a grid: elements of 16 bytes a thread where nothing
+    For a GPU, after 1, each nest of independent scopes becomes a grid. Elements of 16 bytes a thread where nothing
     else is to do, rows that lie side by side as one, a row a block where iterations go along rows, in registers
-    where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention,
-    squares through shared memory for what is turned, sums of all and few large ones, as by channel, in two
-    launches, running values of rows of any length in blocks, of long ones in three launches, else an iteration a
-    thread.
+    where their length is constant, tiles for products, convolutions and rows that grow, as of causal attention.
+    Then there are squares through shared memory for what is turned, sums of all and few large ones, as by channel,
+    in two launches, running values of rows of any length in blocks, of long ones in three launches, else an
+    iteration a thread.
 
     `machine` is one, or a name: this one (`host`), a processor's (`znver3`), a typical one of an instruction set
     (`avx2`), or a GPU (`cuda`, `hip`). It gives the bytes of a vector, the registers, the first cache and the
-    number of cores. `sizes` are those that the kernel will mostly run at, as far as they are known; others are
+    number of cores. `sizes` are those that the kernel will mostly run at, as far as they are known. Others are
     large. The moves are the same for the same text, machine and sizes. They never fail on a well-formed kernel.
     Raises ArgumentError for an unknown name.
 
@@ -258,8 +259,8 @@ def _lanes(trace: Trace, path: Path, machine: Machine, sizes: Sizes) -> None:
 
 
 def _is_better_around(kernel: Kernel, node: Scope, path: Path) -> bool:
-    """Whether a scope with others in it goes into lanes better than those: it steps by one element and they do
-    not, or they only add up; or they add up and it reads few elements apart, as the windows of a pooling do."""
+    """Whether a scope with others in it goes into lanes better than those. It steps by one element and they do
+    not, or they only add up. Or they add up and it reads few elements apart, as the windows of a pooling do."""
     leaves = list(_leaves(node, path))
     if not strided(kernel, path):
         return any(strided(kernel, leaf) or _reduces(kernel, path, leaf) for leaf in leaves)
@@ -318,7 +319,7 @@ def _split_in_lanes(trace: Trace, path: Path, size: int) -> None:
 # -- cores -------------------------------------------------------------------------------------------------
 def _cores(trace: Trace, path: Path, cores: int, sizes: Sizes) -> bool:
     """Rule 8, at a node and below it. A scope without scopes inside it is too little work for a team of cores,
-    unless it is all there is; one that is known to run so seldom that some cores would wait leaves the work to
+    unless it is all there is. One that is known to run so seldom that some cores would wait leaves the work to
     those inside, if there is enough in each of them. Returns whether a scope is shared out."""
     node = trace.kernel.at(path)
     if not isinstance(node, Scope | Guard) or {"u", "v"}.intersection(getattr(node, "marks", ())):

@@ -1,8 +1,8 @@
 """Convolutions on a GPU: a block has the same rows of an image for several output channels.
 
-What the block reads of the image and of the filters for a few input channels goes through shared memory; a thread
+What the block reads of the image and of the filters for a few input channels goes through shared memory. A thread
 has some neighbours of a row for some channels in registers, so that an element that it reads from shared memory
-takes part in several products: the tiles of a product of matrices whose one operand is never laid out as a
+takes part in several products. The tiles of a product of matrices whose one operand is never laid out as a
 matrix.
 
 Source: Chetlur et al., "cuDNN: Efficient primitives for deep learning" (2014), arXiv:1410.0759, section 3.
@@ -34,7 +34,7 @@ from dojoir.passes.storage.staging import Stage
 from dojoir.support.frozen import dataclass
 
 ACROSS, ACROSS_GUARDED = (8, 7, 6, 5, 4), (7, 8, 5, 6, 4)
-"""How many neighbours of a row a thread may have, the best first: at the edges of an image it reads them one at a
+"""How many neighbours of a row a thread may have, the best first. At the edges of an image it reads them one at a
 time, from different banks where threads are an odd number of elements apart."""
 
 DOWN = 8
@@ -141,7 +141,7 @@ def _guards(nest: Spot) -> list[Spot]:
 
 def _read_once(trace: Trace, down: Spot, image: str, filters: str) -> None:
     """Brings guards out of the scopes that they do not depend on, of those inside the one over the rows of a
-    filter, and has what a thread reads for a row in registers: then what stays guarded are the sums alone."""
+    filter, and has what a thread reads for a row in registers. Then what stays guarded are the sums alone."""
     across = down.child(0)
     for guard in _guards(down):
         while guard.around().depth > down.depth and tried(trace, move(SinkScope, guard.around(), 1)):

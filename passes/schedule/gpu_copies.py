@@ -1,4 +1,4 @@
-"""What the threads of a block copy to shared memory together, whatever the shape of it."""
+"""The cooperative copies of a block's threads to shared memory, whatever the shape."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shared_copy(trace: Trace, node: Spot, array: str, copy: str, threads: int) -
 def copied_in_shared(
     trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
 ) -> list[Marked]:
-    """What `shared_copy` does but for the marks, which it returns; `only` is for `stage`."""
+    """Does `shared_copy` without the marks, which it returns; `only` is for `stage`."""
     act(trace, Stage, node, array, copy, "in", only)
     copied = without_ones(trace, node.beside(-1))
     act(trace, PlaceBuffer, copy, "shared")

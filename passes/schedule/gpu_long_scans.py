@@ -1,6 +1,6 @@
 """Running values of rows of any length on a GPU.
 
-A row that is short enough is the work of a block, whose threads have a few groups of neighbours each; it is read
+A row that is short enough is the work of a block, whose threads have a few groups of neighbours each. It is read
 again, out of a cache, once it is known what comes before each group. A longer one is cut into chunks: what each
 makes is found by one launch, what comes before each by another, and from there a block goes on in each chunk.
 """
@@ -127,7 +127,7 @@ def _in_chunks(trace: Trace, row: Spot, is_wide: bool) -> None:
 
 
 def _sums_by_count(trace: Trace, path: Path) -> None:
-    """What comes before each chunk: by a block where there are not too many. Raises DojoError where a move is
+    """The prefix before each chunk: by a block where there are not too many. Raises DojoError where a move is
     refused."""
     count = spot(trace, path).child(1).scope.extent.bounds[0]
     if count.is_constant and count.offset <= FEW:

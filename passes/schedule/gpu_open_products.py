@@ -28,7 +28,7 @@ ENOUGH = 0.9
 def product_by_size(
     trace: Trace, path: Path, batched: bool, machine: Machine, rest: Callable[[Trace, Path], None]
 ) -> None:
-    """Gives the product of matrices at `path` (of a batch of them, if `batched`) tiles: large ones where there are
+    """Gives the product of matrices at `path` (of a batch of them, if `batched`) tiles. Large ones where there are
     enough of these for all multiprocessors, small ones where there are not, and the schedule of `rest` to sizes
     that these do not divide. Raises DojoError where it is no product."""
     product = _product_of(spot(trace, path), batched)

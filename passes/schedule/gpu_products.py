@@ -41,8 +41,8 @@ PADDING = 4
 
 
 class BlockTile(NamedTuple):
-    """What a block of a GPU has of a product at a time: rows and columns of the result, and how many terms of the
-    sums; then the rows and columns of it that a thread has."""
+    """The part of a product that a block of a GPU has at a time: rows and columns of the result, and the number of
+    terms of the sums. Then come the rows and columns of each thread."""
 
     height: int
     width: int
@@ -100,7 +100,7 @@ def share_tile(trace: Trace, node: str, array: str, copy: str, threads: int) -> 
 def tile_in_shared(
     trace: Trace, node: Spot, array: str, copy: str, threads: int, only: tuple[int, ...] = ()
 ) -> list[Marked]:
-    """What `share_tile` does but for the marks, for a node that is followed; `only` are the accesses that `stage`
+    """Does `share_tile` without the marks, for a node that is followed; `only` are the accesses that `stage`
     redirects. Returns the marks: each move after a mark is held against what it promises, so they come last."""
     marks: list[Marked] = []
     act(trace, Stage, node, array, copy, "in", only)
@@ -137,7 +137,7 @@ def tile_product(
 ) -> None:
     """Gives the product of matrices whose rows are at `rows` to blocks of a GPU, `height`×`width` results each.
     Tiles of `depth` elements of each row and column go through shared memory, in turns of two buffers where the
-    threads share a tile equally; a thread has `down`×`across` results in registers, in groups of 4 neighbours. The
+    threads share a tile equally. A thread has `down`×`across` results in registers, in groups of 4 neighbours. The
     tile divides all sizes: constants, or open ones of which facts say so.
 
     >>> import dojoir
@@ -161,7 +161,7 @@ def grid_of_tiles(trace: Trace, rows: Spot) -> None:
 
 
 def tile_blocks(trace: Trace, rows: Spot, tile: BlockTile) -> None:
-    """What `tile_product` does for the product whose rows are at a place, but for the marks of the grid."""
+    """Does `tile_product` for the product whose rows are at a place, without the marks of the grid."""
     product = next((p for p in products(trace.kernel) if p.rows == rows.path), None)
     if product is None:
         message = f"{rows} is no scope over the rows of a product of matrices such as library:matmul"

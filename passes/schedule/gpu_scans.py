@@ -1,7 +1,7 @@
 """Running sums of rows on a GPU: a row a block, its elements in the registers of the threads.
 
 By the rule `blocked_scan` the row becomes groups of a few neighbours, which are a thread's, and the sums of the
-groups; these, in shared memory, are blocked again until a few are left, which every thread adds up by itself.
+groups. These, in shared memory, are blocked again until a few are left, which every thread adds up by itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What `default_schedule` makes of a kernel for a GPU, by rule: each nest that can be a grid becomes one.
+"""The schedule of `default_schedule` for a GPU, by rule: each nest that can be a grid becomes one.
 
 A nest begins with scopes whose iterations are independent. Where the elements of a row are the work of an
-iteration, a block has it, and its threads the elements; else a thread has an iteration, or a few neighbours of one
+iteration, a block has it, and its threads the elements. Else a thread has an iteration, or a few neighbours of one
 that an access moves together.
 """
 
@@ -278,7 +278,7 @@ def _product(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _plane(trace: Trace, chain: list[Spot], tile: tuple[int, int]) -> None:
-    """The last two scopes of the chain in tiles, a thread an element of one."""
+    """Tiles the last two scopes of the chain; one thread per element of a tile."""
     act(trace, Tile, chain[-2:], tile)
     rows = chain[-1].child(0)
     act(trace, Bind, rows, "by")
@@ -363,7 +363,7 @@ def _rows(trace: Trace, path: Path) -> None:
 
 
 def _nests(scope: Spot) -> list[Spot]:
-    """What is right inside of a scope but for statements."""
+    """The nodes right inside of a scope, except statements."""
     return [scope.child(n) for n, node in enumerate(scope.body) if not isinstance(node, Statement)]
 
 

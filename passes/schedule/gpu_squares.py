@@ -1,4 +1,5 @@
-"""What is read along one dimension and written along another, on a GPU: through squares in shared memory."""
+"""Transposed accesses on a GPU: arrays read along one dimension and written along another go through square tiles
+in shared memory."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ WIDTH = 4
 """How many neighbours of a row a lane has at a time."""
 
 Kind = Literal["columns", "sum", "rest"]
-"""What ends at the row in a child of the rows: the columns of a product, what it sums over, or it is no product."""
+"""The kind of a child of the rows whose end depends on the row: the columns of a product, its sum, or no
+product."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def growing_rows(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _kind(node: Node, end: Affine) -> Kind:
-    """What a node right inside of the rows is; `end` is the number of the row and one."""
+    """The kind of a node right inside of the rows; `end` is the number of the row and one."""
     if isinstance(node, Scope):
         inner = [n for n, child in enumerate(node.body) if isinstance(child, Scope)]
         loop = node.body[inner[0]] if len(inner) == 1 else None

@@ -1,6 +1,6 @@
 """Tiles of a product's operands on their way to a block's shared memory: through registers, into two buffers.
 
-While the threads of a block multiply with one tile, what they have read of the next lies in their registers; they
+While the threads of a block multiply with one tile, what they have read of the next lies in their registers. They
 write it to the other buffer, so that they wait for each other once a tile. Every step is a move.
 
 Source: V. Volkov and J. Demmel, "Benchmarking GPUs to tune dense linear algebra" (2008), section 4.
@@ -165,7 +165,7 @@ def _as_often(trace: Trace, rest: Spot, loop: Spot) -> None:
 
 
 def _in_registers(trace: Trace, fetched: Fetched, depth: int, threads: int) -> None:
-    """What a thread has read ahead: the dimensions by threads take no registers."""
+    """Puts the prefetched values of a thread into registers: dimensions over threads take none."""
     operand, name = fetched.operand, fetched.ahead
     rows, times = _rows(operand, depth, threads)
     dim = operand.sum_dim

@@ -21,7 +21,7 @@ from dojoir.passes.schedule.strides import depends
 from dojoir.passes.values.hoisting import Hoist
 
 COSTS = 16
-"""The cycles from which on an operation is taken out: what is an instruction, as `sqrt` and division, a compiler
+"""The cycles from which on an operation is taken out. What is an instruction, as `sqrt` and division, a compiler
 takes out as well (with `rsqrt`, eight texts on a Zen 4 ran at 0.87 to 1.02 of their speed)."""
 
 
@@ -58,7 +58,7 @@ def _costly(site: Site) -> Iterator[int]:
 
 def _scopes(kernel: Kernel, statement: Path, number: int) -> Iterator[Path]:
     """The scopes around the statement at a path on which a part of its value does not depend, one inside the other,
-    from the outermost to the innermost; none that has a mark or is around one on which it does."""
+    from the outermost to the innermost. None that has a mark or is around one on which it does."""
     node = kernel.at(statement)
     assert isinstance(node, Statement)
     part = next(part for n, part in enumerate(parts(node.value)) if n == number)

@@ -35,7 +35,8 @@ memory."""
 
 @dataclass(frozen=True)
 class Pass:
-    """The scope at `path` goes over a row of `array` again, and takes long for each element."""
+    """A second, compute-bound sweep of the scope at `path` over a row of `array`, during which the next row can be
+    prefetched."""
 
     path: Path
     array: str

@@ -20,8 +20,8 @@ from dojoir.passes.schedule.strides import depends
 
 def part_products(trace: Trace) -> None:
     """Distributes each scope that a contraction sums over together with something else, and then each along which
-    the results of several contractions go, the innermost first, and the scopes that have it as their only child:
-    each of these has one contraction then, what comes before it that gives its result first values, and what comes
+    the results of several contractions go, the innermost first, and the scopes that have it as their only child.
+    Each of these has one contraction then, what comes before it that gives its result first values, and what comes
     after it. A scope for which a move is refused stays as it was."""
     for way, parted in ((_summed, _part_sums), (_shared, _part)):
         left: set[Node] = set()

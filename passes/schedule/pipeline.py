@@ -54,7 +54,7 @@ COMBINATORS: Mapping[str, str] = MappingProxyType(
         "the text first; in them, `it` stands for the place: each(<innermost>, try(vectorize(it))).",
     }
 )
-"""What puts moves and passes together in a pipeline, by name, each with what it does."""
+"""The function that puts moves and passes together in a pipeline, by name, each with its effect."""
 
 
 @public

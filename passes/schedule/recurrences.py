@@ -1,7 +1,7 @@
 """Recurrences along a row, turned: what each element takes from those before it, these give to those behind them.
 
 `a[i, j] += a[i, k] * a[k, j]` for k < j, as in a factorisation, is a sum down a column for each element. As soon as
-element k is known, all behind it can have their share, which goes along the row, in lanes; and elements that are
+element k is known, all behind it can have their share, which goes along the row, in lanes. And elements that are
 not waited for, to the right of a triangle, join in. Where what comes from other rows is done before, the shares of
 eight rows go together.
 """
@@ -81,7 +81,7 @@ def _recurs(kernel: Kernel, depth: int, inner: Scope) -> bool:
 
 def _turn(trace: Trace, path: Path) -> None:
     """Makes one scope of what the elements take and of what else is done for each, over a square of which it does
-    nothing but in a triangle; exchanges that with the scope around it; and takes the guards away again. Raises
+    nothing but in a triangle. Exchanges that with the scope around it; and takes the guards away again. Raises
     IllegalMove where a move of it is refused."""
     kernel, depth = trace.kernel, trace.kernel.depth_of(path)
     elements = kernel.at(path)

@@ -45,7 +45,7 @@ from dojoir.support.frozen import dataclass
 class Product:
     """A nest `i > j > (…, k > c[i, j] += a[i, k] * b[k, j], …)`: the path of its scope over rows, and the array
     that does not depend on the row (`b`), with the dimension of it that goes with the columns. It may sum over
-    several scopes inside each other, as over the heads of an attention and what each has; and it may add up several
+    several scopes inside each other, as over the heads of an attention and what each has. And it may add up several
     products at once: `more` are the arrays like `b` that come after the first."""
 
     rows: Path
@@ -192,7 +192,7 @@ def tile_registers(
 
 
 def _goes_along_rows(trace: Trace, product: Product, machine: Machine, sizes: Sizes, columns: int) -> bool:
-    """Whether blocks of rows are known to go along all columns, one after the other: sums are short, so that the
+    """Whether blocks of rows are known to go along all columns, one after the other. Sums are short, so that the
     result is most of the memory, and is written as it lies; and a cache holds all panels."""
     counts = [
         count_of(scope.extent, sizes) for scope in (product.column_scope, *product.site.scopes[-product.sums :])

@@ -51,7 +51,7 @@ class Rest:
 
 def split_residues(trace: Trace) -> bool:
     """Gives each nest with a condition `(e) % s == 0` one nest for each residue of the scopes that `e` depends on,
-    as long as they are few; conditions that always hold then, and nodes that never run, go. Returns whether there
+    as long as they are few. Conditions that always hold then, and nodes that never run, go. Returns whether there
     was one."""
     before = len(trace.moves)
     for _ in range(len(trace.kernel.sites)):

@@ -1,7 +1,7 @@
-"""Scalars that a text uses again: each use has one of its own, so that nests that have it may run in any order.
+"""Scalar renaming: each live range gets its own temporary, so that nests that use one scalar may run in any order.
 
 A text that names one scalar for the sum of each of two nests makes the second wait for the first, and neither can
-run in lanes: a temporary belongs to what encloses all its uses. And a scalar for what each row adds up makes a row
+run in lanes. A temporary belongs to what encloses all its uses. And a scalar for what each row adds up makes a row
 wait for the one before: *scalar expansion* (Padua and Wolfe, 1986) makes an array of it, an element a row.
 """
 

@@ -1,10 +1,10 @@
 """Running values of one long row, or of a few: blocks of it are put together at once, each by itself, so that all
 cores take part.
 
-By the rules `blocked_scan`, of sums, products, maxima and minima, what the blocks make comes first, then what comes
-before each, and then each block goes on from there; by `blocked_recurrence` the same of `s = a*s + x`. The row is
-read twice, which a second core makes up for. A step that is written otherwise is brought into this form first, and
-the value before, where it was read from what was written, is kept beside the row.
+By the rules `blocked_scan`, of sums, products, maxima and minima, what the blocks make comes first, then what
+comes before each, and then each block goes on from there; `blocked_recurrence` does likewise for `s = a*s + x`.
+The row is read twice, which a second core makes up for. A step that is written otherwise is brought into this form
+first, and the value before, where it was read from what was written, is kept beside the row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ BLOCK = 4096
 """How many elements of a row a core puts together at a time: what it has read is still in its first cache."""
 
 MAPS = ("factor", "block", "before", "within")
-"""What the temporaries of blocks are called: what a map multiplies by and adds, what comes before, and inside."""
+"""The names of the temporaries of blocks: the factor and the addend of a map, the value before, and the value
+inside."""
 
 FORMS = (
     *(f"{rule}{kind}" for rule in ("accumulate", "accumulate_turned") for kind in ("", "_product", "_max", "_min")),
@@ -58,7 +59,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Running:
-    """A scope that goes on from a value in each iteration and gives it away, after the step or `before` it."""
+    """A scope that continues from a value in each iteration and gives it away, after the step or `before` it."""
 
     path: Path
     step: int
@@ -67,9 +68,9 @@ class Running:
 
 @dataclass(frozen=True)
 class Blocks:
-    """What a rule makes of a running value: the names of its temporaries, what is inside of a block last; the scope
-    that puts each block together, the one that runs over what they give, and the one that goes on inside of blocks
-    from there."""
+    """The result of a rule for a running value: the names of its temporaries, the one inside of a block last. Then
+    come the scope that combines each block, the scope over the results of the blocks, and the one that continues
+    inside of blocks."""
 
     names: tuple[str, ...]
     totals: Spot
@@ -103,8 +104,8 @@ def _is_plain(node: Node) -> bool:
 
 
 def running(kernel: Kernel, path: Path) -> Running | None:
-    """What a scope of two statements has of a running value: a step into an element that is one for all iterations,
-    and a result that is that element, put where no other iteration does."""
+    """The running value in a scope of two statements: a step into an element that is the same for all iterations,
+    and a result. The result is that element, stored where no other iteration stores."""
     scope, depth = kernel.at(path), kernel.depth_of(path)
     assert isinstance(scope, Scope)
     match scope.body:
@@ -163,7 +164,7 @@ def _abreast(trace: Trace, blocks: Spot, full: Affine) -> None:
 
 def make_blocks(trace: Trace, row: Spot, size: int, count: int | None = None) -> Blocks:
     """Splits a scope along a row into blocks and makes its running value one of blocks, from the statement before
-    it on: into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
+    it on. Into `count` blocks, if that is given, the last of which may be empty. The value inside of a block is in
     a register. Raises DojoError where it is no running value, or a move of it is refused."""
     found = running(trace.kernel, row.path)
     if found is None:

@@ -1,7 +1,7 @@
 """Rows that are shorter than a vector: lanes go over many of them, not along each.
 
 Along a row of three, thirteen of sixteen lanes are off, and what they have summed is added up across lanes for
-each row. Sixteen rows at once have no lane off and nothing to add up, but read what lies apart: that pays for sums
+each row. Sixteen rows at once have no lane off and nothing to add up, but read what lies apart. That pays for sums
 of few elements, and of more where each costs an `exp` or its like.
 """
 
@@ -15,7 +15,8 @@ from dojoir.passes.schedule.sizes import Sizes, is_short
 from dojoir.passes.schedule.strides import depends, sites_in
 
 PLAIN, COSTLY = 4, 2
-"""What part of a vector a row fills at most, for lanes to go over rows: a fourth, or a half where it is costly."""
+"""The largest part of a vector that a row may fill for lanes to go over rows: a fourth, or a half where it is
+costly."""
 
 COSTS = 16
 """The cycles that a costly operation takes at least."""

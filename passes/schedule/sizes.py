@@ -1,4 +1,4 @@
-"""What rules know of how often a scope runs: from its text, and from the sizes that a kernel will mostly run at.
+"""The estimated iteration count of a scope: from its text, and from the sizes that a kernel will mostly run at.
 
 A rule that asks for a size must be right without it: sizes that are not known are large.
 """

@@ -1,4 +1,4 @@
-"""What schedules are built of: moves as values, on nodes that are followed through the moves before.
+"""The parts of schedules: moves as values, on nodes that are followed through the moves before.
 
 A path is right in one kernel. A schedule that computes by hand where a node is after five moves is right until one
 of them changes; a spot asks the trace.
@@ -49,7 +49,7 @@ class Spot:
 
     @property
     def body(self) -> tuple[Node, ...]:
-        """What is right inside of it now."""
+        """The nodes right inside of it now."""
         node = self.node
         return () if isinstance(node, Statement) else node.body
 
@@ -64,7 +64,7 @@ class Spot:
         return Affine.iterator(self.depth)
 
     def child(self, *numbers: int) -> Spot:
-        """What is inside of it now, by child indices."""
+        """The node inside of it now, by child indices."""
         return spot(self.trace, (*self.path, *numbers))
 
     def scopes(self) -> list[Spot]:
@@ -72,11 +72,11 @@ class Spot:
         return [self.child(n) for n, node in enumerate(self.body) if isinstance(node, Scope)]
 
     def around(self, levels: int = 1) -> Spot:
-        """What is around it now, so many levels further out."""
+        """The node around it now, so many levels further out."""
         return spot(self.trace, self.path[:-levels])
 
     def beside(self, number: int) -> Spot:
-        """What now stands so many places behind it, or before it."""
+        """The sibling at this distance behind it, or before it."""
         *around, own = self.path
         return spot(self.trace, (*around, own + number))
 

@@ -30,7 +30,7 @@ LEVELS = 2
 
 def sums_in_parts(trace: Trace) -> None:
     """Gives each outermost scope that accumulates into elements that it does not go along, in a free order, parts
-    of these, one for each of its iterations: blocks of `BLOCK` where no scope is inside of it."""
+    of these, one for each of its iterations. Blocks of `BLOCK` where no scope is inside of it."""
     for n in reversed(range(len(trace.kernel.body))):
         if _summed(trace.kernel, (n,)):
             tried(trace, partial(_in_parts, path=(n,)))

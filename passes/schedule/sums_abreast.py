@@ -1,7 +1,7 @@
 """Sums of several rows side by side, where rows share what they read or what they add to.
 
 A sum over a row whose other factor all rows share, as of a matrix times a vector, reads that factor again for each
-row: with eight rows at once it is read an eighth as often, and memory is read from eight places. So it is with sums
+row. With eight rows at once it is read an eighth as often, and memory is read from eight places. So it is with sums
 that all rows share, as of a vector times a matrix: they are read and written an eighth as often. Where rows go as
 far as a diagonal, as where a triangle is solved, those of eight rows go together as far as the first of them does.
 """
@@ -63,7 +63,7 @@ def _found(kernel: Kernel) -> Iterator[Sums]:
 
 def _shares(kernel: Kernel, path: Path) -> bool:
     """Whether a scope adds up what lies along a row, in statements of which each sums up for its row, times what
-    all rows share, or for what all rows share; and lanes go along rows. For several sums it is one array that lies
+    all rows share, or for what all rows share. And lanes go along rows. For several sums it is one array that lies
     along rows: of two, memory would be read from twice as many places, which is slower."""
     along = kernel.at(path)
     if not isinstance(along, Scope) or along.marks or along.hints or len(along.extent.bounds) != 1:

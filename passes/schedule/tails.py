@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dojoir.errors import ArgumentError
-from dojoir.ir.nodes import Scope, format_path
-from dojoir.passes.engine.catalogue import parse_move
+from dojoir.ir.nodes import Scope
+from dojoir.passes.base.move import Place
 from dojoir.passes.engine.located import located
 from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.cutting import Cut
+from dojoir.passes.loops.splitting import Split
+from dojoir.passes.schedule.spots import act, in_two, spot
 
 CUT, SHORTER = "cut", "min"
 
 
 def split_with_tail(trace: Trace, scope: str, factor: int, tail: str = CUT) -> None:
     """Splits a scope into full blocks of `factor` iterations, and leaves the iterations after the last full block
-    to a scope of its own (`tail` is `cut`), which comes after it; with `min` it is `split` alone, whose last block
+    to a scope of its own (`tail` is `cut`), which comes after it. With `min` it is `split` alone, whose last block
     has a shorter `min` extent. After a cut the blocks can be interchanged, unrolled and vectorized.
 
     >>> import dojoir
@@ -40,12 +43,11 @@ def split_with_tail(trace: Trace, scope: str, factor: int, tail: str = CUT) -> N
     """
     if tail not in (CUT, SHORTER):
         raise ArgumentError(f"the tail of split_with_tail is {CUT} or {SHORTER}, not '{tail}'", "bad-arguments")
-    split = located(parse_move(f"split({scope}, {factor})"), trace.kernel)
-    (place,) = split.places()
-    path = trace.kernel.path(place)
-    node = trace.kernel.at(path)
+    (place,) = located(Split(Place(scope), factor), trace.kernel).places()  # a query too
+    found = spot(trace, trace.kernel.path(place))
+    node = found.node
     if tail == CUT and factor > 0 and isinstance(node, Scope) and len(node.extent.bounds) == 1:
         (extent,) = node.extent.bounds
         if not extent.is_constant or extent.offset % factor:
-            trace.apply(f"cut({format_path(path)}, {extent // factor * factor})")
-    trace.apply(f"split({format_path(path)}, {factor})")
+            found, _ = in_two(trace, Cut, found, extent // factor * factor)
+    act(trace, Split, found, factor)

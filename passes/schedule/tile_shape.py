@@ -19,32 +19,32 @@ LATENCY = 8
 """How many multiply-adds can begin before the first is done: a smaller tile waits."""
 
 LOAD = 0.25
-"""What a load costs beside a multiply-add: it runs at the same time, but comes from a cache."""
+"""The cost of a load, in multiply-adds: it runs at the same time, but comes from a cache."""
 
 GAIN = 0.92
-"""What another tile than the usual one must come down to: a smaller gain is not known so well."""
+"""Another tile is taken only if its cost is below this share of the default's: smaller gains are uncertain."""
 
 LEFT = 2.0
-"""What the rows that are left cost, in tiles."""
+"""The cost of leftover rows, in tiles."""
 
 ODD, EVEN = 2.0, 1.1
-"""What the columns that are left cost, in tiles: code for vectors that are no power of two is worse."""
+"""The cost of leftover columns, in tiles: code for vectors that are no power of two is worse."""
 
 NARROW = (1.25, 1.25, 1.1)
-"""What a tile costs that reads so few lines of the cache side by side of what is not packed: others are faster at
-fetching ahead, and half a line is wanted again later."""
+"""The cost factor of a tile that reads few adjacent cache lines of an array that is not packed. Others prefetch
+better, and half a line is wanted again later."""
 
 LINE = 64
 """The bytes of a line."""
 
 DOT = 2.5
-"""What a vector of a sum in lanes costs, in multiply-adds: it loads both factors, and nothing is used twice."""
+"""The cost of one vector of a sum in lanes, in multiply-adds: it loads both factors, and nothing is used twice."""
 
 SCATTER = 4
-"""What it costs to store a result whose neighbours in a vector do not lie side by side."""
+"""The cost of a scattered store: the neighbours of a vector do not lie side by side."""
 
 ADDED_UP = 13
-"""What it costs to add up the lanes of a sum."""
+"""The cost of adding up the lanes of a sum."""
 
 
 def default_shape(machine: Machine, lanes: int) -> tuple[int, int]:
@@ -104,7 +104,7 @@ def window_shape(
 
 
 def _window(high: int, vectors: int, down: int, across: int, wide: int) -> float:
-    """What a step of the sum costs in all tiles of a convolution, of `high` rows and so many vectors: `down` by
+    """The cost of one step of the sum in all tiles of a convolution, of `high` rows and so many vectors: `down` by
     `across` elements, `wide` of them in the vectors of a tile."""
     tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)
     rows = down // high + (LEFT if down % high else 0)
@@ -112,7 +112,7 @@ def _window(high: int, vectors: int, down: int, across: int, wide: int) -> float
 
 
 def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None) -> Iterator[tuple[int, int]]:
-    """What fits into the registers, the default first, then larger tiles before smaller ones."""
+    """The tile shapes that fit into the registers, the default first, then larger tiles before smaller ones."""
     high, wide = default_shape(machine, lanes)
     whole = MOST_COLUMNS if columns is None else lanes * -(-columns // lanes)
     yield min(high, rows or high), min(wide, whole)
@@ -123,8 +123,9 @@ def _shapes(machine: Machine, lanes: int, rows: int | None, columns: int | None)
 
 
 def _steps(machine: Machine, lanes: int, shape: tuple[int, int], rows: int | None, columns: int | None) -> float:
-    """What a step of the sum costs in all tiles, in multiply-adds: of one row of tiles where rows are not known,
-    and of a vector of columns where these are not. To pack the panel is a load and a store for each vector."""
+    """The cost of one step of the sum in all tiles, in multiply-adds: of one row of tiles where rows are not
+    known, and of a vector of columns where these are not. To pack the panel is a load and a store for each
+    vector."""
     high, wide = shape
     vectors = wide // lanes
     tile = max(high * vectors, LATENCY) + LOAD * (high + vectors)

@@ -17,7 +17,7 @@ from dojoir.passes.storage.staging import Stage
 
 def transpose_squares(trace: Trace, path: Path, machine: Machine) -> None:
     """Tiles two scopes, of which reads go along the inner one and writes along the outer one, in squares of one
-    vector, which is one line of a cache: what a square reads is copied as it lies in memory, and the result is
+    vector, which is one line of a cache. What a square reads is copied as it lies in memory, and the result is
     written so. Raises IllegalMove where a move of it is refused."""
     kernel, depth = trace.kernel, trace.kernel.depth_of(path)
     found = [access for site in sites_in(kernel, path) for access in site.statement.accesses]

@@ -1,8 +1,8 @@
-"""Triangles of products in blocks of rows: what all rows of a block have is a product of its own, which a register
+"""Triangles of products in blocks of rows. What all rows of a block have is a product of its own, which a register
 tile fits, and what is left of each block is a small triangle.
 
-A triangle is either in the sum, which grows or shrinks with the row, as in a product with a triangular matrix, or
-in the columns of the result, as where a matrix is symmetric and a text gives one half of it.
+A triangle is either in the sum, which grows or shrinks with the row, as in a product with a triangular matrix. Or
+it is in the columns of the result, as where a matrix is symmetric and a text gives one half of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TALL = 8
 
 @dataclass(frozen=True)
 class Triangle:
-    """A nest `i > j > (…, k > c[i, j] += a * b, …)` whose columns end, or begin, at the row: the place of its scope
+    """A nest `i > j > (…, k > c[i, j] += a * b, …)` whose columns end, or begin, at the row. The place of its scope
     over rows, the number of the scope over the sum among the children of that over columns, and by how much the
     columns grow with the row: 1; or -1, where they are counted from the row on, the first so many `ahead` of it."""
 
@@ -49,7 +49,7 @@ def block_triangles(trace: Trace, machine: Machine, sizes: Sizes = MappingProxyT
     """Gives each product of which a triangle is asked blocks of rows: what all rows of a block have is a product of
     its own then. Where its sum is as long as `i` is far from an end of its range (`{i} + 1`, or `M - {i}`), blocks
     are as high as a register tile. Where its columns end or begin at `i`, they are several tiles high, and the
-    triangle that is left of each has blocks of one tile; what stands behind such a product gets a nest of its own,
+    triangle that is left of each has blocks of one tile. What stands behind such a product gets a nest of its own,
     and what it reads down columns is copied, turned. A triangle for which a move is refused stays as it was."""
     rows = tile_rows(machine)
     for site in reversed(trace.kernel.sites):
@@ -108,7 +108,7 @@ def _block_sum(trace: Trace, path: Path, way: int, rows: int) -> None:
 
 # -- in the columns ---------------------------------------------------------------------------------------------
 def _columns(site: Site) -> Triangle | None:
-    """What is known of a triangle of columns, or None where a statement is in none."""
+    """The triangle of columns of a statement, or None where it is in none."""
     depth, target = len(site.scopes), site.statement.target
     if site.statement.accumulation != "+=" or depth < 3 or len(site.path) != depth + 1:
         return None

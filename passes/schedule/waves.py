@@ -1,9 +1,9 @@
 """Sweeps over rows that are made again and again: several go through the rows together, one behind the other.
 
-A scope that sweeps over the rows of large arrays in each iteration, as a stencil over time does, brings all of them
-through the caches each time. Here its sweeps become one, each late enough for what it takes from those before, and
-blocks of iterations go down the rows as a wave: the next one follows as many rows behind as it needs, while what it
-reads is still in the cache.
+A scope that sweeps over the rows of large arrays in each iteration, as a stencil over time does, brings all of
+them through the caches each time. Here its sweeps become one, each late enough for what it takes from those
+before. Blocks of iterations go down the rows as a wave: the next one follows as many rows behind as it needs,
+while what it reads is still in the cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOGETHER = 8
 """How many iterations go through the rows together at most: each is one more time that memory is spared."""
 
 SHARE = 8
-"""What part of the last cache the rows between the first iteration and the last may take."""
+"""The largest part of the last cache for the rows between the first iteration and the last."""
 
 FURTHEST = 4
 """How many rows apart two sweeps may have to stay."""
@@ -52,8 +52,8 @@ class Touch:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a child of the repeated scope does to rows: a scope over `rows`, or, where that is None, a node that
-    stays at one row."""
+    """The effect of a child of the repeated scope on rows: a scope over `rows`, or, where that is None, a node
+    that stays at one row."""
 
     rows: Affine | None
     touches: tuple[Touch, ...]
@@ -89,10 +89,10 @@ class Repeated:
 
 
 def run_in_waves(trace: Trace, machine: Machine, sizes: Sizes) -> None:
-    """Lets blocks of iterations go through the rows together wherever a scope sweeps over arrays that its caches do
-    not hold, as far as is known, and brings rows into flight of which each element waits for the one before. Where
-    rows of a sweep are independent they are left to the cores, if there are several. Sweeps for which a move is
-    refused stay as they were."""
+    """Lets blocks of iterations go through the rows together wherever a scope sweeps over arrays that its caches
+    do not hold, as far as is known. It also brings rows into flight of which each element waits for the one
+    before. Where rows of a sweep are independent they are left to the cores, if there are several. Sweeps for
+    which a move is refused stay as they were."""
     for number in range(len(trace.kernel.body)):
         found = repeated(trace.kernel, (number,))
         if found is not None:
@@ -102,7 +102,8 @@ def run_in_waves(trace: Trace, machine: Machine, sizes: Sizes) -> None:
 
 
 def repeated(kernel: Kernel, path: Path) -> Repeated | None:
-    """What the scope at `path` repeats, if that is sweeps over rows alone which take from rows further on."""
+    """The sweeps that the scope at `path` repeats, if that is sweeps over rows alone which take from rows further
+    on."""
     node = kernel.at(path)
     if not isinstance(node, Scope) or node.marks or node.hints or len(node.extent.bounds) != 1:
         return None
@@ -132,8 +133,8 @@ def repeated(kernel: Kernel, path: Path) -> Repeated | None:
 
 
 def _sweep(kernel: Kernel, path: Path, written: set[str]) -> Sweep | None:
-    """What the nest at `path` does to rows, which are the first index of each array that is written, if it is a
-    nest of scopes with nothing between them."""
+    """The sweep of the nest at `path` over rows, which are the first index of each array that is written, if it is
+    a nest of scopes with nothing between them."""
     node = kernel.at(path)
     depth, levels = kernel.depth_of(path), 0
     while isinstance(node, Scope):
@@ -210,7 +211,7 @@ def _in_waves(trace: Trace, found: Repeated, chained: bool, machine: Machine, si
 
 
 def _together(kernel: Kernel, found: Repeated, far: int, machine: Machine, sizes: Sizes) -> int:
-    """How many iterations go through the rows together: as many as leave the rows between the first and the last
+    """How many iterations go through the rows together. As many as leave the rows between the first and the last
     in a part of the last cache; 1 where all the arrays fit into a core's own, or there is one iteration."""
     steps = kernel.at(found.path)
     if isinstance(steps, Scope) and is_short(steps.extent, sizes, 2):

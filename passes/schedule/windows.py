@@ -1,9 +1,9 @@
 """Sums over windows and rows: what `default_schedule` makes of a nest that adds up for each of many neighbours.
 
 Around a window, as of a pooling or of a convolution of each channel by itself, a vector of neighbouring results
-stays in a register while the window is gone through: the lanes go inside of it. Around a sum of rows, the rows are
-gone through one after the other, as they lie in memory, and as many results as stay in a cache add up side by side;
-so few that registers hold them all stay there. A product that is known to have one column is such a sum where the
+stays in a register while the window is gone through. The lanes go inside of it. Around a sum of rows, the rows are
+gone through one after the other, as they lie in memory, and as many results as stay in a cache add up side by side.
+So few that registers hold them all stay there. A product that is known to have one column is such a sum where the
 rows of its result lie side by side in a factor.
 """
 
@@ -77,9 +77,9 @@ def _window(kernel: Kernel, site: Site, sizes: Sizes) -> Window | None:
 
 
 def tile_window(trace: Trace, window: Window, machine: Machine, sizes: Sizes = MappingProxyType({})) -> None:
-    """Gives a window one vector of results in a register, and a sum of rows as many results as fill half of the
-    first cache, or all of them in registers where they are known to be few. Raises IllegalMove where a move of it
-    is refused."""
+    """Gives a window one vector of results in a register. It gives a sum of rows as many results as fill half of
+    the first cache, or all of them in registers where they are known to be few. Raises IllegalMove where a move of
+    it is refused."""
     block, target = spot(trace, window.columns), window.site.statement.target.buffer
     size = trace.kernel.buffer(target).dtype.itemsize
     few = count_of(block.scope.extent, sizes) if window.rows else None
@@ -115,7 +115,7 @@ def columns_alone(kernel: Kernel, sizes: Sizes) -> Iterator[Product]:
 
 
 def turn_column(trace: Trace, product: Product, machine: Machine) -> None:
-    """Makes a product of one column a sum of rows: what it sums over outside of the rows of its result, of which as
+    """Makes a product of one column a sum of rows. What it sums over outside of the rows of its result, of which as
     many as fill half of the first cache add up side by side. Raises IllegalMove where a move of it is refused."""
     target = product.site.statement.target.buffer
     fuse(trace, product.site.path)

@@ -152,7 +152,7 @@ def redirected(node: Node, old: str, new: str, bases: list[Affine], steps: Seque
 
 
 def redirected_access(access: Access, copy: str, bases: list[Affine], steps: Sequence[int] = ()) -> Access:
-    """What an access to base + step * i of a buffer is to its copy: i. Without `steps` they are 1."""
+    """The index of the copy for an access to base + step * i of a buffer: i. Without `steps` they are 1."""
     return Access(copy, tuple((i - b) // s for i, b, s in _parts(access, bases, steps or (1,) * len(bases))))
 
 

@@ -185,7 +185,7 @@ class UnshareBuffer(Move):
 
 
 Renaming = Callable[[str, int], str]
-"""What a buffer is called, given what it is called now and the number of the access."""
+"""The new name of a buffer, given its present name and the number of the access."""
 
 
 def _renamed(nodes: tuple[Node, ...], new: Renaming, only: str | None = None) -> tuple[tuple[Node, ...], int]:

@@ -65,11 +65,11 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Stage(Move):
-    """Makes the node at `node` work on a copy of the part of a buffer that it touches: a new temporary, filled
+    """Makes the node at `node` work on a copy of the part of a buffer that it touches. A new temporary, filled
     before the node where `direction` is `in` or `inout`, written back after it where it is `out` or `inout`.
 
-    In each dimension, all accesses of the node must have one part that depends on the iterators around it only;
-    what is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
+    In each dimension, all accesses of the node must have one part that depends on the iterators around it only.
+    What is left runs from 0 to a constant or a size and is the index of the copy: of a triangle, all of the square
     around it. Where all of them are multiples of a number apart, the copy has these elements side by side. What may
     begin before the array does, as at the edge of an image, is copied under a guard. The
     temporary is called `copy`, and `reorder_dims`, `place` and `reuse_dims` then say how it is laid
@@ -330,7 +330,7 @@ def _accesses(node: Node, buffers: Set[str]) -> list[Access]:
 
 
 def _copying(nodes: tuple[Node, ...], copy: str, back: bool) -> Access | None:
-    """What is copied into a buffer, or where it is copied to, by a node that does nothing else; or None."""
+    """The source or the target of a copy by a node that does nothing else; or None."""
     while len(nodes) == 1 and isinstance(nodes[0], Scope | Guard):
         nodes = nodes[0].body
     match nodes:

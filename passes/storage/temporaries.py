@@ -1,4 +1,4 @@
-"""What moves on storage ask of a temporary: that it is one, has the dimension, and fits where it shall live."""
+"""The conditions of storage moves on a temporary: it is one, has the dimension, and fits its storage."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ MAX_STACK_BYTES = 64 * 1024
 """The largest buffer that may live on the stack."""
 
 MAX_BLOCK_BYTES = 256 * 1024
-"""What the registers of all threads of a GPU's block hold at most."""
+"""The size of the registers of all threads of a GPU's block, in bytes."""
 
 MAX_REGISTER_ELEMENTS = 1024
 """The most elements that a buffer in registers may have, for each of the threads of a GPU that may share it if it
-has several dimensions: as many as the others of these have indices, in a block."""
+has several dimensions. As many as the others of these have indices, in a block."""
 
 
 def temporary(kernel: Kernel, name: str) -> Buffer:

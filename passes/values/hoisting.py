@@ -58,7 +58,7 @@ class Hoist(Move):
 
     `part` is its number, as `extract_subexpression` counts them. Where the part depends on iterators of scopes at
     or inside of `scope`, it is computed in scopes of their extents, without labels and marks, for all of their
-    iterations: a part that is a read alone is then copied. The temporary has a dimension for each scope around what
+    iterations. A part that is a read alone is then copied. The temporary has a dimension for each scope around what
     computes it; `reuse_dims` takes off those that need no storage. Legal where nothing writes in between what the
     part reads, and all that is read is there: conditions around the statement do not hold before the scope. The
     inverse is `unhoist`.
@@ -227,7 +227,7 @@ def _around(kernel: Kernel, path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _needed(part: Expr, site: Site, depth: int) -> list[int]:
-    """The depths of the scopes that compute a part which is needed outside of the scope at `depth`: all around
+    """The depths of the scopes that compute a part which is needed outside of the scope at `depth`. All around
     that, and of those inside the ones that the part depends on, or the extent of one of them."""
     used = {d for affine in affine_parts(part) for d in affine.iterators}
     for inner in range(len(site.scopes) - 1, depth - 1, -1):

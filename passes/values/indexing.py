@@ -20,7 +20,7 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class SetIndex(Move):
     """Writes index `number` of a statement as `index`, counted from 0 in the order of the text, the target first.
-    Legal where it gives the same element in every iteration: where what is around decides a `min`, a `max`, a
+    Legal where it gives the same element in every iteration. Where what is around decides a `min`, a `max`, a
     division or a remainder, as it does of clamped indices in the iterations that `cut` parts from the borders. The
     inverse is the same move, with what was written before.
 
@@ -99,7 +99,7 @@ def _choices(index: Affine) -> Iterator[Affine]:
 
 
 def settled(site: Site, divided: bool = False) -> Iterator[tuple[int, Affine]]:
-    """The indices of a statement, by number, that the scopes around are seen to settle, as they are then: of those
+    """The indices of a statement, by number, that the scopes around are seen to settle, as they are then. Of those
     with a `min` or a `max`, and those with a division or a remainder if `divided` ones are meant."""
     for number, index in enumerate(indices_of(site.statement)):
         if index.is_clamped or divided:

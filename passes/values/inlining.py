@@ -281,8 +281,8 @@ def statement_at(kernel: Kernel, place: Place) -> tuple[int, Site]:
 
 
 def _solve(writer: Site, read: Access) -> tuple[Affine, ...] | None:
-    """The iterators of the writer, in terms of those of the reader, at which it writes the element that is read:
-    where each of them is alone the index of some dimension, up to a constant."""
+    """The iterators of the writer, in terms of those of the reader, at which it writes the element that is read.
+    Where each of them is alone the index of some dimension, up to a constant."""
     target: Statement = writer.statement
     solution: dict[int, Affine] = {}
     for mine, its in zip(target.target.indices, read.indices, strict=True):

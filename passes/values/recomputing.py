@@ -50,7 +50,7 @@ from dojoir.support.frozen import dataclass
 @dataclass(frozen=True)
 class Recompute(Move):
     """Computes the part of a temporary that the node at `node` reads again, just before it, into a new temporary
-    called `copy`, and makes the node read that: less to store and carry through memory, for more to compute.
+    called `copy`, and makes the node read that. Less to store and carry through memory, for more to compute.
 
     What part that is, `stage` says. Every statement that writes the temporary is written out again for it, within
     the loops that it needs besides those that choose the element, such as a sum's; they have no marks and labels.
@@ -264,8 +264,8 @@ class _Producer:
     origins: list[Origin] = field(default_factory=list)
 
     def again(self, nodes: tuple[Node, ...], prefix: Path, now: tuple[Affine, ...], depth: int) -> tuple[Node, ...]:
-        """What remains of some siblings for one element, at `depth`. `now` are the iterators around them, in terms
-        of the new ones."""
+        """The remaining part of some siblings for one element, at `depth`. `now` are the iterators around them, in
+        terms of the new ones."""
         new: list[Node] = []
         for child, node in enumerate(nodes):
             path = (*prefix, child)

@@ -304,8 +304,8 @@ def _nest(extents: Sequence[Affine], statement: Statement) -> Node:
 
 
 def _reduction(name: str, sites: list[Site], depth: int) -> tuple[Access, str]:
-    """What some statements accumulate into, all with one operator, at indices that the iterator of `depth` has no
-    part in. Raises Refusal where they use the buffer in another way."""
+    """The element that some statements accumulate into, all with one operator, at indices that the iterator of
+    `depth` has no part in. Raises Refusal where they use the buffer in another way."""
     found: set[tuple[Access, str]] = set()
     for site in sites:
         statement = site.statement

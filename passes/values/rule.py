@@ -168,7 +168,7 @@ def _usable(fp: str, side: str) -> dict[tuple[str, ...], list[Rule]]:
 
 
 def _kind(node: Node) -> str:
-    """What a node is: the operator of a statement, or another kind with what is right inside of it."""
+    """The kind of a node: the operator of a statement, or another kind with the nodes right inside of it."""
     if isinstance(node, Statement):
         return node.op
     inside = (child.op if isinstance(child, Statement) else type(child).__name__ for child in node.body)

@@ -184,7 +184,7 @@ def held_extent(kernel: Kernel, site: Site, depth: int) -> Affine:
 
 
 def _most(affine: Affine, scopes: Sequence[Scope]) -> Affine | None:
-    """What an affine value never exceeds in some scopes, without their iterators; None where they are divided."""
+    """An upper bound of an affine value in some scopes, without their iterators; None where they are divided."""
     while affine.iterators:
         depth = max((atom.depth for atom, _ in affine.terms if isinstance(atom, Iter)), default=None)
         if depth is None:

@@ -32,7 +32,7 @@ PROBE_LIMIT = 20.0
 """Seconds that a question to a compiler may take."""
 
 NAMES = ("cc", "gcc", "clang")
-"""What is looked for on the path, in this order, where the variable CC names no compiler."""
+"""The compilers that are looked for on the path, in this order, where the variable CC names none."""
 
 _ALWAYS = ("-std=c11", "-O3", "-ffp-contract=off", "-w")
 _SHARED = ("-shared", "-fPIC")
@@ -60,8 +60,8 @@ _SHOWN_LINES = 8
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C compiler: its command (`ccache gcc` is two words), the first line of what it says of its version, the
-    options for a shared library, and a digest of the instruction set that it compiles for."""
+    """A C compiler: its command (`ccache gcc` is two words), the first line of what it says of its version. Also
+    the options for a shared library, and a digest of the instruction set that it compiles for."""
 
     command: tuple[str, ...]
     version: str
@@ -191,7 +191,7 @@ def build_program(sources: Sequence[str], out: Path, *, toolchain: Toolchain, li
 
 
 def all_lines(command: tuple[str, ...], limit: float) -> list[str]:
-    """What a command prints; nothing where it fails or takes longer than `limit` seconds."""
+    """The output of a command in lines; empty where it fails or takes longer than `limit` seconds."""
     try:
         done = _run(command, limit)
     except ToolchainError:

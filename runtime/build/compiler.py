@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dojoir.codegen.lir.program import Program
 
 TARGETS = RUNNABLE
-"""What `compile` makes code for."""
+"""The targets of `compile`."""
 
 
 @public_with(kernel="not-a-kernel")
@@ -43,16 +43,14 @@ def compile(
 ) -> Compiled:
     """The kernel as a callable. `target` is `llvm`, which needs no compiler installed, or one that calls a C
     compiler: `c`, `avx512`, `avx2`, `neon`, `sve`, `rvv`. The code for another processor than this machine's runs
-    in an emulator.
-    `threads` is how many threads a `p` scope may use; by default `$DOJOIR_THREADS`, or all cores of the process.
-    `cpu` is the processor that code of `llvm` and `c` is for, by LLVM's name, if not this one: `haswell`;
-    `llvm@haswell` as a target says the same.
-    `cuda` and `hip` need a GPU; with `emulated` their code runs on the CPU instead, slowly, on NumPy arrays, and
-    what a GPU lets pass (a race, a barrier that not all threads reach, an access out of bounds) is a RunError.
-    Each call checks that no two elements of a `distinct` argument are equal; `checked=False` leaves that out, for
-    callers who know it, and what is compiled says so in `unproved`.
-    Of a `dojoir.Trace`, the last kernel is compiled; of `dojoir.Versions`, each call's sizes pick the one that
-    runs.
+    in an emulator. `threads` is how many threads a `p` scope may use; by default `$DOJOIR_THREADS`, or all cores
+    of the process. `cpu` is the processor that code of `llvm` and `c` is for, by LLVM's name, if not this one:
+    `haswell`; `llvm@haswell` as a target says the same. `cuda` and `hip` need a GPU; with `emulated` their code
+    runs on the CPU instead, slowly, on NumPy arrays. What a GPU lets pass (a race, a barrier that not all threads
+    reach, an access out of bounds) is a RunError. Each call checks that no two elements of a `distinct` argument
+    are equal; `checked=False` leaves that out, for callers who know it, and what is compiled says so in
+    `unproved`. Of a `dojoir.Trace`, the last kernel is compiled; of `dojoir.Versions`, each call's sizes pick the
+    one that runs.
 
     Raises KernelError where the kernel is wrong (`dojoir.prove`), ToolchainError where there is no compiler or it
     fails, or where this machine cannot run the code, ArgumentError for a target or number of threads that there is

@@ -1,4 +1,4 @@
-"""What becomes of a kernel's LLVM IR, as text: after LLVM's passes, and as the code of a processor."""
+"""The output of LLVM for a kernel's IR, as text: after LLVM's passes, and as the code of a processor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMS: Mapping[str, str] = {
     "llvm-opt": "LLVM IR after LLVM's passes, as it is compiled",
     "asm": "the code of the processor, as text for an assembler",
 }
-"""What LLVM makes of a kernel, by name."""
+"""The forms of a kernel that LLVM makes, by name."""
 
 
 @public

@@ -81,7 +81,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Done:
-    """What a call came to: its status, and the arguments afterwards."""
+    """The outcome of a call: its status, and the arguments afterwards."""
 
     status: int
     arguments: tuple[bytes, ...]

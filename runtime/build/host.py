@@ -1,4 +1,4 @@
-"""What this machine's processor is and has, and what it can run."""
+"""The properties of this machine's processor, and the targets that it can run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def processor() -> str:
 
 
 def features() -> frozenset[str]:
-    """What the processor has, by LLVM's names, of what it may use."""
+    """The features of the processor, by LLVM's names, as far as the system permits their use."""
     return host.detected().features & host.host().features
 
 
 def missing_features(isa: Isa) -> tuple[str, ...]:
-    """What the processor lacks of an instruction set of its architecture."""
+    """The features of an instruction set of the processor's architecture that the processor lacks."""
     return tuple(sorted(isa.features - features()))
 
 

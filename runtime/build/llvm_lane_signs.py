@@ -7,7 +7,7 @@ whatever is there (https://github.com/llvm/llvm-project/issues/191304). And wher
 and writes the mask, such as a shift, the mask is gone (https://github.com/llvm/llvm-project/issues/198197).
 
 No option turns the pass off. So machine code with such an instruction in it is looked at as text, and where it is
-wrong the module is compiled again without the instructions that write such masks, which are those of AVX512DQ for
+wrong the module is compiled again without the instructions that write such masks. These are those of AVX512DQ for
 32 and 64 bits and those of AVX512BW for bytes.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 LACKING = ("", "-avx512dq", "-avx512dq,-avx512bw")
-"""What is left out of a processor's features, one after the other, until the code is right. The last always is."""
+"""The features to leave out, one after the other, until the code is right. The last always is."""
 
 _BYTES = re.compile(rb"(?:\xc5|\xc4.)[\x78\x79\x7c\x7d\xf8\xf9\xfc\xfd](?:\x50|\xd7)[\xc0-\xff]", re.DOTALL)
 """VEX, the code of vmovmskps and -pd or of vpmovmskb, two registers. Other bytes can look like it: then a text is

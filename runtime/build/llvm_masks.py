@@ -2,7 +2,7 @@
 
 On processors with AVX-512, LLVM (seen in 22) makes one instruction of a vector of narrowed integers and its
 masked store. Where the mask is a constant with a single lane, it then makes a scalar store of that, and forgets
-that it narrows: it writes the wide integer, over the element and what lies behind it. So such a store is made a
+that it narrows. It writes the wide integer, over the element and what lies behind it. So such a store is made a
 scalar one before, of the element that is taken out of the narrow vector.
 """
 

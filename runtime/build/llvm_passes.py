@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class TargetMachine(Protocol):
-        """What is used of llvmlite's class of that name, which comes without types."""
+        """The part of llvmlite's class of that name that is used here; llvmlite has no types."""
 
         def emit_object(self, module: object) -> bytes: ...
         def emit_assembly(self, module: object) -> str: ...
@@ -53,7 +53,7 @@ HELPED = 500
 
 @dataclass(frozen=True)
 class Processor:
-    """What code is made for, in LLVM's words. `features` is its list, such as `+avx2,-avx512f`."""
+    """The processor that code is made for, in LLVM's words. `features` is its list, such as `+avx2,-avx512f`."""
 
     triple: str
     cpu: str
@@ -127,7 +127,7 @@ class _Helpers:
         self._served = 0
 
     def asked(self, text: str, processor: Processor) -> bytes | None:
-        """What the helper makes of a module; None where this process is to compile it itself."""
+        """The helper's result for a module; None where this process is to compile it itself."""
         with self._lock:
             if self._count < HERE:
                 self._count += 1

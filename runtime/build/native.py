@@ -114,7 +114,7 @@ def _build_shared(source: str, toolchain: Toolchain) -> bytes:
 
 
 def _built(identity: str, source: str, build: Callable[[str, Path], None]) -> bytes:
-    """What `build` makes of a source, or the cache has of it. `identity` says what else it depends on."""
+    """The binary of a source, by `build` or from the cache. `identity` says what else it depends on."""
     store = Cache.default()
     key = content_key("c", identity, source)
     code = store.get(key)

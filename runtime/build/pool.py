@@ -13,7 +13,7 @@ low enough; the caller waits for just those, so a job never changes under a help
 the usual pair of flags: each side writes its own (`@word` or `@sleepers`, `@remaining` or `@waiting`), then
 reads the other's, sequentially consistent, so at least one of them sees that it must act.
 
-Where helpers are woken, they are kept off the core of the caller, if there are cores enough: the scheduler of a
+Where helpers are woken, they are kept off the core of the caller, if there are cores enough. The scheduler of a
 virtual machine takes a core at rest for one that another machine has, and wakes them where the caller runs, one
 after the other.
 """

@@ -1,4 +1,5 @@
-"""What a kernel is lowered to and printed as; where this dojoir did it before, a new process needs no lowering."""
+"""The lowered and printed form of a kernel; where this dojoir has made it before, a new process needs no
+lowering."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Printed:
 def printed(
     kernel: Kernel, target: str, machine: tuple[str, ...], make: Callable[[], tuple[Program, str]]
 ) -> Printed:
-    """What `make` makes of a kernel that is proved: the program, and its source for `target`. `machine` says all
-    that it depends on besides these two. Raises what `make` raises."""
+    """The output of `make` for a kernel that is proved: the program, and its source for `target`. `machine` says
+    all that it depends on besides these two. Raises what `make` raises."""
     key = shelf_key("source", target, *machine, "of", whole_text(kernel))
     data = taken(key)
     found = None if data is None else _read(data)

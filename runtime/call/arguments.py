@@ -1,4 +1,4 @@
-"""What a call must be given, and whether it was: every wrong argument is refused before anything runs."""
+"""The check of a call's arguments: every wrong argument is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Signature:
 
     kernel: Kernel
     view: Callable[[str, object], View] = view_of
-    """What the memory of an argument is, which must be where the kernel runs."""
+    """The view of the memory of an argument, which must be where the kernel runs."""
 
     @cached_property
     def arguments(self) -> tuple[Buffer, ...]:
@@ -91,7 +91,7 @@ class Signature:
         return fitting(self.kernel, frozenset(), self.view)
 
     def _bind(self, arguments: Sequence[object], given: Mapping[str, object], known: Mapping[object, Fit]) -> Bound:
-        """What `bind` says of as many arguments as there should be, one check after the other."""
+        """The result of `bind` for the right number of arguments, one check after the other."""
         values: list[Number] = []
         views: list[View] = []
         for buffer, argument in zip(self.arguments, arguments, strict=True):
@@ -210,7 +210,7 @@ def _strides(buffer: Buffer, view: View, sizes: Mapping[str, int]) -> tuple[int,
 
 
 def _plain(buffer: Buffer, view: View) -> str:
-    """What makes a dense copy of an array."""
+    """The function that makes a dense copy of an array."""
     return f"{buffer.name}.contiguous()" if of_torch(view.owner) else f"np.ascontiguousarray({buffer.name})"
 
 

@@ -9,9 +9,9 @@ from dojoir.runtime.call.views import View
 
 
 class Fit(NamedTuple):
-    """What layouts (type, shape and strides of every array) and given sizes come to: the sizes of the call, the
-    bytes that each array spans, and the strides in elements that strided ones have, one array after the other. Of
-    two calls alike in these, the second needs no more checks of them."""
+    """The result of fitting layouts (type, shape and strides of every array) and given sizes to a kernel: the
+    sizes of the call, the bytes that each array spans, and the strides. Arrays that may be strided have theirs in
+    elements, one array after the other. Of two calls alike in these, the second needs no more checks of them."""
 
     layouts: tuple[object, ...]
     sizes: dict[str, int]

@@ -57,12 +57,12 @@ class Compiled:
     `compiled(x, y)` takes every in, out and inout argument in declared order and writes in place;
     `compiled.run({"x": x})` allocates what the kernel returns. Arrays are NumPy's or anything with `__dlpack__`,
     on the CPU, in the layout that the kernel declares (C-contiguous by default; `strided` takes rows that are
-    apart, such as `x[:, :8]`), and are never copied; scalars are Python or NumPy numbers. Sizes come from the
+    apart, such as `x[:, :8]`), and are never copied. Scalars are Python or NumPy numbers. Sizes come from the
     shapes; one that no shape gives is passed by name.
 
     Both raise ArgumentError before anything runs where an argument does not fit, a `distinct` one with two equal
-    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so), and RunError where
-    the kernel had no memory for its temporaries or an index read from data was out of range."""
+    elements too (a sort; `compile(…, checked=False)` leaves it out, and `unproved` says so). Both raise RunError
+    where the kernel had no memory for its temporaries or an index read from data was out of range."""
 
     __slots__ = (
         "_before", "_calls", "_checks", "_code", "_distinct", "_entry", "_function", "_known", "_load", "_quick",
@@ -223,7 +223,7 @@ class Compiled:
             check_distinct(self._signature.arrays, lambda name: self._contents(name, views[name]))
 
     def _contents(self, name: str, view: View) -> np.ndarray:
-        """What is in an argument."""
+        """The content of an argument."""
         return as_numpy(view, self.kernel.buffer(name).dtype.stored)
 
     def _call(self, values: tuple[Number, ...]) -> None:

@@ -38,7 +38,7 @@ CODES = {name: code for code, name in _NAMES.items()}
 
 
 class HasDLPack(Protocol):
-    """What an object must have to be seen: the standard's two methods."""
+    """The protocol of an array-like object: the standard's two methods."""
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None) -> object: ...
 
@@ -99,8 +99,8 @@ def borrow(
     runs: str = "on the CPU",
     stream: int | None = None,
 ) -> Tensor:
-    """What the argument `name` holds. The capsule stays unconsumed: its producer frees it when `owner` goes. With
-    `stream` -1 the producer does not wait for what it is still to do: the caller's work comes behind it.
+    """The tensor of the argument `name`. The capsule stays unconsumed: its producer frees it when `owner` goes.
+    With `stream` -1 the producer does not wait for what it is still to do: the caller's work comes behind it.
     Raises ArgumentError where the memory is of none of `devices`, or its library will not hand it over."""
     try:
         device = int(value.__dlpack_device__()[0])

@@ -60,7 +60,7 @@ def _helpers() -> str:
 
 @dataclass(frozen=True)
 class Form:
-    """What the text of a quick call depends on: of each argument its role, type and rank; how many sizes."""
+    """The key of the text of a quick call: of each argument its role, type and rank; how many sizes."""
 
     arguments: tuple[tuple[bool, DType, int, int, bool, int], ...]
     """For each: passed by value; element type; rank; alignment; written; how many strides the call passes."""

@@ -51,8 +51,8 @@ def strides_of(buffer: Buffer, sizes: Mapping[str, int], gap: int = 0) -> tuple[
 
 
 def steps_of(buffer: Buffer, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
-    """What a call gives for `buffer.steps`, in elements, of an array of such a shape and such strides in bytes: 1
-    or more each, and what is inside ends before the next begins. None where rows overlap or are not in the
+    """The values of `buffer.steps` in a call, in elements, of an array of such a shape and such strides in bytes:
+    1 or more each, and what is inside ends before the next begins. None where rows overlap or are not in the
     declared order, or the innermost dimension has gaps. What is never stepped along counts as dense."""
     item = buffer.dtype.itemsize
     steps = buffer.steps
@@ -72,7 +72,7 @@ def steps_of(buffer: Buffer, shape: Sequence[int], strides: Sequence[int]) -> tu
 
 
 def dense_steps(buffers: Iterable[Buffer], sizes: Mapping[str, int], gap: int = 0) -> tuple[int, ...]:
-    """What a call gives for the arrays that are made here, one after another."""
+    """The values of `steps` for the arrays that are made here, one after another."""
     found: list[int] = []
     for buffer in buffers:
         if buffer.steps:

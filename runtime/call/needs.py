@@ -1,4 +1,4 @@
-"""What memory a call takes, added up before any of it is asked for."""
+"""The memory of a call, added up before any of it is requested."""
 
 from __future__ import annotations
 

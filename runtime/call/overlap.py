@@ -32,7 +32,7 @@ def rows_of(shape: Sequence[int], strides: Sequence[int], item: int, steps: Sequ
 
 
 def are_beside(first: int, one: Rows, second: int, other: Rows) -> bool:
-    """Whether the rows of two arrays, which start at `first` and `second`, are seen to be beside each other: with
+    """Whether the rows of two arrays, which start at `first` and `second`, are seen to be beside each other. With
     g the greatest common divisor of their pitches, all bytes of the first are within [0, run) mod g, and those of
     the second within [d, d + run), where d = (second - first) mod g."""
     common = math.gcd(one.pitch, other.pitch)

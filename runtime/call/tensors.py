@@ -21,7 +21,7 @@ _FROM_TENSOR = 40
 
 @dataclass(frozen=True)
 class Torch:
-    """What is used of the module. `types` are those whose methods are PyTorch's own."""
+    """The part of the module that is used here. `types` are those whose methods are PyTorch's own."""
 
     tensor: type
     types: frozenset[type]

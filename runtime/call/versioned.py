@@ -137,7 +137,7 @@ def _chosen(
 # -- machine code ------------------------------------------------------------------------------------------
 def choice_text(start: Kernel, versions: Sequence[tuple[When, int]]) -> str:
     """An LLVM module whose function `entry` is called as the kernel is, and calls the first of the functions
-    `version0`, `version1`, … whose conditions hold: each given by these, and by what is added to the statuses of
+    `version0`, `version1`, … whose conditions hold. Each given by these, and by what is added to the statuses of
     its runtime checks."""
     size = {name: f"%size.{n}" for n, name in enumerate(start.runtime_sizes)}
     values = [f"{_passed(buffer)} %a.{n}" for n, buffer in enumerate(start.arguments)]

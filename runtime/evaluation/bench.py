@@ -1,7 +1,7 @@
-"""What a worker does with a candidate: build it, check it, time it, and check what the timed calls gave.
+"""The work of a worker on a candidate: build it, check it, time it, and check the results of the timed calls.
 
-One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here: outputs
-hold a pattern before a call that is checked, calls in between are looked at (`inspection`), the inputs of the last
+One build is all of that. A fault in what is built, in how it is loaded or in the clock must show here. Outputs
+hold a pattern before a call that is checked, calls in between are looked at (`inspection`). The inputs of the last
 call are those of the timed ones with some elements changed, and a clock that does not agree with a second one is
 not believed.
 """
@@ -50,7 +50,7 @@ Against = Literal["best", "itself", "full"]
 
 @dataclass(frozen=True)
 class Job:
-    """A candidate and what it is held against: the cases of the small sizes, and three for each size that is
+    """A candidate and what it is held against. The cases of the small sizes, and three for each size that is
     timed: that of the first call, that of the timed ones, and that of the last, whose inputs are nearly the same.
     Which calls are looked at follows from `seed`."""
 
@@ -59,7 +59,7 @@ class Job:
     timed: tuple[tuple[Case, Case, Case], ...]
     best: Kernel | None = None
     against: Against = "best"
-    """What it is raced against: the best, itself (to see the noise), or itself built in full."""
+    """The opponent of the race: the best, itself (to see the noise), or itself built in full."""
 
     seed: int = 0
 
@@ -67,7 +67,7 @@ class Job:
 @dataclass
 class Bench:
     """A place to evaluate candidates. `cut` is how many times longer than the best one may take, `code_limit` how
-    many characters the code of one may have; `emulated` runs the code of a GPU on the CPU, `cold` times with
+    many characters the code of one may have. `emulated` runs the code of a GPU on the CPU, `cold` times with
     nothing of the arrays in the caches of a GPU, `race_seconds` is how long a race goes on that nobody wins."""
 
     pool: Pool
@@ -96,7 +96,7 @@ class Bench:
         return slack_of(self.pool.reference)
 
     def evaluate(self, job: Job, tell: Tell = lambda _: None) -> Evaluation:
-        """What becomes of a candidate. A crash and a hang are for others to see."""
+        """The result of a candidate. A crash and a hang are for others to see."""
         stages: dict[str, float] = {}
         clock = _Stages(stages, tell)
         try:
@@ -144,7 +144,7 @@ class Bench:
         return found
 
     def met(self, digest: str, job: Job) -> Evaluation | None:
-        """What became of the same machine code before, as what became of this kernel."""
+        """The earlier result for the same machine code, as a result of this kernel."""
         seen = self.seen.get(digest)
         if seen is None or job.against != "best":
             return None
@@ -229,7 +229,7 @@ class Bench:
         return _joined(kernel_hash, laps, cases, built.digest)
 
     def _best(self, job: Job, built: Built) -> Built | None:
-        """What the candidate is raced against, unless it is the same."""
+        """The opponent of the candidate, unless it is the same."""
         if job.against == "itself":
             return built
         if job.against == "full":

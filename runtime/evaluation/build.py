@@ -30,7 +30,7 @@ from dojoir.support.frozen import dataclass
 from dojoir.types.in_bytes import in_bytes
 
 LANES = re.compile(r"<\d+ x ")
-"""What the types of lanes look like in LLVM IR: where a move has put a kernel in lanes, LEFT_OUT is left out."""
+"""The pattern of vector types in LLVM IR: where a move has put a kernel in lanes, LEFT_OUT is left out."""
 
 LEFT_OUT = ("loop_vectorization", "loop_interleaving", "loop_unrolling", "slp_vectorization")
 """The passes that find little in code that is in lanes by its moves, and take half of the time; the order of the
@@ -44,7 +44,7 @@ CODE_LIMIT = 64_000
 schedules for rows that come with dojoir."""
 
 COMMENTS = (";", "//")
-"""What a line of LLVM IR, or of C, begins with that is none of the code."""
+"""The prefixes of comments in LLVM IR or C, which are not part of the code."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What became of a kernel that was evaluated."""
+"""The result of evaluating a kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What became of the kernel with this `hash`; `status` is one of STATUSES.
+    """The result of evaluating the kernel with this `hash`; `status` is one of STATUSES.
 
     `seconds` is the time of one call, the median of `samples`, which lies within `interval` with 95% confidence;
     of several sizes the geometric mean. None where nothing was timed; of a kernel that was `cut`, what its second
@@ -91,6 +91,6 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
-        """What `to_json` gave."""
+        """Reads the output of `to_json`."""
         tuples = ("interval", "samples", "ratio_interval", "ratios")
         return cls(**{**data, **{name: tuple(data[name]) for name in tuples if data[name] is not None}})

@@ -72,11 +72,11 @@ class Evaluator:
     """Evaluates kernels that stand for `reference` on `target` at `sizes`: one set of sizes or several.
 
     A context manager. Each kernel is built once in one of `workers` long-lived processes, run on all default sizes
-    and distributions with its arrays between guard pages, and timed on `threads` threads; some of these calls
+    and distributions with its arrays between guard pages. It is timed on `threads` threads; some of these calls
     are looked at as well. Which of 16 seeds a kernel gets is drawn, from `seed`, once the kernel is known. One
     timing runs at a time on a machine, over all its processes.
 
-    `cuda` and `hip` run on a GPU, timed by its events: warm, as a graph that is started again, or `cold`, with
+    `cuda` and `hip` run on a GPU, timed by its events. Warm, as a graph that is started again, or `cold`, with
     other memory in its cache; with `emulated` on the CPU, checked as `verify` does, which is what is timed then.
     What `protocol` says must agree before two times are compared.
 
@@ -84,13 +84,13 @@ class Evaluator:
     meanwhile, the others get a RunError.
 
     A stage of a kernel (building it, checking it, timing it) may take `time_limit` seconds, and a worker
-    `memory_limit` bytes of address space; timing goes on for `race_seconds` at most where nothing is plain before,
+    `memory_limit` bytes of address space. Timing goes on for `race_seconds` at most where nothing is plain before,
     and for 3 samples at least. A kernel whose source (LLVM IR for `llvm`) has more than `code_limit` characters is
     not built, and is `build-failed` with that as the reason: LLVM takes up to a second for it. Where more than a
     hundredth of the codes of an output could not be compared, a kernel is `wrong`, but of those in `left_out`."""
 
     PROTOCOL = "evaluator 4"
-    """What is built, verified and raced here; the number changes with how that is done."""
+    """The protocol by which kernels are built, verified and raced here; the number changes with it."""
 
     CODE_LIMIT = CODE_LIMIT
 
@@ -216,7 +216,7 @@ class Evaluator:
         self._control.send_bytes(pickle.dumps(setup))
 
     def _asked(self, request: Mapping[str, object], handle: int | None = None) -> dict[str, Any]:
-        """What the nursery answers. Raises RunError where it is gone, and the error of ours that it met."""
+        """The nursery's answer. Raises RunError where it is gone, and the error of ours that it met."""
         try:
             self._control.send_bytes(json.dumps(request).encode())
             if handle is not None:
@@ -251,7 +251,7 @@ class Evaluator:
 
     # -- candidates --------------------------------------------------------------------------------------
     def evaluate(self, kernels: Iterable[Kernel], best: Kernel | None = None) -> Iterator[Evaluation]:
-        """What becomes of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
+        """The result of each kernel, as it is known; a kernel is taken from `kernels` when a worker is free for
         it. Each is raced against `best`, if that is given. One whose well-formedness the checker does not decide
         in its steps is `build-failed`. Raises KernelError for one that is ill-formed, ArgumentError for one that
         does not take the arguments of the reference."""
@@ -369,7 +369,7 @@ class Evaluator:
                 yield self._ended(connection, worker, kill=True)
 
     def _ended(self, connection: Connection, worker: _Worker, kill: bool) -> Evaluation:
-        """What the end of a worker says of its kernel."""
+        """The result of a kernel whose worker has ended."""
         del self._busy[connection]
         connection.close()
         status: int = self._asked({"reap": worker.pid, "kill": kill})["status"]

@@ -5,7 +5,7 @@ hold a pattern; right after it what is there is copied, and compared. What skips
 already, works on some calls only, gives what an earlier call gave, or works on after it has returned, leaves a
 spot wrong. What is known of a spot says nothing of the next, as all are drawn.
 
-That the work is done again is not enough where a right result could be remembered: a call on inputs of which two
+That the work is done again is not enough where a right result could be remembered. A call on inputs of which two
 elements were exchanged must take about as long as one on the same inputs again.
 """
 
@@ -75,7 +75,7 @@ def _part(random: Random, extent: int, most: int) -> slice:
 
 
 def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, slack: float) -> str | None:
-    """What is wrong with what was `seen` at the spots; None if nothing is."""
+    """The error in the values `seen` at the spots; None if there is none."""
     for (name, box), actual in zip(spots, seen, strict=True):
         whole = known.outputs[name]
         part = Bounds(whole.dtype, whole.low[box], whole.high[box], whole.expected.part(box))
@@ -87,7 +87,7 @@ def complaint(spots: Sequence[Spot], seen: Sequence[np.ndarray], known: Known, s
 
 
 def remembers(runner: Watched, random: Random, seconds: float, took: float) -> str | None:
-    """Whether a call on the same inputs as the one before takes much less than one on others: `seconds` is the
+    """Whether a call on the same inputs as the one before takes much less than one on others. `seconds` is the
     time of the one, `took` that of a first call on others, which may have been late for any reason."""
     limit = SLOWER * seconds + LATER + (WAKING if runner.threads > 1 else 0) + runner.slop
     least = took
@@ -109,7 +109,7 @@ def remembers(runner: Watched, random: Random, seconds: float, took: float) -> s
 
 
 class Watched(Protocol):
-    """What `Watch` looks at: a `Runner`."""
+    """The interface that `Watch` needs: a `Runner`."""
 
     call: Callable[[], object]
 
@@ -147,8 +147,8 @@ class Watch:
 
     def begin(self, runner: Watched, calls: int, raced: bool) -> None:
         """Chooses: where a sample is one call, one call in each of the first rounds, and in one of these an odd
-        number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more;
-        else some in a row, between the samples of one of these rounds."""
+        number of calls more, or, where it is not `raced` and these are all the calls there are, perhaps one more.
+        Else some in a row, between the samples of one of these rounds."""
         self.in_a_row = calls > 1
         between = raced and not self.in_a_row  # the first of those that are looked at and the last
         self.round = self.random.randrange(1, ROUNDS) + between
@@ -184,7 +184,7 @@ class Watch:
         self.seen.append((spots, runner.look(spots)))
 
     def wrong(self) -> str | None:
-        """What was wrong with what was seen since this was asked."""
+        """The error in the values seen since the last question."""
         seen, self.seen = self.seen, []
         found = (complaint(spots, there, self.known, self.slack) for spots, there in seen)
         return next((wrong for wrong in found if wrong is not None), None)

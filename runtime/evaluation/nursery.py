@@ -29,8 +29,8 @@ from dojoir.support.temporary import told_of_room
 
 @dataclass(frozen=True)
 class Setup:
-    """What all workers of an evaluator are for. A worker that holds `leak` bytes more after a candidate than
-    before it ends with it; one that has done `turns` candidates ends in peace."""
+    """The common settings of all workers of an evaluator. A worker that holds `leak` bytes more after a candidate
+    than before it ends with it; one that has done `turns` candidates ends in peace."""
 
     pool: Pool
     threads: int

@@ -1,4 +1,4 @@
-"""What a reference gives on the inputs that candidates are held against: worked out once, shared by all workers.
+"""The expected results on the inputs that candidates are checked against: computed once, shared by all workers.
 
 A case is a size, a distribution and one of SEEDS seeds. Its inputs, what is expected and how far a right result
 may be off lie in files that workers map into memory, so that none of it is computed, or held, twice."""
@@ -47,7 +47,7 @@ SEEDS = 16
 """How many seeds a case may have."""
 
 FOLDER = "dojoir-pool-"
-"""What the folder of a pool is called, before the number of its process."""
+"""The prefix of the pool's folder, before the number of its process."""
 
 BLOCK = 1 << 15
 """Elements that are compared at a time: what fits into a cache."""
@@ -90,7 +90,7 @@ class Known:
     outputs: Mapping[str, Bounds]
 
     def complaint(self, outputs: Mapping[str, np.ndarray], slack: float) -> str | None:
-        """What is wrong with results, as a phrase; None if nothing is. `outputs` are their elements, as
+        """The error in results, as a phrase; None if there is none. `outputs` are their elements, as
         `DType.stored`."""
         for name, bounds in self.outputs.items():
             actual = outputs[name]
@@ -144,7 +144,7 @@ class Pool:
         return max(FEWEST, min(SEEDS, TIMED_BYTES // (40 * max(1, elements))))
 
     def draw_timed(self, size: int, count: int, random: Random) -> tuple[Case, Case, Case]:
-        """The cases of a candidate at a timed size, of the first `count`: one whose sums are exact, or in which
+        """The cases of a candidate at a timed size, of the first `count`. One whose sums are exact, or in which
         few terms count; one to time with; one that is nearly the same as that."""
         seeds = max(1, count // 3)
         firsts = seeds + (count % 3 > 0)
@@ -256,7 +256,7 @@ def within(actual: np.ndarray, bounds: Bounds) -> bool:
 
 def _bounds(dtype: DType, expected: Expected, slack: float) -> Bounds:
     """The least and the largest value that `compare` accepts, in the type itself where NumPy has it, rounded to
-    the inside; nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
+    the inside. Nothing is asked of an element between infinities, and NaN, which nothing is within, of one that is
     NaN."""
     if not dtype.is_float:
         values = expected.values.astype(np.dtype(dtype.stored))

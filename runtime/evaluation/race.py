@@ -233,7 +233,7 @@ class Runner:
         return 1 if self.compiled is None else self.compiled.threads
 
     def fault(self, known: Known) -> str | None:
-        """What calls have done to memory that they must leave as it is."""
+        """The error in memory that calls must not change."""
         for buffer in self.reference.arguments:
             if buffer.name not in self.arrays:
                 continue
@@ -245,7 +245,7 @@ class Runner:
         return None
 
     def complaint(self, known: Known, slack: float) -> str | None:
-        """What is wrong with the arrays after a call on a case."""
+        """The error in the arrays after a call on a case."""
         return known.complaint(self.results(), slack)
 
     def results(self) -> dict[str, np.ndarray]:

@@ -35,7 +35,7 @@ PER_THREAD = 2
 """The handle that names another stream in each thread of the host."""
 
 STATUS = " status"
-"""What the memory for the status is called beside temporaries: no name of an array."""
+"""The name of the memory for the status, beside temporaries: no name of an array."""
 
 Memory = dict[str, DeviceArray]
 """Arrays on the device by name."""
@@ -180,8 +180,8 @@ def needs_memory(program: GpuProgram) -> bool:
 
 
 def lane_of(stream: Stream) -> object:
-    """What tells streams apart: their handle, and where that is another stream in each thread of the host, the
-    thread."""
+    """The key of a stream: its handle. For a stream that is another one in each thread of the host, the thread is
+    added."""
     return (stream, get_ident()) if stream == PER_THREAD else stream
 
 

@@ -118,7 +118,7 @@ class DeviceCompiled(Compiled):
 
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
         """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout` in
-        a new array each, where the inputs are: in the memory of the CPU, of a tensor's device as tensors, else on
+        a new array each, where the inputs are. In the memory of the CPU, of a tensor's device as tensors, else on
         the GPU as arrays that other libraries take."""
         given = self._named(inputs)
         stream, sizes = self._stream_of(sizes)
@@ -170,7 +170,7 @@ class DeviceCompiled(Compiled):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What a status above 1 means."""
+        """The meaning of a status above 1."""
         return self._checks
 
     def run_at(self, arrays: Mapping[str, int], values: Mapping[str, Number]) -> int:
@@ -236,7 +236,7 @@ class DeviceCompiled(Compiled):
             to.copy_from(view.address, stream)
 
     def resources(self) -> tuple[Resources, ...]:
-        """What each kernel of the device takes, as it is loaded for most calls on the device in use."""
+        """The resources of each kernel of the device, as it is loaded for most calls on the device in use."""
         loaded = self._load_on(self._driver.in_use(), self._first)
         return tuple(
             self._driver.resources(function, entry.name, entry.threads, entry.shared_bytes)
@@ -309,8 +309,8 @@ class DeviceCompiled(Compiled):
         return made
 
     def _place_of(self, stream: int) -> tuple[object, int]:
-        """What two calls of a kernel have in common that work on the same memory: the stream, and the recording
-        that its work goes into."""
+        """The key of the memory that two calls of a kernel share: the stream, and the recording that its work goes
+        into."""
         program = self._host.program
         return lane_of(stream), self._driver.recording(stream) if needs_memory(program) else 0
 

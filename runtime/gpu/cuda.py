@@ -183,7 +183,7 @@ class Cuda:
 
 
 def failed(call: str, word: str) -> RunError:
-    """What an error of the device means."""
+    """The exception for an error of the device."""
     if "OUT_OF_MEMORY" in word.upper():
         return RunError(f"the GPU has no memory left ({call}: {word})", "out-of-memory")
     return RunError(

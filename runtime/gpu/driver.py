@@ -1,4 +1,4 @@
-"""What a GPU must do for a kernel to run: the few calls that CUDA and HIP have alike."""
+"""The interface of a GPU: the few calls that CUDA and HIP have alike."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stream = int
 
 @dataclass(frozen=True)
 class Gpu:
-    """What a device is. `architecture` is what its compiler calls it: `sm_90`, `gfx942`."""
+    """The properties of a device. `architecture` is what its compiler calls it: `sm_90`, `gfx942`."""
 
     name: str
     architecture: str
@@ -27,8 +27,8 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel of the device takes: registers of a thread, bytes of local memory of one (what does not fit
-    into registers), bytes of shared memory of a block; and the share of the threads of a multiprocessor that
+    """The resources of a kernel of the device: registers of a thread, bytes of local memory of one (what does not
+    fit into registers), bytes of shared memory of a block. Also the share of the threads of a multiprocessor that
     blocks of its size fill, from 0 to 1."""
 
     name: str
@@ -76,8 +76,8 @@ class Driver(Protocol):
         ...
 
     def resources(self, function: int, name: str, threads: int, shared_bytes: int) -> Resources:
-        """What a loaded kernel takes, in blocks of so many threads that ask for so much shared memory beside what
-        it declares."""
+        """The resources of a loaded kernel, in blocks of so many threads that ask for so much shared memory beside
+        what it declares."""
         ...
 
     def launch(
@@ -99,7 +99,7 @@ class Driver(Protocol):
     def fill(self, to: Address, byte: int, size: int, stream: Stream) -> None: ...
 
     def wait(self, stream: Stream) -> None:
-        """Until all work of a stream is done."""
+        """Blocks until the stream is idle."""
         ...
 
     def new_stream(self) -> Stream: ...

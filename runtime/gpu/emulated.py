@@ -16,7 +16,7 @@ from dojoir.runtime.simt.harness import Argument, Buffer, Device, Harness
 from dojoir.support.frozen import dataclass
 
 UNSET = 0xFF
-"""What every byte of a temporary holds before: NaN as a float."""
+"""The initial value of every byte of a temporary: NaN as a float."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Function:
 
 
 def by_name(kernel: Kernel, values: tuple[Number, ...]) -> tuple[dict[str, Number], dict[str, int]]:
-    """What a compiled function is given, by name: its arguments, and all sizes of the kernel."""
+    """The arguments of a compiled function by name: its arguments, and all sizes of the kernel."""
     arguments = kernel.arguments
     given = {argument.name: value for argument, value in zip(arguments, values, strict=False)}
     sizes = {name: int(value) for name, value in zip(kernel.runtime_sizes, values[len(arguments) :], strict=True)}

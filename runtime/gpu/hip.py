@@ -15,7 +15,7 @@ from dojoir.runtime.gpu.driver import Gpu, Resources
 from dojoir.support.cache import Cache, content_key
 
 OPTIONS = ("-O3", "-ffp-contract=off", "-std=c++17")
-"""What every compilation is told: products and sums are fused where the kernel says so, and nowhere else."""
+"""The options of every compilation: products and sums are fused where the kernel says so, and nowhere else."""
 
 _NON_BLOCKING = 1
 

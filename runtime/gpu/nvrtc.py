@@ -10,7 +10,7 @@ from dojoir.errors import Diagnostic, Note, ToolchainError
 from dojoir.support.cache import Cache, content_key
 
 OPTIONS = ("-std=c++17", "-fmad=false")
-"""What every compilation is told: products and sums are fused where the kernel says so, and nowhere else."""
+"""The options of every compilation: products and sums are fused where the kernel says so, and nowhere else."""
 
 _MOST_LINES = 12
 

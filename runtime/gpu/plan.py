@@ -1,4 +1,4 @@
-"""What a call of a GPU program comes to for given sizes: the memory of its temporaries, and its launches in order.
+"""The plan of a call of a GPU program for given sizes: the memory of its temporaries, and its launches in order.
 
 Host code (loops over time steps, guards in sizes, extents of grids) depends on the sizes and scalars of a call
 alone. So it is run once, and the launches are made as often as they are wanted.
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a call does: the bytes of its temporaries in global memory, by name, and its launches in order."""
+    """The plan of a call: the bytes of its temporaries in global memory, by name, and its launches in order."""
 
     workspace: tuple[tuple[str, int], ...]
     steps: tuple[Step, ...]

@@ -20,7 +20,7 @@ GUARD = 1 << 16
 """The bytes before and behind every array that belong to none."""
 
 MARK = 0x5C
-"""What they hold."""
+"""The value of their bytes."""
 
 
 def staged(compiled: DeviceCompiled) -> Compiled:

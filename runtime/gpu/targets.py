@@ -106,5 +106,5 @@ def way(target: str) -> str:
 
 
 def on_host(compiled: Compiled) -> Compiled:
-    """What runs on a GPU, on arrays of the CPU."""
+    """The callable that runs on a GPU, on arrays of the CPU."""
     return staged(compiled) if isinstance(compiled, DeviceCompiled) else compiled

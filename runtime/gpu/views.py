@@ -1,4 +1,4 @@
-"""What a caller's array on a GPU is: where its memory lies, of what type, in what layout. Nothing is copied."""
+"""The view of a caller's array on a GPU: where its memory lies, its type and its layout. Nothing is copied."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _kernel(part: Part, device: Device | None) -> str:
 
 
 def _asked(buffer: Buffer, expected: Expected, slack: float) -> tuple[np.ndarray, np.ndarray]:
-    """What each element should be and how far off it may be, infinitely where nothing is asked of it."""
+    """The expected value of each element and its tolerance, infinite where any value will do."""
     want = expected.values.astype(np.float64)
     allowed = expected.allowed(buffer.dtype, slack)
     unknown = ~np.isfinite(want) | ~np.isfinite(allowed)

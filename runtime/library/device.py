@@ -16,8 +16,8 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Kit:
-    """What a GPU's programs are built with: the end of names of sources, the header of the runtime, the compiler
-    and its options."""
+    """The tools for building a GPU's programs: the suffix of sources, the header of the runtime, the compiler and
+    its options."""
 
     suffix: str
     runtime: str

@@ -1,4 +1,4 @@
-"""A library out of kernels: C sources, a header, the shared library built from them, files for CMake and
+"""A library out of kernels. C sources, a header, the shared library built from them, files for CMake and
 pkg-config, a manifest, and a small C program that calls every kernel and checks what it gives."""
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ def write_library(
     that its trace starts from. A kernel for which `sizes` has an entry, by its name, is timed at those sizes. The
     folder gets `NAME.h`, one `.c` for each kernel, `libNAME.so`, `CMakeLists.txt`, `NAME.pc`, `manifest.json` and
     `demo.c`. For a GPU (`cuda`, `hip`) it gets `NAME.h`, a `.cu` or `.hip` for each kernel with its function
-    `run_NAME`, a demo with the line that builds it, and `manifest.json`, which has the line for a shared library;
-    nothing of it is compiled. Its kernels are checked on the GPU, or on the CPU with `emulated`.
+    `run_NAME`, a demo with the line that builds it, and `manifest.json`, which has the line for a shared library.
+    Nothing of it is compiled. Its kernels are checked on the GPU, or on the CPU with `emulated`.
 
     Raises ArgumentError for a name that C cannot use, for two kernels with one symbol, for a folder that holds
-    something else and for a target that gives no C, RunError for a kernel that is not verified, ToolchainError
-    where there is no C compiler, or no GPU to check on.
+    something else and for a target that gives no C. Raises RunError for a kernel that is not verified,
+    ToolchainError where there is no C compiler, or no GPU to check on.
     """
     check_name(name)
     for trace in kernels:
@@ -227,7 +227,7 @@ def check_name(name: str) -> None:
 
 
 def _names(trace: Scheduled) -> list[str]:
-    """What the kernel is called, and its versions."""
+    """The names of the kernel and of its versions."""
     versioned = _versions(trace)
     return [trace.kernel.name, *([] if versioned is None else version_names(versioned))]
 

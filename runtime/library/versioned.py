@@ -16,7 +16,7 @@ from dojoir.runtime.library.text import Part, including
 
 
 def version_names(given: Versioned) -> list[str]:
-    """What the kernels of the versions are called: as the kernel, with a number."""
+    """The names of the kernels of the versions: as the kernel, with a number."""
     return [f"{given.start.name}_v{number}" for number in range(len(given.versions))]
 
 

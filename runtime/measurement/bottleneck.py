@@ -1,10 +1,10 @@
-"""What bounds a kernel: read off how near it comes to the ceilings, off its sizes, and off the machine code of its
-hottest loop.
+"""The bottleneck of a kernel: read off its share of the ceilings, its sizes, and the machine code of its hottest
+loop.
 
-A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else: for the call
+A kernel that neither reaches the memory nor the arithmetic of the machine waits for something else. For the call
 itself, for the thread that has most to do, or, in the loop that computes most, for values that do not fit into
-registers and go to the stack, elements that are gathered one by one, or a chain of additions each of which waits
-for the one before.
+registers and go to the stack; or for elements that are gathered one by one, or a chain of additions each of which
+waits for the one before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ MANY = 0.15
 """The share of the instructions of a loop from which on those to the stack, or of gathers, count."""
 
 CALL_SECONDS, SHARED_SECONDS, LAUNCH_SECONDS = 2e-6, 12e-6, 6e-6
-"""What a call takes that does next to nothing: on one thread, on several, and on a GPU; twice that, measured."""
+"""The time of a call with next to no work, in seconds: on one thread, on several, and on a GPU; twice that,
+measured."""
 
 UNEVEN = 1.25
 """How many times as long as its share of the work the thread that has most may take."""
@@ -62,7 +63,7 @@ ADDRESSES: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What bounds a loop, and in words why."""
+    """The bottleneck of a loop, and the reason in words."""
 
     kind: Kind
     why: str
@@ -106,9 +107,9 @@ def _in_turn(lists: list[list[str]]) -> Iterator[str]:
 
 @public
 def bottleneck(kernel: Kernel, measurement: Measurement) -> Bottleneck | None:
-    """What bounds a kernel that was measured on this machine: its bytes or its arithmetic, where it is near one of
-    the ceilings; the call itself, or threads that have more to do than others, where its sizes say so; else what
-    the machine code of its hottest loop shows, if it ran through LLVM on an x86. None where nothing tells."""
+    """The bottleneck of a kernel that was measured on this machine: its bytes or its arithmetic, where it is near
+    one of the ceilings. By its sizes it can be the call itself, or threads that have more work than others. Else
+    the machine code of its hottest loop decides, if it ran through LLVM on an x86. None where nothing tells."""
     found = _of_ceilings(measurement.bound_by, measurement.fraction)
     found = found or _of_sizes(kernel, measurement)
     return found or _of_loop(hottest(machine_code(kernel, measurement.target)))
@@ -121,7 +122,7 @@ def machine_code(kernel: Kernel, target: str) -> str:
 
 
 def of_code(asm: str, bound_by: str | None, fraction: float | None) -> Bottleneck | None:
-    """What bounds the kernel with such machine code, which reaches a `fraction` of the ceiling that it is
+    """The bottleneck of the kernel with such machine code, which reaches a `fraction` of the ceiling that it is
     `bound_by` (`memory` or `arithmetic`). None where neither tells."""
     return _of_ceilings(bound_by, fraction) or _of_loop(hottest(asm))
 
@@ -135,7 +136,7 @@ def _of_ceilings(bound_by: str | None, fraction: float | None) -> Bottleneck | N
 
 
 def _of_sizes(kernel: Kernel, measurement: Measurement) -> Bottleneck | None:
-    """What its sizes say: too little work for a call, or work that is not shared evenly."""
+    """The bottleneck by its sizes: too little work for a call, or work that is not shared evenly."""
     extents = features(kernel, measurement.sizes)
     machine = machine_for(measurement.target)
     threads = measurement.threads if extents["extent p"] else 1

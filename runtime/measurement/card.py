@@ -1,5 +1,5 @@
 """`profile`: on one card, what bounds a kernel, how near it is to what the machine reaches, the lines that it
-comes from, and the legal moves that address it; and what that is read off: the text, the machine code,
+comes from, and the legal moves that address it. It also shows what that is read off: the text, the machine code,
 counters."""
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ UNREAD = "only the code of LLVM for x86 is read"
 
 @dataclass(frozen=True)
 class Code:
-    """The hot loop of the machine code: how many instructions of which kinds it has, how many elements an
-    iteration computes and a widest instruction at a time, which share goes to the stack, how often an iteration
-    adds to each sum that the next one adds to again; and in which function, with how many loops around it, of how
-    many innermost loops. Where nothing is read, all are zero, and `reason` says why."""
+    """The hot loop of the machine code: how many instructions of which kinds it has, and how many elements an
+    iteration computes and a widest instruction at a time. Then which share goes to the stack, how often an
+    iteration adds to each sum that the next one adds to again. Then in which function, with how many loops around
+    it, of how many innermost loops. Where nothing is read, all are zero, and `reason` says why."""
 
     instructions: int = 0
     kinds: Mapping[str, int] | None = None
@@ -51,9 +51,9 @@ class Code:
 
 @dataclass(frozen=True)
 class Card:
-    """What bounds a kernel at some sizes, `kind` and `why` (`unknown` where nothing tells), with the share of the
-    ceiling `of` that it reaches, the numbers of the `lines` of its text that this comes from, and legal `moves`
-    that address it. `status` of what was not to be had is in `counters.reason` and `code.reason`."""
+    """The bottleneck of a kernel at some sizes: `kind` and `why` (`unknown` where nothing tells). It has the share
+    of the ceiling `of` that the kernel reaches, the numbers of the `lines` of its text that cause it, and legal
+    `moves` that address it. `status` of what was not to be had is in `counters.reason` and `code.reason`."""
 
     version: int
     kernel: str
@@ -130,10 +130,10 @@ def profile(
     ncu: str | None = None,
     time_limit: float = 60.0,
 ) -> Card:
-    """What bounds a kernel at some sizes, on a card. It is timed first, unless a `measurement` of it is given;
-    `counted` reads the counters of the processor, where the system gives them; `ncu` is a file that NVIDIA's
-    `ncu --csv` wrote of the kernel on a GPU. Raises as `measure` does, and ArgumentError for such a file that
-    cannot be read."""
+    """The bottleneck of a kernel at some sizes, on a card. It is timed first, unless a `measurement` of it is
+    given. `counted` reads the counters of the processor, where the system gives them. `ncu` is a file that
+    NVIDIA's `ncu --csv` wrote of the kernel on a GPU. Raises as `measure` does, and ArgumentError for such a file
+    that cannot be read."""
     check_kernel(kernel, "profile")
     own = measurement or measure(kernel, target, sizes=sizes, threads=threads, time_limit=time_limit)
     found = bottleneck(kernel, own)
@@ -158,7 +158,7 @@ def profile(
 
 
 def launches_of(kernel: Kernel, target: str) -> tuple[Resources, ...]:
-    """What the kernels of a GPU take; none elsewhere."""
+    """The resources of a GPU's kernels; none elsewhere."""
     made = compile(kernel, target) if is_device(target) else None
     return made.resources() if isinstance(made, DeviceCompiled) else ()
 

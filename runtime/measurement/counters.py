@@ -46,7 +46,7 @@ _FLAGS = 1 | 1 << 1 | 1 << 5 | 1 << 6
 
 @dataclass(frozen=True)
 class Counters:
-    """What the processor counted in one call, by name; or why it did not."""
+    """The processor's counts for one call, by name; or the reason why there are none."""
 
     values: Mapping[str, float]
     reason: str = ""
@@ -85,12 +85,12 @@ NCU: Mapping[str, str] = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": "share of memory",
     "gpu__time_duration.sum": "nanoseconds",
 }
-"""What is read of the CSV of ncu, by its names, and what it is called here."""
+"""The columns of ncu's CSV by its names, and their names here."""
 
 
 def read_ncu(path: str, kernel: str) -> Counters:
-    """What NVIDIA's `ncu --csv` wrote of the launches of a kernel, whose functions are called after it: the mean
-    of each metric over them. Raises ArgumentError, `cannot-read` or `bad-input`."""
+    """Reads the output of NVIDIA's `ncu --csv` for the launches of a kernel, whose functions are called after it:
+    the mean of each metric over them. Raises ArgumentError, `cannot-read` or `bad-input`."""
     rows = csv.DictReader(line for line in read_file(path).splitlines() if line.startswith('"'))
     needed = {"Kernel Name", "Metric Name", "Metric Value"}
     if not needed <= set(rows.fieldnames or ()):

@@ -38,7 +38,7 @@ SAMPLE_SECONDS = 200e-6
 MOST_CALLS = 200
 MOST_ROUNDS = 500
 LONGEST = 5
-"""What the fewest rounds of would take so many times the budget is called once."""
+"""A contestant whose fewest rounds would take so many times the budget is called once."""
 LAST_CALLS, POISON = 3, 0xFF
 """After how many calls results are compared at the end, and what the bytes of outputs hold before each."""
 
@@ -240,7 +240,7 @@ def _shared(value: Any) -> Any:
 
 
 def _results(kernel: Kernel, contestant: Contestant) -> dict[str, np.ndarray]:
-    """What a contestant has put out, on the CPU."""
+    """The outputs of a contestant, on the CPU."""
     outputs = (buffer.name for buffer in kernel.arguments if buffer.role != "in")
     return {name: contestant.arrays[name].numpy() for name in outputs}
 

@@ -2,7 +2,7 @@
 
 Where a loop is in lanes, a compiler leaves another one for the elements that do not fill them: it has as many
 instructions, or more, and runs a few times. So of loops that compute the same, the one counts of which an
-iteration computes most elements, in the deepest nest; and of those that compute different things, the one that
+iteration computes most elements, in the deepest nest. Of those that compute different things, the one that
 takes longest for an element."""
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Loop:
 
     @property
     def does(self) -> frozenset[str]:
-        """What it computes, whatever lanes it has: the stems of its instructions."""
+        """The stems of its computing instructions, whatever the number of lanes."""
         return frozenset(_stem(one.name) for one in self.code if one.computes)
 
     @property

@@ -48,8 +48,8 @@ class ForTarget:
 
 
 Contestant = Kernel | Traced | ForTarget | PythonCode | str | Callable[..., object]
-"""What can be timed: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its statement, a
-function is called)."""
+"""The types of a contestant: a kernel, the last one of a trace, or what `PythonCode` says (a `str` is its
+statement, a function is called)."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Measurement:
 
     @property
     def bound_by(self) -> str | None:
-        """What the machine would take longest for at its ceilings: `memory` or `arithmetic`."""
+        """The ceiling that bounds the time on the machine: `memory` or `arithmetic`."""
         memory, arithmetic = self._shares
         return None if self.memory_ceiling is None else "memory" if memory >= arithmetic else "arithmetic"
 
@@ -259,11 +259,11 @@ def measure(
     (`N=4096`), or in `sizes`.
 
     After a warm-up it is called until the confidence interval of the median is within `precision` of it on either
-    side, or `budget` seconds are over, not counting those for which contestants wait until the threads of others
-    rest. The arrays are on huge pages where there are any, and touched before.
-    With `hot` every call uses the same ones; without, they are rotated so that none is in a cache when its turn
-    comes. A `baseline` (a kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the
-    same run. `with_ceilings` compares with what this machine reaches, which is measured once and kept.
+    side, or `budget` seconds are over. Not counted are those for which contestants wait until the threads of
+    others rest. The arrays are on huge pages where there are any, and touched before. With `hot` every call uses
+    the same ones; without, they are rotated so that none is in a cache when its turn comes. A `baseline` (a
+    kernel, Python code or a function, see `PythonCode`) is timed in turn with it, in the same run. `with_ceilings`
+    compares with what this machine reaches, which is measured once and kept.
 
     On a GPU, time is that of its events. With `hot` the launches of a call are one graph, started several times;
     without, a buffer of twice the last cache is written before each call. Python code gets tensors of PyTorch.
@@ -444,7 +444,7 @@ def _name(subject: KernelSubject | PythonCode) -> str:
 
 
 def _result(outcome: Outcome, names: Sequence[str]) -> dict[str, Any]:
-    """What the child found out. Raises what ended it."""
+    """The result of the child. Raises what ended it."""
     raise_reported(outcome)
     merged: dict[str, Any] = {key: value for message in outcome.messages for key, value in message.items()}
     if outcome.ended is None and "samples" in merged:

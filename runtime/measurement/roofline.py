@@ -1,4 +1,4 @@
-"""What this machine does at most: bytes read, copied and combined per second, and fused multiply-adds.
+"""The ceilings of this machine: bytes read, copied and combined per second, and fused multiply-adds.
 
 Measured once with loops written in LLVM IR, through the engine and the thread pool that kernels use, and kept in
 the build cache. Memory is streamed from arrays four times as large as the last-level cache, written past the
@@ -40,9 +40,9 @@ SECONDS = 0.15
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a number of threads reach together: GB/s of memory read; copied, counting what is read and what is
-    written; in `a = b + s*c`, counting all three arrays; and GFLOP/s of fused multiply-adds, which count as two;
-    and GOP/s of products of bytes summed in i32, likewise (0: not measured)."""
+    """The ceilings of a number of threads together: GB/s of memory read; copied, counting reads and writes; and in
+    `a = b + s*c`, counting all three arrays. Then GFLOP/s of fused multiply-adds, which count as two, and GOP/s of
+    products of bytes summed in i32, likewise (0: not measured)."""
 
     threads: int
     read: float
@@ -80,7 +80,7 @@ class Ceilings:
 
 @public
 def ceilings(threads: int | None = None, *, again: bool = False) -> Ceilings:
-    """What this machine does at most, with 1, 2, 4, … and all threads. Measured the first time, which takes some
+    """The ceilings of this machine, with 1, 2, 4, … and all threads. Measured the first time, which takes some
     seconds, and `again` where that is asked for; of two measurements the larger figures count. What was measured
     while the machine was busy with more than it has cores holds for ten minutes.
 

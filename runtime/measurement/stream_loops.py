@@ -15,7 +15,8 @@ from dojoir.support.frozen import dataclass
 
 UNROLLED = 8
 BLOCK_BYTES = 1 << 16
-"""What one iteration of a parallel loop streams through. The sizes of arrays are multiples of it."""
+"""The number of bytes that one iteration of a parallel loop streams through. The sizes of arrays are multiples of
+it."""
 
 WAYS = ("", "_split", "_past", "_split_past")
 """How to stream: in one piece or in four side by side, writing through the caches or past them."""
@@ -52,7 +53,7 @@ class Loops:
         self._run("fma_double" if double else "fma_float", self.threads, nothing, nothing, nothing)
 
     def operations(self, double: bool) -> int:
-        """What `multiply_add` does, a multiply-add being two."""
+        """The operations of `multiply_add`, a multiply-add being two."""
         return 2 * CHAINS * STEPS * (host().vector_bits // (64 if double else 32)) * self.threads
 
     def multiply_bytes(self) -> None:
@@ -61,7 +62,7 @@ class Loops:
         self._run("dot_bytes", self.threads, nothing, nothing, nothing)
 
     def byte_operations(self) -> int:
-        """What `multiply_bytes` does, a product and its addition being two."""
+        """The operations of `multiply_bytes`, a product and its addition being two."""
         here = host()
         return 2 * _products(here) * CHAINS * STEPS * (here.vector_bits // 32) * self.threads
 
@@ -244,7 +245,7 @@ def _products(here: Host) -> int:
 
 
 def _dot(here: Host) -> tuple[str, list[str]]:
-    """What is declared for a step of a chain `%s{u}`, and the lines that make `%s{u}.next` of it: by the
+    """The declarations for a step of a chain `%s{u}`, and the lines that make `%s{u}.next` of it: by the
     instruction that `codegen.llvm.dots` takes, else a product of i32."""
     lanes = here.vector_bits // 32
     kind, pairs = f"<{lanes} x i32>", f"<{2 * lanes} x i16>"

@@ -53,7 +53,7 @@ LAST_CALLS = 3
 """After how many calls, one after another, results are compared at the end."""
 
 POISON = 0xFF
-"""What the bytes of outputs hold before the first call of each: one that writes nothing is seen."""
+"""The value of the bytes of outputs before the first call of each: one that writes nothing is seen."""
 
 Call = Callable[[], object]
 Arguments = dict[str, np.ndarray | int | float]
@@ -72,7 +72,7 @@ class Contestant:
     position: int = 0
     is_slow: bool = False
     is_kernel: bool = True
-    """What is not leaves its results where it likes, after its first call."""
+    """False for code that may store its results anywhere after its first call."""
 
     mark: int = 0
     """A digest of what its first call put out."""
@@ -108,7 +108,7 @@ class Contestant:
         return self._read(perf_counter_ns() - start, begin)
 
     def _read(self, took: int, begin: int) -> int:
-        """What the clock says that something took which began at `begin` by the second one."""
+        """Records the time `took`, with the time since `begin` by the second clock. Returns `took`."""
         self.clocks = self.clocks[0] + took, self.clocks[1] + second_clock() - begin, self.clocks[2] + 1
         return took
 

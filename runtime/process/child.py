@@ -33,8 +33,8 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a child. `ended` is None if it finished its job, else why it did not, as a phrase: "crashed
-    (SIGSEGV)". `messages` are what it reported until then, one a line."""
+    """The outcome of a child process. `ended` is None if it finished its job, else why it did not, as a phrase:
+    "crashed (SIGSEGV)". `messages` are what it reported until then, one a line."""
 
     messages: tuple[Message, ...]
     ended: str | None
@@ -44,7 +44,7 @@ class Outcome:
 
 
 Run = Callable[[Mapping[str, object], float], Outcome]
-"""What does a job in a process of its own, within a time in seconds."""
+"""The function that runs a job in a process of its own, within a time in seconds."""
 
 
 def run_child(
@@ -95,8 +95,8 @@ class Process(Protocol):
 
 
 def heard(process: Process, report: int, printed: Sequence[int], start: float, time_limit: float) -> Outcome:
-    """What becomes of a process that leads a group, and was started at `start`: `report` is the end of the pipe
-    that it reports to, which is closed at last, and from `printed` comes what it prints (stdout and stderr)."""
+    """The outcome of a process that leads a group, and was started at `start`. `report` is the end of the pipe
+    that it reports to, which is closed at last; `printed` gives its output (stdout and stderr)."""
     streams = {stream: bytearray() for stream in (report, *printed)}
     try:
         hung = not _listen(process, streams, start + time_limit)
@@ -188,7 +188,7 @@ def _take(streams: dict[int, bytearray], stream: int, keep_all: bool) -> bool:
 
 
 def _drain(streams: dict[int, bytearray]) -> None:
-    """What is left in the pipes, without waiting for a process that may still hold them."""
+    """Reads the rest of the pipes, without waiting for a process that may still hold them."""
     for number, stream in enumerate(streams):
         os.set_blocking(stream, False)
         with contextlib.suppress(BlockingIOError):

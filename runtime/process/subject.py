@@ -1,4 +1,4 @@
-"""What a child process is to run: a kernel for a target, or Python code on the same arrays. Plain data."""
+"""The subject of a child process: a kernel for a target, or Python code on the same arrays. Plain data."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _find(module: str, function: str) -> Callable[..., object]:
 
 
 def subject_from_json(data: Mapping[str, Any]) -> KernelSubject | PythonCode:
-    """What `to_json` of one of them gave, from a process that is trusted: it holds pickles."""
+    """Reads the output of `to_json` of a subject, from a process that is trusted: it holds pickles."""
     if "statement" in data:
         return PythonCode(**data)
     kernel = pickle.loads(b64decode(data["kernel"]))

@@ -62,7 +62,7 @@ _JOBS = {
     "ceilings": "dojoir.runtime.measurement.roofline:run_ceilings",
     "counting": "dojoir.runtime.measurement.counters:run_counting",
 }
-"""What each kind of job runs, `module:function`, imported in the process that runs it."""
+"""The function of each kind of job, `module:function`, imported in the process that runs it."""
 
 
 def _work(job: dict[str, Any], report: Report) -> None:
@@ -79,7 +79,7 @@ def die_with(parent: int) -> None:
 
 
 def die_with_all_of(parent: int) -> None:
-    """The same, where the parent may have threads that end before it does: the system tells of the end of the
+    """The same, where the parent may have threads that end before it does. The system tells of the end of the
     thread that started this process, and it is looked at whether there is more of the parent."""
 
     def look(number: int, frame: object) -> None:

@@ -49,7 +49,7 @@ _LAUNCH, _ARRAY, _GONE, _SHARED, _HELLO = range(5)
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a kernel takes: `kind` is p for a pointer, f for a float, i and u for integers, and its bytes."""
+    """The parameter of a kernel: `kind` is p for a pointer, f for a float, i and u for integers, and its bytes."""
 
     kind: str
     size: int
@@ -66,12 +66,12 @@ class Buffer:
 
 
 Argument = Buffer | NDArray[Any] | int | float | np.generic | None
-"""What a launch is given: an array (of a device: its buffer) for a pointer, else a number."""
+"""The arguments of a launch: an array (of a device: its buffer) for a pointer, else a number."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a launch took: checked accesses to shared and global memory, and switches between threads."""
+    """The counts of a launch: checked accesses to shared and global memory, and switches between threads."""
 
     accesses: int
     switches: int
@@ -333,7 +333,7 @@ class Device:
         return answer
 
     def _read(self, most: int, deadline: float) -> bytes | None:
-        """What the child says next, nothing if it ended; None at the deadline."""
+        """The next line of the child, nothing if it ended; None at the deadline."""
         assert self._process is not None and self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
         return os.read(self._process.stdout.fileno(), most) if ready else None

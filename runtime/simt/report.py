@@ -1,4 +1,4 @@
-"""What a launch broke, in words: from the report of the child process to a RunError with the line and the
+"""The error of a launch, in words: from the report of the child process to a RunError with the line and the
 array."""
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.temporary import temporary_folder
 
 NAMES = ("g++", "clang++")
-"""What is looked for on the path, in this order, where the variable CXX names no compiler; then ziglang."""
+"""The compilers that are looked for on the path, in this order, where the variable CXX names none; then
+ziglang."""
 
 BUILD_LIMIT = 300.0
 """Seconds that a compilation may take."""

@@ -79,8 +79,8 @@ class Worst:
 
 @dataclass(frozen=True)
 class Loose:
-    """An output of which rounding explains more than a user would expect: an error of `allowed`, where the largest
-    of its values is `largest`."""
+    """An output whose error bound is larger than a user would expect: an error of `allowed`, where the largest of
+    its values is `largest`."""
 
     argument: str
     dtype: str
@@ -114,8 +114,8 @@ class Counted:
 @dataclass(frozen=True)
 class Comparison:
     """How one output compares: the `worst` element of those that were compared (None if there is none), how many
-    elements were `unchecked`, since rounding alone may change them to anything, and whether the bounds are
-    `loose`: more than half of the digits of the type."""
+    elements were `unchecked`, since rounding alone may change them to anything. It also says whether the bounds
+    are `loose`: more than half of the digits of the type."""
 
     worst: Worst | None
     unchecked: int

@@ -15,7 +15,7 @@ from dojoir.runtime.call.views import as_numpy, view_of
 from dojoir.types.in_bytes import byte_buffer
 
 GIVEN = "given"
-"""What stands for a distribution where nothing is drawn."""
+"""The name that stands for a distribution where nothing is drawn."""
 
 
 def given_arrays(kernel: Kernel, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:

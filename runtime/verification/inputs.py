@@ -24,7 +24,7 @@ NONFINITE = "nonfinite"
 
 DISTRIBUTIONS = ("uniform", "normal", "positive", "wide", "integers", "special", NONFINITE)
 """uniform in [-1, 1); normal; positive: uniform in (0, 1]; wide: either sign, magnitudes from tiny to large;
-integers: small ones, on which sums and products are exact; special: uniform with many zeros of both signs, ones,
+integers: small ones, on which sums and products are exact. Special: uniform with many zeros of both signs, ones,
 subnormals and repeated values; nonfinite: uniform with some infinities and NaNs."""
 
 PEAKS = "peaks"
@@ -61,7 +61,7 @@ def make_inputs(
 ) -> dict[str, np.ndarray]:
     """An array in C order for every `in` and `inout`, by name, of type `DType.stored`; for a scalar one without
     dimensions (f64 for any float: its number, not its bits). Integers that the kernel uses as indices are within
-    the dimensions that they index, those that it divides by are not 0, and offsets (of rows that lie behind each
+    the dimensions that they index, those that it divides by are not 0. Also offsets (of rows that lie behind each
     other) do not decrease; uniform and normal scalars are not negative. `reach` bounds the magnitudes of `wide`
     numbers, 2**-reach to 2**reach, and the share of `nonfinite` ones.
     """
@@ -173,7 +173,7 @@ def index_ranges(kernel: Kernel, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def offsets(kernel: Kernel, ranges: Mapping[str, int]) -> dict[str, int]:
-    """For each buffer to whose elements an iterator is added to make an index, the extent that it indexes: rows
+    """For each buffer to whose elements an iterator is added to make an index, the extent that it indexes. Rows
     that lie behind each other begin there, and the last one ends at most at the extent."""
     found: dict[str, int] = {}
     for typed in check(kernel):

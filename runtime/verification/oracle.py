@@ -1,4 +1,4 @@
-"""What a kernel should give on given inputs, and how far off a right result may be."""
+"""The expected results of a kernel on given inputs, and their tolerance."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Oracle:
     def _is_long(self, sizes: Mapping[str, int]) -> bool:
         """Whether the reference would run for minutes as it is written: a schedule is made of it then. Its moves
         are proved, it is built for another target than the kernel under test, and that kernel is compared with the
-        interpreter at small sizes: an error of the proof would have to give both the same wrong result."""
+        interpreter at small sizes. An error of the proof would have to give both the same wrong result."""
         return count_instances(self.kernel, sizes, AS_WRITTEN_INSTANCES) > AS_WRITTEN_INSTANCES
 
     def _run_compiled(

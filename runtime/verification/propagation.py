@@ -1,4 +1,5 @@
-"""What the errors of operands become in products, quotients and functions, by their derivatives: expressions."""
+"""The propagation of the errors of operands through products, quotients and functions, by their derivatives:
+expressions."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def of_power(x: Expr, a: Bound, y: Expr, b: Bound, result: Expr) -> Bound:
 
 
 def of_function(name: str, x: Expr, a: Expr, result: Expr) -> Expr:
-    """What the error `a` of `x` becomes in a function of one operand, by its derivative or the values beside."""
+    """The propagated error of a function of one operand, whose error is `a` at `x`, by its derivative or the
+    values beside."""
     match name:
         case "exp" | "exp2":
             return op("mul", result, op("sub", op(name, a), ONE))

@@ -1,4 +1,4 @@
-"""What verifying a kernel came to: the cases that were run, and whether they decide anything."""
+"""The result of verifying a kernel: the cases that were run, and whether they decide anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dojoir.runtime.verification.inputs import NONFINITE
 from dojoir.support.frozen import dataclass
 
 UNEVEN = ("wide", "special", "integers", NONFINITE)
-"""Distributions whose numbers are so uneven that rounding explains much of some result."""
+"""Distributions whose numbers are so uneven that rounding errors are a large part of some result."""
 
 MOST_UNCHECKED = 0.1
 """The largest share of the elements of a distribution that may go uncompared in a result that is `ok`."""
@@ -23,8 +23,8 @@ MOST_LEFT_OUT = 0.01
 class Case:
     """One input, run with its arrays against the guard page behind them and against the one in front. `problem`
     says what was wrong, None if nothing. `worst` is the element nearest to (or beyond) what is allowed. `reach` is
-    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual; `loose` is the output
-    of which rounding explains most, if that is more than a user would expect. `counted` says how codes were
+    that of inputs drawn within 2**-reach to 2**reach, if they were drawn nearer than usual. `loose` is the output
+    with the largest relative error bound, if that is more than a user would expect. `counted` says how codes were
     compared."""
 
     sizes: Mapping[str, int]
@@ -46,7 +46,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Report:
-    """What verifying a kernel came to. `reason` says why it failed (the first problem), None if nothing went
+    """The result of verifying a kernel. `reason` says why it failed (the first problem), None if nothing went
     wrong. `reference` says what its results were compared with, if it gave any. `not_run` cases came after a crash
     or at the time limit. `warnings` are of the text: what is right at these sizes and not at larger ones."""
 
@@ -99,7 +99,8 @@ class Report:
 
     @property
     def loose(self) -> Case | None:
-        """The case of an output of which rounding explains most, if that is more than half of its digits."""
+        """The case of the output with the largest relative error bound, if that is more than half of its
+        digits."""
         found = [case for case in self.cases if case.loose is not None and case.distribution not in UNEVEN]
         return max(found, key=lambda case: case.loose.share if case.loose is not None else 0, default=None)
 
@@ -109,7 +110,7 @@ class Report:
         return 0.0 if self.worst is None else self.worst.ulps
 
     def _repr_html_(self) -> str:
-        """What is printed, with a bar that is green for ok, red for failed, yellow for undecided."""
+        """The text of the report, with a bar that is green for ok, red for failed, yellow for undecided."""
         from dojoir.ir.html import message_html
 
         colours = {"ok": "#2e9e5b", "failed": "#d1453b", "undecided": "#c79a00"}
@@ -123,7 +124,7 @@ class Report:
         if self.reason is not None:
             lines.append(f"  {self.reason}")
         if self.worst is not None and self.reason is None and self.worst.allowed > 0:
-            share = f"{self.worst.share:.0%} of what rounding explains"
+            share = f"{self.worst.share:.0%} of the error bound"
             lines.append(f"  worst: {self.worst}, {share}")
         if self.loose is not None and self.reason is None:
             advice = (
@@ -156,7 +157,7 @@ class Report:
 
 
 def too_many_left_out(counted: Iterable[Counted], allowed: Container[str]) -> str | None:
-    """What is wrong where too few codes of an output could be compared, in all cases together, but for those
+    """The error where too few codes of an output could be compared, in all cases together, but for those
     `allowed`; None if nothing is."""
     counts: dict[str, tuple[int, int]] = {}
     for one in counted:

@@ -3,7 +3,7 @@ explains.
 
 Under `fp strict` the text fixes every operation that is rounded once: what comes of these alone has one right
 value. A narrow float that is stored by one conversion is the nearest of few numbers to a value that is known up to
-a bound: which one it is stands fixed, but where that value is as near to the middle of two as it may be off
+a bound. Which one it is stands fixed, but where that value is as near to the middle of two as it may be off
 (`discrete`)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many times what rounding explains a result may be off."""
+"""The tolerance as a multiple of the bound of the rounding error."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ _ASSIGNMENT: dict[str | None, str] = {None: "=", **{name: spelled for spelled, n
 class Bounded:
     """`kernel` computes what the original does, in f64, and bounds. `errors` names the buffer with the bounds of
     an argument, for those that rounding can reach. `sums` names, for an `inout` that is accumulated into, the
-    buffer that must come in with the magnitudes of its elements; the bounds of an `inout`, and what is counted of
+    buffer that must come in with the magnitudes of its elements. The bounds of an `inout`, and what is counted of
     its terms (`zeros`), come in as zeros."""
 
     kernel: Kernel
@@ -373,11 +373,11 @@ def _within_range(lost: Expr, value: Expr, dtype: DType, bound: Bound = None) ->
 
 
 def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound: Access) -> Expr:
-    """What of `lost` is one accumulation's share: nothing where any order is exact. That is so where all terms are
-    integers whose magnitudes add up to at most 2^precision: each is the difference of two sums of magnitudes, and
-    what some of them add up to is such an integer too. That the sums of this order are exact says nothing of
-    another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not. Where the sum
-    of magnitudes overflows, another order may."""
+    """The share of one accumulation in the rounding error `lost`: nothing where any order is exact. That is so
+    where all terms are integers whose magnitudes add up to at most 2^precision. Each is the difference of two sums
+    of magnitudes, and what some of them add up to is such an integer too. That the sums of this order are exact
+    says nothing of another: of 1.5, 1.5 and 9 in two digits, 1.5 + 1.5 = 3 and 3 + 9 = 12 are, and 1.5 + 9 is not.
+    Where the sum of magnitudes overflows, another order may."""
     lost = _within_range(lost, total, dtype)
     if dtype == F64:
         return lost
@@ -390,7 +390,7 @@ def _rounding_of_sum(lost: Expr, value: Expr, total: Access, dtype: DType, bound
 
 
 def _lost(value: Expr, dtype: DType, times: int = 1) -> Expr:
-    """What `times` roundings of `value` to `dtype` change it at most."""
+    """The largest change of `value` by `times` roundings to `dtype`."""
     relative, absolute = roundoff(dtype)
     return op("add", op("mul", Const(times * relative), magnitude(value)), Const(times * absolute))
 
@@ -460,7 +460,7 @@ def _operation(
 
 
 def _carried(name: str, values: list[Expr], bounds: list[Bound], result: Expr) -> Bound:
-    """What the errors of the operands become in the result."""
+    """The propagated errors of the operands in the result."""
     match name, values, bounds:
         case "add" | "sub", _, [a, b]:
             return error_sum(a, b)

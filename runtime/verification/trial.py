@@ -31,7 +31,8 @@ GAP = 3
 LEFT_MODE = "left another rounding mode"
 
 POISONS = (0xFF, 0xA5)
-"""What every byte of an output holds before: NaN for each float type of 8 bits or more, then small numbers."""
+"""The values of every byte of an output before a run: NaN for each float type of 8 bits or more, then small
+numbers."""
 
 
 def run_trial(job: Mapping[str, Any], report: Report) -> None:
@@ -64,7 +65,7 @@ def save_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def load_arrays(path: str) -> dict[str, np.ndarray]:
-    """What `save_arrays` put there."""
+    """Reads the output of `save_arrays`."""
     with open(path, "rb") as file:
         names: list[str] = json.loads(file.readline())
         return {name: np.load(file, allow_pickle=False) for name in names}

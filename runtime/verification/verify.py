@@ -62,21 +62,21 @@ def verify(
     Of a trace, its last kernel runs, and its first is what it is compared with.
 
     The kernel runs in a child process, for at most `time_limit` seconds and in at most `memory_limit` bytes of
-    address space, its arrays between guard pages and its outputs filled with a pattern: a crash, a hang, a write
+    address space, its arrays between guard pages and its outputs filled with a pattern. A crash, a hang, a write
     where none belongs and an output left unwritten are all failures in the report. Inputs are drawn from
     `distributions` with the `seeds` in turn, by default from all (under `fp fast` none with infinities and NaN).
-    Integers and bools must be exact, and under `fp strict` all whose arithmetic the text fixes; a float may be off
-    by what rounding explains, a bound computed from the reference alone (see
-    `dojoir.runtime.verification.tolerance`); one of 8 bits or fewer by a step, where the reference is so near to a
-    tie that rounding decides. Of such codes at most a hundredth may be left out, but in outputs that `left_out`
-    names. The reference is interpreted in f64, or, above 300,000 statements, compiled in f64 for the other target;
-    above 200 million it is scheduled first, and the report says so.
-    `sizes` are by default a few small ones that the facts of the kernel allow, each of them once beyond two
+    Integers and bools must be exact, and under `fp strict` all whose arithmetic the text fixes. A float may be off
+    by the bound of its rounding error, computed from the reference alone (see
+    `dojoir.runtime.verification.tolerance`); one of 8 bits or fewer by a
+    step, where the reference is so near to a tie that rounding decides. Of such codes at most a hundredth may be
+    left out, but in outputs that `left_out` names. The reference is interpreted in f64, or, above 300,000
+    statements, compiled in f64 for the other target; above 200 million it is scheduled first, and the report says
+    so. `sizes` are by default a few small ones that the facts of the kernel allow, each of them once beyond two
     unrolled blocks of vectors.
 
     `inputs` holds arguments by name that are used as they are (a positive definite matrix): the sizes follow from
     their shapes, and what is not given is drawn. Where rounding may change results to anything, `wide` inputs are
-    drawn nearer to one, and fewer of `nonfinite` ones are infinite or NaN; the report says which share of each
+    drawn nearer to one, and fewer of `nonfinite` ones are infinite or NaN. The report says which share of each
     distribution could still not be compared, and above a tenth of one it is undecided, not ok.
 
     With `emulated` the code for a GPU (`cuda`, `hip`) runs on the CPU, where a race, a barrier that not all
@@ -260,7 +260,7 @@ def _job(subject: KernelSubject, plans: Sequence[_Plan]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Trial:
-    """What a child reported of its runs, len(POISONS) for each case."""
+    """The report of a child on its runs, len(POISONS) for each case."""
 
     outcome: Outcome
 
@@ -271,7 +271,7 @@ class _Trial:
         return case * len(POISONS) in self._started
 
     def problem(self, case: int) -> str | None:
-        """What went wrong in the runs of a case, apart from their results."""
+        """The error in the runs of a case, apart from their results."""
         for run in range(case * len(POISONS), (case + 1) * len(POISONS)):
             done = self._done.get(run)
             if done is None:

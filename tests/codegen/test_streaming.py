@@ -307,7 +307,7 @@ def test_a_fetch_that_has_nothing_to_fetch_is_an_error() -> None:
     text = (
         "kernel f(N)\nin x: f32[4]\nin i: i32[N]\nout y: f32[N]\nN : prefetch(x, 2)\n| y[{0}] = x[i[{0}]] + x[1]\n"
     )
-    with pytest.raises(dojoir.KernelError, match="the same of it") as caught:
+    with pytest.raises(dojoir.KernelError, match="the same elements") as caught:
         dojoir.prove(dojoir.parse(text))
     assert caught.value.diagnostic.code == "idle-hint"
 

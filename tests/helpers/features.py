@@ -8,10 +8,9 @@ from itertools import product
 from dojoir.ir.affine import Affine, Iter
 from dojoir.ir.dtypes import DTYPES, I64
 from dojoir.ir.expressions import Cast, Expr, Index, Op, parts
-from dojoir.ir.kernel import STORAGES
 from dojoir.ir.nodes import Access, Guard, Kernel, Scope, Site, Statement, holds
 from dojoir.ir.operations import CONVERSIONS
-from dojoir.ir.tree import MARKS
+from dojoir.ir.words import MARKS, STORAGES
 
 Feature = tuple[str, str]
 """An axis, and one of its values."""

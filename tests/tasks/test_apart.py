@@ -124,7 +124,7 @@ WRONG = (3, "split(0, 2)", Answer(moves=None), Answer(moves="split(0, 2)"), Answ
 
 @pytest.mark.parametrize("given", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_answer_is_told_as_that(given: object) -> None:
-    with pytest.raises(dojoir.ArgumentError, match="is no answer") as error:
+    with pytest.raises(dojoir.ArgumentError, match="answer is not valid") as error:
         answer_of(given, dojoir.kernels.load("dot"))
     assert error.value.diagnostic.code == "bad-agent"
 

@@ -1,6 +1,6 @@
 """RVV, the vector extension of RISC-V. The source of the names and meanings is the RISC-V Vector C Intrinsics.
 
-A vector of so many lanes takes the group of registers (LMUL) that holds them where registers have 128 bits; longer
+A vector of so many lanes takes the group of registers (LMUL) that holds them where registers have 128 bits. Longer
 registers hold more, and a loop that leaves the number of lanes open takes as many as there are. `vfmax` gives a
 number where one operand is NaN, so it is no `max` of a lowered program, in which NaN comes through. Truncation
 rounds the absolute value down, because QEMU 7 stops at `vfcvt.rtz`.

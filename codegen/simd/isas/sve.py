@@ -1,8 +1,8 @@
 """SVE, the scalable vectors of 64-bit Arm. The source of the names and meanings is the Arm C Language Extensions.
 
 Registers have 128 bits or more, which the code does not know: a predicate says which lanes are at work, and a loop
-takes as many as there are. All vectors of a loop have as many lanes as a register has of the widest type in it;
-narrower elements lie each in the low bits of a container of that width, where loads extend, stores truncate and
+takes as many as there are. All vectors of a loop have as many lanes as a register has of the widest type in it.
+Narrower elements lie each in the low bits of a container of that width, where loads extend, stores truncate and
 `svcvt` expects them, so that a conversion never moves a lane. Predicates are those of the containers, false outside
 the lanes at work.
 

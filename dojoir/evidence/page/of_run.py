@@ -1,4 +1,4 @@
-"""What the page of a run, or of a trace alone, shows."""
+"""The contents of the page of a run, or of a trace alone."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _depth(state: State, by_hash: dict[str, State]) -> int:
 
 
 def described(state: State) -> str:
-    """What became of a state, in words."""
+    """The outcome of a state, in words."""
     time = dojoir.format_seconds(state.seconds) if state.seconds else ""
     return ", ".join(word for word in (state.status, time) if word) or "on the way"
 

@@ -1,4 +1,4 @@
-"""What a page shows: plain data, whatever it comes from."""
+"""The data of a page, whatever its source."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a machine reaches, in GB/s and GFLOP/s, and points by name: operations a byte, and GFLOP/s."""
+    """The ceilings of a machine, in GB/s and GFLOP/s, and points by name: operations a byte, and GFLOP/s."""
 
     memory: float
     arithmetic: float

@@ -22,8 +22,8 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Begun:
-    """What a chat is about: the text of the kernel and where it runs, the model, what it is told of the game, and
-    the moves of each start: states are numbered from these on."""
+    """The subject of a chat: the kernel's text and target, the model, its instructions, and the moves of each
+    start. States are numbered from these on."""
 
     version: int
     kernel: str

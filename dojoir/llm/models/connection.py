@@ -1,5 +1,5 @@
-"""What both clients share: the key from the environment, the address, what an error of theirs means, and limits on
-what a server may send."""
+"""The common part of both clients: the key from the environment, the address, the meaning of their errors, and
+limits on a server's response."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def counted(value: object) -> int:
 
 
 def each(stream: Any, gathered: Gathered) -> Iterator[Any]:
-    """What comes of a stream, which is closed at the end, whatever ends it."""
+    """The items of a stream, which is closed at the end, whatever ends it."""
     try:
         for one in stream:
             gathered.beat()

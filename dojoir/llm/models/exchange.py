@@ -64,7 +64,8 @@ class Question:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said: text, calls of tools, why it stopped, and the tokens that were read and written."""
+    """The reply of a model: text, calls of tools, the reason why it stopped, and the tokens that were read and
+    written."""
 
     text: str
     calls: tuple[Call, ...] = ()

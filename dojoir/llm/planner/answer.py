@@ -70,7 +70,7 @@ class Answered:
 
 
 def answered(arguments: str) -> Answered:
-    """What a call of the tool `answer` says. Raises ArgumentError, `bad-answer`, with the place."""
+    """The content of a call of the tool `answer`. Raises ArgumentError, `bad-answer`, with the place."""
     try:
         data = json.loads(arguments)
     except (ValueError, RecursionError) as error:

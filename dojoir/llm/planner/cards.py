@@ -1,5 +1,5 @@
-"""What bounds a state, for a question: the card of `dojoir.profile` where times are measured; features of its text
-where they are not."""
+"""The bottleneck of a state, for a question: the card of `dojoir.profile` where times are measured; features of
+its text where they are not."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHOWN = ("instances", "flops", "accesses next", "accesses strided", "accesses ga
 
 @dataclass(frozen=True)
 class Bound:
-    """What bounds a state, in `words`; and the share of the ceiling that it reaches, None where that is not
-    known."""
+    """The bottleneck of a state, in `words`; and the share of the ceiling that it reaches, None where that is
+    unknown."""
 
     words: str
     share: float | None = None

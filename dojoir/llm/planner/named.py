@@ -1,4 +1,4 @@
-"""What stands behind `llm:`: `openai/MODEL`, `anthropic/MODEL`, or `random`."""
+"""The providers behind `llm:`: `openai/MODEL`, `anthropic/MODEL`, or `random`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MOST_REFLECTIONS = 6
 
 @dataclass(frozen=True)
 class Asked:
-    """What a question is made of. `listed` are the moves and choices by number; `estimates` those of choices."""
+    """The parts of a question. `listed` are the moves and choices by number; `estimates` those of choices."""
 
     state: Try
     best: Try

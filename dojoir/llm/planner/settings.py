@@ -20,9 +20,9 @@ _WHOLE: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """Options. `base_url` is the address of a compatible server; `chat` the file that exchanges are written to,
-    and gone on with; `replay_chat` one that is replayed, without a model; `prices` of a million tokens, read and
-    written. `plans` are asked for in a question, `width` states are gone on from, `rounds` at most; it ends after
+    """Options. `base_url` is the address of a compatible server; `chat` the file that exchanges are appended to;
+    `replay_chat` one that is replayed, without a model; `prices` of a million tokens, read and written. `plans`
+    are asked for in a question, the search continues from `width` states, `rounds` at most. It ends after
     `patience` rounds without a gain of more than `gain`, and where the best reaches the share `near` of a ceiling.
     A conversation has `turns` with tools and `repairs` of answers of which nothing could be made; `listed` moves
     and `choices` are shown by number. A question is asked `attempts` times, `timeout` seconds each, with

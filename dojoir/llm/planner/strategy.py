@@ -27,7 +27,7 @@ from dojoir.search import Play
 from dojoir.search.beam import Family, family_of
 
 HOPELESS = 0.5
-"""A state is gone on from while it is at least so many times as fast as the best."""
+"""A search continues from a state while it is at least so many times as fast as the best."""
 
 
 class Planner:
@@ -71,7 +71,7 @@ class Planner:
         return asked
 
     def tell(self, evaluations: Sequence[dojoir.Evaluation], traces: Sequence[dojoir.Trace]) -> None:
-        """What became of the states, for the next question."""
+        """Takes the results of the states, for the next question."""
         self.evaluations.update((one.hash, one) for one in evaluations)
         for one in [*self.tries.values()]:
             found = self.evaluations.get(one.trace.kernel.hash)
@@ -112,7 +112,8 @@ class Planner:
         return ""
 
     def _headroom(self) -> tuple[Bound, float]:
-        """What bounds the best, and the share of the limit that is left; all of it where that is not known."""
+        """The bottleneck of the best state, and the share of the limit that is left; all of it where that is not
+        known."""
         bound = self.cards.of(self.play.best.kernel)
         return bound, 1.0 if bound.share is None else max(0.0, 1 - bound.share)
 
@@ -167,7 +168,7 @@ class Planner:
         return self._conversed(state, asked)
 
     def _last_bounds(self) -> dict[int, Bound]:
-        """What bounds the fastest that was built in the last round."""
+        """The bottleneck of the fastest state that was built in the last round."""
         last = [one for one in self.tries.values() if one.of is not None and one.speed]
         newest = max((one.number for one in last), default=0)
         found = [one for one in last if one.number > newest - self.settings.plans]

@@ -1,4 +1,4 @@
-"""What a model is told of the game before the first question: the same for every kernel."""
+"""The instructions of a model before the first question: the same for every kernel."""
 
 SYSTEM = """\
 You make a numerical kernel fast. A kernel is a text of nested loops ("scopes") around scalar statements. You

@@ -48,7 +48,7 @@ class Tools:
         self.target, self.sizes, self.threads, self.notes = target, dict(sizes), threads, tuple(notes)
 
     def answer(self, call: Call, state: Try, states: Mapping[int, Try]) -> str:
-        """What a tool answers, as JSON; an error is an answer too."""
+        """The answer of a tool, as JSON; an error is an answer too."""
         try:
             return _shown(self._answer(call, state, states))
         except dojoir.DojoError as error:

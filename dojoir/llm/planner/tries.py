@@ -16,7 +16,7 @@ Verdict = Literal["confirmed", "falsified", "open"]
 @dataclass(frozen=True)
 class Try:
     """A state. `steps` lead to it from the state `of` (None for a start); `expect` is how many times as fast as
-    that it was expected to be at least, and `why`; `refused` what was not made of the plan, with the reason.
+    that it was expected to be at least, and `why`. `refused` what was not made of the plan, with the reason.
     `speed` is how many times as fast as the start it is, `ratio` as the state `of`, with the interval; all None
     until it was evaluated, and where it was not timed. `status` is that of its evaluation, `reason` why it
     failed."""

@@ -30,7 +30,7 @@ class OutOfBounds:
 
 
 def prove_bounds(kernel: Kernel, sites: Iterable[int]) -> OutOfBounds | None:
-    """What is wrong with an index in the statements of the given numbers, or None if all stay in bounds.
+    """The error of an index in the statements of the given numbers, or None if all stay in bounds.
 
     Gathered indices are checked at run time. Raises isl.Error past the limit of `dojoir.sets.limits.limited`.
     """

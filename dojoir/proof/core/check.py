@@ -1,4 +1,4 @@
-"""What "legal" means: the obligations of a claim, and the one entry that proves them all.
+"""The definition of "legal": the obligations of a claim, and the one entry that proves them all.
 
 A claim is two kernels and a certificate, which says for each statement of the new kernel which old instance each of
 its instances stands for (`dojoir.proof.claim`). `find_failure` trusts neither kernel nor certificate. It
@@ -45,8 +45,8 @@ from dojoir.proof.core.wellformed import Dependent, IllFormed, complaint, prove_
 from dojoir.proof.core.written import prove_collapsed, prove_written
 
 Failure = IllFormed | Difference
-"""What of a claim does not hold: the obligation, and the set of what fails it, from which `dojoir.proof.explain`
-picks an example and says it in words."""
+"""The failure of a claim: the obligation, and the set of its counterexamples. `dojoir.proof.explain` picks an
+example and puts it in words."""
 
 
 def find_failure(claim: Claim) -> Failure | None:
@@ -77,8 +77,8 @@ def _obligations(claim: Claim) -> Iterator[Failure | None]:
 
 
 def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | None]:
-    """What remains to be shown of two kernels that a certificate fits, of which the one before is well-formed: what
-    is unchanged in the one after is as it should be there (`dojoir.proof.core.unchanged`)."""
+    """The remaining obligations of two kernels that a certificate fits, of which the one before is well-formed.
+    The unchanged parts of the one after are taken as correct (`dojoir.proof.core.unchanged`)."""
     correspondence = Correspondence(claim, claim.strict)
     yield correspondence.difference()
     yield well_formed(claim, known=correspondence.alike)
@@ -87,13 +87,13 @@ def in_full(claim: Claim, find: Finder = find_conflict) -> Iterator[Failure | No
 
 # -- form ----------------------------------------------------------------------------------------------------
 def form(claim: Claim) -> Iterator[Diagnostic | None]:
-    """What must hold before anything else can be asked of the two kernels."""
+    """The errors in the form of a claim, which must be absent before any other question about the two kernels."""
     yield declarations(claim.before, claim.after)
     yield _shape(claim)
 
 
 def declarations(before: Kernel, after: Kernel) -> Diagnostic | None:
-    """What is wrong with the header and the buffers of the kernel after, or None."""
+    """The error in the header and the buffers of the kernel after, or None."""
     if (before.sizes, before.facts, before.fp) != (after.sizes, after.facts, after.fp):
         return Diagnostic("changed-header", "the sizes, facts or fp mode of the kernel would change")
     if after.undeclared:

@@ -42,8 +42,8 @@ class StrayValues:
 
 @dataclass(frozen=True)
 class WrongFlow:
-    """In terms of the kernel before, whose value graph is `graph`: the writes (or, where the values are `initial`,
-    the elements as a call finds them) to the reads that would get their values and do not now; or, where they are
+    """In terms of the kernel before, whose value graph is `graph`. The writes (or, where the values are `initial`,
+    the elements as a call finds them) to the reads that would get their values and do not now. Or, where they are
     `lost`, that get them now and would not any more."""
 
     kernel: Kernel
@@ -73,7 +73,7 @@ class Correspondence:
 
         Accumulations are first all taken to be free. Where a value is then a set of accumulations by several
         operators, of which the order counts, those by one operator alone are left free, and each of the others is
-        a read and a write: that is always right, and asks for more than need be. Each operator is tried, and where
+        a read and a write. That is always right, and asks for more than need be. Each operator is tried, and where
         one comparison finds no difference there is none.
         """
         found = self._compared(None)
@@ -284,7 +284,7 @@ def settled(claim: Claim, alike: frozenset[str]) -> frozenset[str]:
     """The buffers, of those that are `alike`, that need not be compared.
 
     In both kernels the same statements touch such a buffer, the same to the letter (the same reads in another
-    expression may mean something else); among themselves they touch the same elements at the same times; and each
+    expression may mean something else). Among themselves they touch the same elements at the same times. Each
     stands for itself in the same iteration. So no other read gets a value from there, and none of them is taken
     out of a value graph. None are settled where reads were replaced by expressions.
     """

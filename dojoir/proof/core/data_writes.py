@@ -1,26 +1,26 @@
 """Writes that data decide, as the checker looks at them. An accumulation at an index from data, `h[x[{0}]] += v`,
-is a loop over all the elements that it may touch, which adds `v` to the one and nothing to the others; one under a
-condition on data, `s += v if c`, adds `v` or nothing; and an assignment of either kind, `h[x[{0}]] = v if c`,
+is a loop over all the elements that it may touch, which adds `v` to the one and nothing to the others. One under a
+condition on data, `s += v if c`, adds `v` or nothing. An assignment of either kind, `h[x[{0}]] = v if c`,
 assigns `v` to an element, or what that has:
 
     E
     | h[{1}] += select(i64(x[{0}]) == {1}, v, 0)
     | h[{1}] = select(i64(x[{0}]) == {1} and c, v, h[{1}])
 
-*Why that is enough.* Of data that keep their indices in range, the two do the same to `h`: of the instances of the
+*Why that is enough.* Of data that keep their indices in range, the two do the same to `h`. Of the instances of the
 loop that belong to one of the scatter, exactly one combines `v` with its element, or stores it, and the others
 leave theirs alone. The checker knows nothing of what `select` gives. It compares which instances reach each element
-that is read, in which order where that counts, and where the operands of each come from; the index or the condition
+that is read, in which order where that counts, and where the operands of each come from. The index or the condition
 that is data is one of these operands, and the number of the element is an iterator. So two kernels that it finds
 equal in this form give equal elements whatever the data, also where partial results are passed on between elements
 of different arrays. That data are in range, and divisors not 0, is asked when the kernel runs, where the condition
-holds. What is written before, what conflicts between iterations, and what bounds an index follow in the same way: a
-scatter may touch every element of the dimensions that it indexes by data; what has a condition may read all that it
+holds. What is written before, what conflicts between iterations, and what bounds an index follow in the same way. A
+scatter may touch every element of the dimensions that it indexes by data. What has a condition may read all that it
 names, whether or not that holds, and an assignment that may leave an element is a read of what was there.
 
 *Distinct indices.* Where no two elements of `at` are equal (an argument that is `distinct`: a call checks it), and
 the instances of `h[at[i]] = v` each read another element of it, no two of them change one element of `h`. What they
-write there is then a set, of which at most one counts for an element, as sums are sets: an operator of its own,
+write there is then a set, of which at most one counts for an element, as sums are sets. An operator of its own,
 named for `at`, whose order is free and which iterations share (`dojoir.sets.apart`). Against what else touches `h`
 they count as touching all of it.
 

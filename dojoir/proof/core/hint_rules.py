@@ -11,7 +11,7 @@ from dojoir.types.recognise import Misfit, recognise
 
 
 def hint_error(kernel: Kernel, path: Path, scope: Scope) -> Diagnostic | None:
-    """What is wrong with the hints of the scope at `path`, or None."""
+    """The error in the hints of the scope at `path`, or None."""
     for number, hint in enumerate(scope.hints):
         match hint:
             case Prefetch():
@@ -40,7 +40,7 @@ def _prefetch_error(kernel: Kernel, hint: Prefetch, path: Path, scope: Scope) ->
         return "unused-hint", f"{hint} is on a scope that does not use {hint.buffer}: {known}; {cure}"
     depth = kernel.depth_of(path)
     if not any(access.buffer == hint.buffer and moves_along(access, depth) for access in accesses_in(scope.body)):
-        why = f"no plain index of {hint.buffer} there has {{{depth}}}, so each iteration touches the same of it"
+        why = f"no plain index of {hint.buffer} there has {{{depth}}}, so each iteration touches the same elements"
         return "idle-hint", f"{hint} has nothing to fetch: {why}; put it on another scope"
     return None
 

@@ -2,10 +2,10 @@
 
 Two iterations of the scope (of one run of it) conflict where both touch one element, or one byte of two, and one of
 them writes.
-A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that:
-there only a value that crosses iterations is a conflict; what a read gets are all accumulations since the last
+A temporary whose every use is inside the scope is each iteration's own, where its storage has room for that.
+There only a value that crosses iterations is a conflict; what a read gets are all accumulations since the last
 assignment. Under `v` and the marks of threads, accumulations by one operator into an element that all iterations
-share are no conflict, if their order is free (a collective); under those of a grid, if there is an atomic that does
+share are no conflict, if their order is free (a collective). Under those of a grid, if there is an atomic that does
 them as well.
 """
 
@@ -27,7 +27,7 @@ from dojoir.support.frozen import dataclass
 
 @dataclass(frozen=True)
 class Conflict:
-    """Iterations of the scope at `path` that are not independent: `pairs` relates statement instances of other
+    """Iterations of the scope at `path` that are not independent. `pairs` relates statement instances of other
     iterations that touch one element of `buffer`, or, where the conflict is `carried`, each write to the reads in
     other iterations that get its value."""
 
@@ -109,7 +109,7 @@ def carries(kernel: Kernel, path: Path, name: str) -> bool:
 
 
 Finder = Callable[[Kernel, Path, str], "Conflict | None"]
-"""What looks for a conflict: `find_conflict`, or what says the same sooner."""
+"""The type of a conflict finder: `find_conflict`, or an equivalent that is faster."""
 
 
 def _prefixes(sets: KernelSets, numbers: list[int], depth: int, reads: bool) -> isl.UnionMap:

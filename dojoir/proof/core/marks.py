@@ -1,4 +1,4 @@
-"""What the marks and hints of a scope ask of the tree around and inside it, whatever the data."""
+"""The requirements of the marks and hints of a scope on the tree around and inside it, whatever the data."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ MAX_WAVE = 64
 
 
 def mark_error(kernel: Kernel) -> Diagnostic | None:
-    """What is wrong with the marks and hints of a kernel, or None. Independence of iterations is another
-    question."""
+    """The error in the marks and hints of a kernel, or None. Independence of iterations is another question."""
     for path, node in marked(kernel):
         found = scope_error(kernel, path, node) if node.marks else None
         if found is not None:
@@ -53,7 +52,8 @@ def marked(kernel: Kernel) -> Iterator[tuple[Path, Scope]]:
 
 
 def scope_error(kernel: Kernel, path: Path, scope: Scope) -> tuple[str, str] | None:
-    """What is wrong with the marks of the scope at `path`, or None: the child of the kernel that holds it says."""
+    """The error in the marks of the scope at `path`, or None. The child of the kernel that contains the scope
+    reports it."""
     name = f"the scope at {format_path(path)}"
     outer = _scopes_around(kernel, path)
     around = {mark for above in outer for mark in above.marks}
@@ -90,7 +90,7 @@ def _scopes_around(kernel: Kernel, path: Path) -> list[Scope]:
 
 
 def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str] | None:
-    """A launch is a box of blocks, each a box of threads: the marks nest in that order, their extents do not
+    """A launch is a box of blocks, each a box of threads. The marks nest in that order, their extents do not
     depend on one another, and those of threads have a constant bound; fewer of them may run in some blocks."""
     mark = next(m for m in scope.marks if m in LEVELS)
     if len(scope.marks) > 1:
@@ -125,7 +125,7 @@ def _device_error(scope: Scope, outer: list[Scope], name: str) -> tuple[str, str
 
 def _depends(scope: Scope, depth: int, level: int, other: int) -> bool:
     """Whether an extent depends on the iterator at `depth`, of a scope of level `other`, as that of a launch may
-    not: threads may be fewer in some blocks, where a constant says how many there are at most."""
+    not. Threads may be fewer in some blocks, where a constant says how many there are at most."""
     if not any(depth in bound.iterators for bound in scope.extent.bounds):
         return False
     return not (other == 0 and level > 0 and scope.constant_bound is not None)

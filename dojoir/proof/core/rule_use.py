@@ -1,8 +1,8 @@
 """The checker for rewrites by a rule of algebra (`dojoir.rules`).
 
 That the two sides of a rule are equal over the real numbers is proved for each rule, once, in the tests. What is
-proved here is that a rewrite is nothing but one use of it: for one meaning of the parts of the rule, the tree
-before is the left side to the letter and the tree after the right side; all around is the same; the arrays of the
+proved here is that a rewrite is nothing but one use of it. For one meaning of the parts of the rule, the tree
+before is the left side to the letter and the tree after the right side; all around is the same. The arrays of the
 rule do not touch each other; what it reads is not written inside it; and what is scratch is used nowhere else. That
 the kernel after is well-formed is asked besides (`dojoir.proof.core.check`).
 
@@ -171,7 +171,8 @@ def _elements(before: Kernel, rule: Rule, match: Match) -> Fault | None:
 
 
 def _expressions(before: Kernel, rule: Rule, match: Match) -> Fault | None:
-    """What the rule reads is of a type that its arrays compute in, and not written inside it."""
+    """The fault of a rule's inputs: each must be of a type that its arrays compute in, and not written inside
+    it."""
     buffers = {buffer.name: buffer for buffer in before.buffers}
     written = {access.buffer for _, access in match.elements}
     dtype = computed_in(before, rule, match)

@@ -1,10 +1,10 @@
 """That the two sides of a rule, where it is used, give each result as the sum of the same elements.
 
 A rule under `fp reassoc` may change the order in which elements are added, and nothing else; or multiplied, or in
-which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held
-against each other as they stand at the place of the use, for all sizes and all iterations around it: what is added
-up in an element follows from the flow (`dojoir.sets.flow`), along which sums of sums are put together. A side that
-is no sum of distinct elements (it takes one twice, takes another operator, or goes in a circle) is refused, so what
+which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held against each
+other as they stand at the place of the use, for all sizes and all iterations around it. What is added up in an
+element follows from the flow (`dojoir.sets.flow`), along which sums of sums are put together. A side that is no
+sum of distinct elements (it takes one twice, takes another operator, or goes in a circle) is refused. So what
 holds is that both sides add up the same set, each element once. A maximum may have an element twice.
 """
 
@@ -91,7 +91,7 @@ def alone(before: Kernel, side: Kernel, use: RuleUse) -> Kernel:
 
 
 def _conditions(before: Kernel, use: RuleUse, new: Replace) -> list[Condition]:
-    """What holds of the iterators around a place whenever it runs."""
+    """The conditions on the iterators around a place that hold whenever it runs."""
     found: list[Condition] = []
     depth = 0
     for node in ancestors(before, use.path):
@@ -118,7 +118,8 @@ def _placed(nodes: tuple[Node, ...], extents: dict[str, Extent]) -> tuple[Node, 
 
 # -- sums ----------------------------------------------------------------------------------------------------
 class _Sums:
-    """What each statement and each result of a kernel adds up, as relations to elements of its inputs."""
+    """The terms of the sum in each statement and each result of a kernel, as relations to elements of its
+    inputs."""
 
     def __init__(self, kernel: Kernel, operator: Operator) -> None:
         self.kernel, self.sets, self.operator = kernel, sets_of(kernel), operator
@@ -142,8 +143,7 @@ class _Sums:
         return _union(self.sets.map(), map(isl.UnionMap.from_map, ending))
 
     def _gathered(self, sources: isl.UnionMap) -> isl.UnionMap:
-        """What the writes that a read gets its value from add up together, from writes to the read: no element may
-        come by two of them."""
+        """The writes whose sum a read gets, from writes to the read: no element may come by two of them."""
         pieces: list[isl.Map] = []
         sources.foreach_map(pieces.append)
         found = self.sets.map()
@@ -175,7 +175,7 @@ class _Sums:
         return found
 
     def _read(self, read: Read) -> isl.UnionMap:
-        """What a read of a statement adds up, by instances of the statement."""
+        """The terms of the sum that a read of a statement gets, by instances of the statement."""
         if read.access.buffer in self.inputs:
             return self.sets.map(self.sets.read_by_statement(read))
         if not self._of(read.name, self.flow.initial.reverse()).is_empty():

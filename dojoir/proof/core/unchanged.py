@@ -1,6 +1,6 @@
-"""What a rewrite left as it was, seen in the trees alone: of it there is nothing to ask.
+"""The parts that a rewrite left unchanged, seen in the trees alone: for them there is nothing to prove.
 
-Four theorems. The first two say that a part of the new kernel and what it stands for in the old one are equal; the
+Four theorems. The first two say that a part of the new kernel and what it stands for in the old one are equal. The
 others, that the new kernel has something since the old one, which is well-formed, has it.
 
 - *instances* (`alone`): a statement that is between the same bounds and guards as another of the old kernel, stands
@@ -89,7 +89,8 @@ def children(claim: Claim) -> frozenset[int]:
 
 
 def _standing(sets: KernelSets, number: int) -> list[tuple[object, ...]]:
-    """What counts of each buffer for the iterations of a child of a kernel, besides the child."""
+    """Each buffer as the iterations of a child of a kernel depend on it: its declaration, and whether it is used
+    outside."""
     kernel = sets.kernel
     return [
         (kernel.buffer(name), _is_used_outside(kernel, number, name))

@@ -199,8 +199,9 @@ class Graph:
     def _along(
         self, site: int, again: isl.UnionMap, entering: isl.UnionMap, begins: isl.UnionMap
     ) -> tuple[isl.UnionMap, isl.UnionMap]:
-        """What each instance of a copy hands on, where some of them read what others wrote: all that `entering` and
-        `begins` give to it, or to one that it has its value from, in any number of steps of `again`.
+        """The sources that each instance of a copy hands on, where some instances read what others wrote. They are
+        all that `entering` and `begins` give to it, or to one that it has its value from, in any number of steps
+        of `again`.
 
         Where isl knows the closure of `again` exactly, that says it. Else it is guessed, and the guess held against
 
@@ -208,7 +209,7 @@ class Graph:
 
         These equations have one solution. A value is read after it was written, so the instances of a call,
         finitely many, can be taken in the order in which they run, and what holds of each follows from those before
-        it: whatever solves the equations is what is asked for, wherever it comes from. The guess is the flow of a
+        it. Whatever solves the equations is what is asked for, wherever it comes from. The guess is the flow of a
         kernel in which what enters the chain is written to the element in which the chain hands it on.
         """
         closure, exact = again.transitive_closure()
@@ -302,9 +303,9 @@ class Graph:
 
 # -- expressions ---------------------------------------------------------------------------------------------
 def definition_value(statement: Statement, at: tuple[Affine, ...], buffers: Mapping[str, Buffer]) -> Expr | None:
-    """What reading the target of a plain assignment yields, in terms of the iterators `at`: its value, cast to
-    the type of the target where that is another. None for an expression of numbers and iterators that would be
-    computed in another type elsewhere."""
+    """The value that reading the target of a plain assignment yields, in terms of the iterators `at`: its value,
+    cast to the type of the target where that is another. None for an expression of numbers and iterators that
+    would be computed in another type elsewhere."""
     dtype = buffers[statement.target.buffer].dtype
     natural = natural_type(statement.value, buffers)
     if natural is None and not isinstance(statement.value, Const | Index):

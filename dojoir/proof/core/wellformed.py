@@ -1,8 +1,8 @@
-"""What a kernel must be beyond its syntax and types, proved for every size it allows.
+"""The well-formedness of a kernel beyond its syntax and types, proved for every size it allows.
 
-The facts on the sizes can hold; every dimension has an element; every index is in bounds
+The facts on the sizes can hold; every dimension has an element. Every index is in bounds
 (`dojoir.proof.core.bounds`); every read comes after a write and every output is written
-(`dojoir.proof.core.written`); scopes marked `p` or `v` have independent iterations
+(`dojoir.proof.core.written`). Scopes marked `p` or `v` have independent iterations
 (`dojoir.proof.core.independence`), and the other marks stand where they can (`dojoir.proof.core.marks`).
 """
 
@@ -49,12 +49,13 @@ class Dependent:
 
 
 IllFormed = Diagnostic | EmptyDimension | OutOfBounds | Unwritten | Dependent
-"""What is wrong with a kernel. A Diagnostic is seen in the tree, whatever the sizes: there is nothing to sample."""
+"""The error that makes a kernel ill-formed. A Diagnostic is seen in the tree, whatever the sizes: there is nothing
+to sample."""
 
 
 def complaint(kernel: Kernel, find: Finder = find_conflict) -> IllFormed | None:
-    """What is wrong with a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what
-    looks for iterations of marked scopes in conflict."""
+    """The error of a kernel, for some sizes that it allows, or None if it is well-formed. `find` is what looks for
+    iterations of marked scopes in conflict."""
     found = _impossible_facts(kernel) or prove_dimensions(kernel) or prove_storage(kernel) or packing_error(kernel)
     if found is not None:
         return found

@@ -232,7 +232,7 @@ def _covers(buffer: Buffer, writer: Site, use: Use | None) -> bool:
     and in the same iteration of the scopes they share.
 
     It does if it comes earlier in the text and, of the scopes that only it is in, each runs over the whole of one
-    dimension, or runs at least once, or some run over whole dimensions together (`dojoir.proof.facts.spanning`); in
+    dimension, or runs at least once, or some run over whole dimensions together (`dojoir.proof.facts.spanning`). In
     the other dimensions its index is that of the read, or the only one.
     """
     shared = 0
@@ -283,7 +283,7 @@ def _single(free: Bounds) -> dict[int, Affine]:
 
 def _one_at_a_time(kernel: Kernel, buffer: Buffer, uses: Sequence[Use]) -> bool:
     """Whether each element that shares storage surely comes and goes within one iteration of the scopes that all
-    its users share: they index the collapsed dimensions alike, with iterators of these scopes only, and each
+    its users share. They index the collapsed dimensions alike, with iterators of these scopes only, and each
     read is covered there."""
     writes = [kernel.sites[k] for k in _writes(kernel, buffer)]
     sites = [*writes, *(use.site for use in uses)]

@@ -1,1 +1,2 @@
-"""What the core finds wrong, in words: example iterations, who is accused, and facts that would mend it."""
+"""The findings of the core, in words: example iterations, the accesses in conflict, and facts that would cure
+it."""

@@ -1,4 +1,4 @@
-"""What would mend an error: facts on the sizes under which it cannot happen."""
+"""The cures of an error: facts on the sizes under which it cannot happen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements that are not there or have no value, in words: an access out of bounds, a dimension without elements, a
+"""Elements that are not there or have no value, in words. An access out of bounds, a dimension without elements, a
 read before a write, an output that is not wholly written, storage that mixes up values. With what would mend it."""
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
 
 
 def _shape(kernel: Kernel) -> tuple[object, ...]:
-    """What two kernels have in common where one is the other but for marks and storage."""
+    """The common part of two kernels that differ only in marks and storage."""
     return [(path, type(node)) for path, node in kernel.walk()], [(b.name, len(b.dims)) for b in kernel.buffers]
 
 
@@ -93,7 +93,7 @@ def _element(access: Access, buffer: Buffer, party: Party, sizes: dict[str, int]
 
 
 def _cure(kernel: Kernel, buffer: Buffer, path: Path, of_grid: bool) -> str:
-    """What gives each thread, or block, storage of its own."""
+    """The cure that gives each thread, or block, storage of its own."""
     name = buffer.name
     users = [site.path for site in kernel.sites if name in site.statement.buffers]
     cures = [f"materialize_dims({name}, {d})" for d, dim in enumerate(buffer.dims) if dim.collapsed]

@@ -33,7 +33,8 @@ def verdict_of(failure: Failure | None) -> Verdict:
 
 
 def in_words(failure: Failure) -> Diagnostic:
-    """What fails, with an example. Raises StepLimitReached as `check` does: it asks isl for the example."""
+    """The failure in words, with an example. Raises StepLimitReached as `check` does: it asks isl for the
+    example."""
     match failure:
         case Diagnostic():
             return failure

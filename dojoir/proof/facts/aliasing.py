@@ -1,8 +1,8 @@
 """Which iterations two accesses to one element must share, seen from their indices.
 
 Where two instances of statements touch one element, each index of the one equals that of the other. What follows
-for their iterators is seen where both indices are the same sum of iterators, quotients and remainders: the sum of
-c_d * (p_d - q_d) is 0 over the terms d that are not known to agree, and with |c_1| < |c_2| < … that has only the
+for their iterators is seen where both indices are the same sum of iterators, quotients and remainders. The sum of
+c_d * (p_d - q_d) is 0 over the terms d that are not known to agree. With |c_1| < |c_2| < … that has only the
 solution p = q if each |c_k| is more than the largest value of the part below it, the sum of |c_j| * (extent_j - 1)
 over j < k. An iterator agrees, too, where its quotient and its remainder by one number do. Where one index is
 always less than the other, the two never touch one element, and nothing need agree.
@@ -52,7 +52,7 @@ def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Acce
 
 def never_meet(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Access], depth: int) -> bool:
     """Whether two instances of statements surely touch different elements of storage through these accesses of one
-    buffer, given that they agree in the iterators above `depth`: an index of the one is always less than that of
+    buffer, given that they agree in the iterators above `depth`. An index of the one is always less than that of
     the other."""
     (one, a), (other, b) = left, right
     further = len(one.scopes) - depth

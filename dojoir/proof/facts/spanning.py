@@ -104,7 +104,7 @@ def digits_of(indices: Sequence[tuple[Affine, Affine]], bounds: Mapping[int, Aff
 
 def _digit(index: Affine) -> tuple[int, int, int | None] | None:
     """The depth of the iterator of which an index is a digit, the number that one of it stands for, and how many
-    values it has: None for the highest one, which has no remainder taken."""
+    values it has. None for the highest one, which has no remainder taken."""
     radix = None
     atom = _only(index)
     if isinstance(atom, Mod):

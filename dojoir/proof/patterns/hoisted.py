@@ -2,14 +2,14 @@
 
 After, a nest of scopes stands just before a scope and does nothing but assign a new temporary, and a statement
 inside of that scope reads an element of it where it had the part. The indices of the element are iterators of the
-statement: all those of the scopes around both, and some further in; the nest runs through the extents of these,
+statement: all those of the scopes around both, and some further in. The nest runs through the extents of these,
 which depend on no other iterator, and neither does the part. So, in each iteration of the scopes around both,
 
 - the nest has given the element before the scope runs, in the one iteration that has these iterators: the statement
   reads the part as it was then. Nothing in the scope writes what the part reads, and the nest writes nothing but
-  the new temporary, which nothing else uses: it is the part as the statement had it, which `definition_value` says
+  the new temporary, which nothing else uses. It is the part as the statement had it, which `definition_value` says
   in its types;
-- for each iteration of the nest there is one of the statement that has its iterators: no condition is around the
+- for each iteration of the nest there is one of the statement that has its iterators. No condition is around the
   statement inside of the scope, and a scope there that the nest leaves out always runs. So all that the nest reads
   was read there too, in bounds, and had been written before the scope ran, as nothing in the scope writes it;
 - each index of the element is below the extent of its dimension, as a bound of its scope is at most that.

@@ -6,7 +6,7 @@ iteration of the scopes that the two share:
 - the assignment gave the element in the same iteration, and in its own scopes the element says in which one: each
   of these iterators is an index of its own. So the read gets the value of the instance that the map names;
 - in the innermost node around both, nothing from the child that holds the assignment to the child that holds the
-  statement writes what the assignment reads; and all that runs between the two instances is in these. So the
+  statement writes what the assignment reads. All that runs between the two instances is in these. So the
   expression gives, where the statement is, what it gave; and what it reads lies in bounds and has been written.
 
 All else is the same text.

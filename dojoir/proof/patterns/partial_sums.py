@@ -1,7 +1,7 @@
 """A scope that accumulates into partial results: seen from the text to give what it gave without them.
 
 Before, the iterations of a scope accumulate into one element. After, iteration i accumulates into partial result
-`i % f` of a new temporary; before the scope the f of them are set to the value that the accumulation leaves alone,
+`i % f` of a new temporary. Before the scope the f of them are set to the value that the accumulation leaves alone,
 and after it they are accumulated into the element. That is the same set of accumulations in another grouping, which
 counts for nothing where their order is free and the scope does nothing else with the element or the temporary.
 
@@ -59,7 +59,7 @@ def has_partial_results(before: Kernel, after: Kernel, instances: InstanceMap, c
 
 def _adds_alone(after: Kernel, change: Change, copy: str, target: Access, op: str) -> bool:
     """Whether the scope uses the partial results only to accumulate into them, in an order that is free, and
-    does not use the buffer of the element at all; and whether the element is in bounds."""
+    does not use the buffer of the element at all. It also asks whether the element is in bounds."""
     sets = sets_of(after)
     _, *inside, end = change.are
     for number in inside:

@@ -5,13 +5,13 @@ reads element l of a new temporary, `copy`. Just before it stands a nest over al
 statement that writes the array, a *writer*, stands once more and writes `copy[l]`: its *repetition*.
 
 The theorem. In each iteration of the scopes that the node shares with the writers, the same number with each,
-`copy[l]` is assigned and accumulated into with the same values, in the same order, as the element base + l was: so
+`copy[l]` is assigned and accumulated into with the same values, in the same order, as the element base + l was. So
 the node reads the same values.
 
 Why, for one such iteration and one l:
 
 - the same instances. In an index of what a writer writes there is at most one iterator of a scope further in than
-  the shared ones, by itself, and none is in two indices: the element determines these *chosen* iterators. The
+  the shared ones, by itself, and none is in two indices. The element determines these *chosen* iterators. The
   certificate names their values for base + l. All instances that write the element have these, and any values of
   the writer's other iterators, over which the repetition stands in scopes of the same extents. Wherever it runs,
   the writer ran with the iterators that are named;
@@ -24,8 +24,8 @@ Why, for one such iteration and one l:
   `copy[l]`: what an earlier iteration left is never seen. All writers come before the node in the text: what the
   element has when they are done is what the node read.
 
-What else has to hold, and is asked here: nothing but the nest and the node uses the copy, and the node no longer
-uses the array; both are temporaries of one type, no dimension of which is collapsed; the copy has elements; what
+What else has to hold, and is asked here. Nothing but the nest and the node uses the copy, and the node no longer
+uses the array; both are temporaries of one type, no dimension of which is collapsed. The copy has elements; what
 the nest touches lies in bounds.
 """
 
@@ -157,7 +157,7 @@ def _chosen(one: _Again, shared: int) -> frozenset[int] | None:
 
 def _repeats(change: Change, copy: Buffer, one: _Again, shared: int) -> bool:
     """Whether a repetition does for `copy[l]` what the writer does for the element base + l, once for each instance
-    of it that has the chosen iterators: its other scopes stand inside of those over l, with the same extents."""
+    of it that has the chosen iterators. Its other scopes stand inside of those over l, with the same extents."""
     old, new, iterators = one.old, one.new, one.origin.iterators
     chosen, inner = _chosen(one, shared), change.depth + len(copy.dims)
     if chosen is None or any(isinstance(node, Guard) for node in new.ancestors[len(change.around) :]):
@@ -194,7 +194,7 @@ def _in_order(change: Change, copy: Buffer, one: _Again, other: _Again, shared: 
 
 def _reads(change: Change, copy: Buffer, array: Buffer, again: Sequence[_Again]) -> bool:
     """Whether the node reads `copy[l]` where it read the element base + l, which is the one that each writer writes
-    in the iteration that its new statement stands for; and touches neither of the two else."""
+    in the iteration that its new statement stands for. It touches neither of the two else."""
     own = [Affine.iterator(change.depth + d) for d in range(len(copy.dims))]
     indices, *others = {one.moved.target.indices for one in again}
     bases = [i - mine for i, mine in zip(indices, own, strict=True) if isinstance(i, Affine)]

@@ -16,13 +16,13 @@ of the scopes around the change are always taken as equal: instances that differ
 
 Which of two instances runs first. The outermost scope around both statements in which they differ decides; where
 they differ in none, the text does. A scope in which they are known to agree decides nothing and is left out. So two
-instances keep their order if both statements come in the same order in the text as before, and the scopes around
-both that are left are the same ones, in the same order; parts of one iterator that follow each other count as it.
+instances keep their order if both statements come in the same order in the text as before. Also the scopes around
+both that are left are the same ones, in the same order. Parts of one iterator that follow each other count as it.
 
 Temporaries. Where the accesses of a temporary do not pass so, they are looked at again without some scopes around
 all that uses it: those of which every iteration reads only what it wrote itself. Two instances in different
 iterations of such a scope need not keep their order, as no value goes from one to the other, if only the iterations
-still run one after another, not interleaved: otherwise the one could overwrite what the other has yet to read.
+still run one after another, not interleaved. Otherwise the one could overwrite what the other has yet to read.
 """
 
 from __future__ import annotations

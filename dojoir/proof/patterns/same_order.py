@@ -5,7 +5,7 @@ same, and the one is well-formed if the other is. Marks are another question.
 
 How it is seen. `alike` walks both trees together and keeps, for each iterator of the old tree, its value in the
 iterators of the new one. A statement must be the old one with these values put in. A scope runs its body for all i
-from 0 that are below each bound E, in ascending order; the new tree may count through that range in any of these
+from 0 that are below each bound E, in ascending order. The new tree may count through that range in any of these
 ways, each a rule of `_Match._ways`:
 
 - as it is: by a scope of the same extent, or of one that is shown to be equal;
@@ -24,7 +24,7 @@ and what stands under one that does not hold never runs, so that it may be left 
 Where rounding is free (no `fp strict`), a product that is added may become an `fma`, or an accumulation a fused
 one, or back.
 
-Only bounds are asked of isl, and only where the text does not show them: that a shift is not negative, that a range
+Only bounds are asked of isl, and only where the text does not show them. That a shift is not negative, that a range
 is not cut beyond its end, that a peeled scope runs, that two extents are equal.
 """
 
@@ -83,7 +83,7 @@ def alike(
 
 
 def _operations(expr: Expr) -> tuple[object, ...]:
-    """What an expression does to its leaves, in which order."""
+    """The operations of an expression on its leaves, in order."""
     inside = tuple(map(_operations, children(expr)))
     return (expr.name if isinstance(expr, Op) else type(expr).__name__, *inside) if inside else ()
 

@@ -1,7 +1,7 @@
 """Recognises `split_dim`: one dimension of a temporary was divided into blocks, and every access moved along.
 
 The theorem. A dimension of extent E became two, of ceil(E / f) blocks and of the constant f, and each access to
-element i of it now goes to (i // f, i % f). Nothing else changed. Then both kernels mean the same: the map from old
+element i of it now goes to (i // f, i % f). Nothing else changed. Then both kernels mean the same. The map from old
 to new elements is one to one, so two accesses meet in one element exactly where they did, and every read gets its
 value from the same write. A temporary is neither given nor returned, so that nobody else sees the new places.
 

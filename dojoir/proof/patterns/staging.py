@@ -70,7 +70,7 @@ def was_read(before: Kernel, after: Kernel, instances: InstanceMap, change: Chan
 
 
 def _form(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> _Staging | None:
-    """What is copied, if the text of the change has the form of a fill, the node and a drain; else None. The last
+    """The copied part, if the text of the change has the form of a fill, the node and a drain; else None. The last
     answers are kept."""
     rewrite = before, after, instances, change
     kept = _forms.get(*rewrite)
@@ -110,7 +110,7 @@ _forms: ObjectMemo[tuple[_Staging | None]] = ObjectMemo(16)
 
 
 def _staging(before: Kernel, after: Kernel, change: Change, filled: bool, drained: bool) -> _Staging | None:
-    """What is copied, if the change is exactly this: a fill if `filled`, the node with every access of the array
+    """The copied part, if the change is exactly this: a fill if `filled`, the node with every access of the array
     made to the copy, a drain if `drained`. None otherwise."""
     *kept, copy = after.buffers
     if tuple(kept) != before.buffers or copy.role != "tmp" or len(change.old) != 1:

@@ -1,7 +1,7 @@
 """The patterns: shapes that moves leave, each with the theorem that a claim of that shape holds.
 
 They are there for speed alone. None is part of what "legal" means: each says yes only where the core, without a
-budget, does, which the tests hold each one to by itself, on moves and on mutants of them. No is no answer.
+budget, does, which the tests hold each one to by itself, on moves and on mutants of them. False means unknown.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _InChange = Callable[[Kernel, Kernel, InstanceMap, Change], bool]
 def _where_it_changed(holds: _InChange, declares: bool) -> Callable[[Claim], bool]:
     """A pattern that looks at the one place where two kernels differ (`Change`). It is not asked where they differ
     in several places, where a read became an expression or the other way round, or where the buffers differ
-    otherwise than `declares` says: by one that is new, or not at all."""
+    otherwise than `declares` says. By one that is new, or not at all."""
 
     def asked(claim: Claim) -> bool:
         before, after, instances = claim.parts
@@ -254,7 +254,7 @@ ORDER = Pattern(
     "The same statements on the same elements of the same buffers do the same if all that depends on order, as "
     "the flow of the kernel has it, stays in order.",
 )
-"""What isl is asked where the text does not show it."""
+"""The questions to isl where the text does not show the answer."""
 
 STORAGE = Pattern(
     "storage",

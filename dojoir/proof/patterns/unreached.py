@@ -14,7 +14,7 @@ from dojoir.proof.difference import Change
 from dojoir.sets.kernel_sets import sets_of
 
 NEVER = Condition(Affine.constant(1), "<=", Affine.constant(0))
-"""What holds of no iteration."""
+"""A condition that holds for no iteration."""
 
 
 def never_ran(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:

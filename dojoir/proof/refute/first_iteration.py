@@ -41,7 +41,7 @@ def _differs(old: Scope, new: Scope, change: Change, sites: Sequence[Site], size
 
 
 def leaves_its_domain(before: Kernel, after: Kernel, instances: InstanceMap, change: Change) -> bool:
-    """Whether the first or the last iteration of a statement surely stands for one that did not run; or, where it
+    """Whether the first or the last iteration of a statement surely stands for one that did not run. Or, where it
     has the iterators that it had and no other stands for it, it no longer runs in the one in which it did."""
     same = identity(before).origins
     counts = Counter(origin.site for origin in instances.origins if origin is not None)
@@ -139,7 +139,7 @@ def _is_overwritten(kernel: Kernel, change: Change, writer: Site, reader: Site, 
 
 def reads_first(after: Kernel, instances: InstanceMap, change: Change) -> bool:
     """Whether something that the change writes, or reads by a statement that is new, is surely read, or added to,
-    before anything assigns it: the first statement that touches it in the text does, and its first iteration
+    before anything assigns it. The first statement that touches it in the text does, and its first iteration
     runs."""
     new = (after.sites[k].statement for k in change.are if instances.origins[k] is None)
     names = {after.sites[k].statement.target.buffer for k in change.are}.union(*(s.buffers_read for s in new))
@@ -177,7 +177,7 @@ def _reads_too_late(
 ) -> bool:
     """Whether the first iteration reads index 0 of a dimension after the writer, last of all, wrote another one.
 
-    It covers what is read, in scopes of its own: `here` says that it does so in the same iteration of those that
+    It covers what is read, in scopes of its own. `here` says that it does so in the same iteration of those that
     both share; where they share none, the value of a temporary is from nowhere else. Of the iterations that write
     the elements with the other indices that are read, the last one is that in which each iterator is the largest
     for which these are those."""

@@ -36,8 +36,8 @@ Element = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """What an element has: what `last` gave, added to what it had where `to` is something; or, where there is no
-    `last`, what `first` had at the start."""
+    """The value of an element: the value of `last`, added to the earlier value where `to` is given. Without `last`
+    it is the value of `first` at the start."""
 
     first: Element
     last: Instance | None = None
@@ -68,7 +68,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run shows: at which sizes, and what differs then, by the code of such a refusal and in words."""
+    """The finding of a run: its sizes, and the difference, by the code of such a refusal and in words."""
 
     sizes: tuple[tuple[str, int], ...]
     code: str
@@ -81,9 +81,9 @@ def goes_wrong(before: Kernel, after: Kernel, instances: InstanceMap, unread: Co
 
 
 def seen(before: Kernel, after: Kernel, instances: InstanceMap, unread: Collection[str] = ()) -> Seen | None:
-    """What some run surely shows where the kernels differ: a read gets its value from other writes, or none, a
-    statement runs that did not, or none does that did, or something else is returned. Of the last values of the
-    buffers `unread` nothing is asked.
+    """The difference of the kernels that some run is certain to show. A read gets its value from other writes, or
+    none, a statement runs that did not, or none does that did, or something else is returned. Of the last values
+    of the buffers `unread` nothing is asked.
 
     No statement may stand for nothing, and none be lost; else nothing is said.
     """

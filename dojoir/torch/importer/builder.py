@@ -1,4 +1,4 @@
-"""What the operators build: tensors as functions of an index, and the nests that store them."""
+"""The tools of the operators: tensors as functions of an index, and the nests that store them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Tensor:
     at: Callable[[Place], Value]
     buffer: str | None = None
     label: str | None = None
-    """What a buffer of it is called."""
+    """The name of its buffer."""
 
     @property
     def rank(self) -> int:
@@ -67,7 +67,7 @@ class Tensor:
 
 
 Operand = Tensor | int | float | bool | Index
-"""What an operator of elements takes."""
+"""The types of an elementwise operator's operand."""
 
 
 class Builder:
@@ -158,7 +158,7 @@ class Builder:
         return self.tensor(buffer, tensor.shape)
 
     def cost(self, tensor: Tensor) -> Cost:
-        """What an element takes."""
+        """The cost of an element."""
         return cost(tensor.at(self.iterate(tensor.shape)[1])) if tensor.buffer is None else Cost(0, 0, 1)
 
     def stored(self, tensor: Tensor) -> Tensor:

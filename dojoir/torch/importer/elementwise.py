@@ -98,7 +98,7 @@ _FLOAT: dict[str, Make] = {
     "sinh": _sinh, "cosh": _half_of_exponentials("+"), "asinh": _asinh, "acosh": _acosh, "atanh": _atanh,
     "asin": _asin, "acos": _acos,
 }  # fmt: skip
-"""What gives a float of any number."""
+"""The operations that give a float for any number."""
 
 _SAME: dict[str, Make] = {
     "neg": _call("neg"), "abs": _call("abs"), "relu": relu, "sign": _sign, "trunc": _trunc,
@@ -107,7 +107,7 @@ _SAME: dict[str, Make] = {
     "lift_fresh_copy": lambda x: x, "lift_fresh": lambda x: x, "lift": lambda x: x,
     "positive": lambda x: x, "bitwise_not": lambda x: _not(x),
 }  # fmt: skip
-"""What gives the type that it takes."""
+"""The operations that give the type of their operand."""
 
 
 def _not(x: Value) -> Value:

@@ -35,7 +35,8 @@ def _plain(b: Builder, index: Tensor) -> Tensor:
 
 
 def _light(b: Builder, x: Tensor) -> Tensor:
-    """What elements are picked of: as it is where an element is a matter of few operations, else stored."""
+    """The tensor that elements are gathered from: as it is where an element is a matter of few operations, else
+    stored."""
     found = b.cost(x)
     return x if found.operations <= 4 and not found.costly else b.stored(x)
 

@@ -66,13 +66,13 @@ class Input:
 
 @dataclass
 class Lowered:
-    """What a graph has become: a program, its inputs in order, and its results; and where sizes are from."""
+    """The lowered form of a graph: a program, its inputs in order, and its results; and the sources of sizes."""
 
     program: Program
     inputs: list[Input]
     results: list[Result]
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
-    """What is in the buffers that are no inputs: tensors that the graph has of its own."""
+    """The contents of the buffers that are no inputs: tensors that the graph has of its own."""
 
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each size the input, and the dimension of it, or -1 for the number itself."""

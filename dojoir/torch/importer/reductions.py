@@ -80,7 +80,7 @@ def extreme(b: Builder, x: Tensor, dims: Any, op: str, keepdim: bool = False) ->
 
 
 def lowest(dtype: str, op: str) -> float | int:
-    """What an extreme begins with."""
+    """The initial value of an extreme."""
     if dtype in FLOATS:
         return -math.inf if op == "max=" else math.inf
     return EXTREMES[dtype][op != "max="]
@@ -298,7 +298,7 @@ def _running(op: str, start: float) -> Callable[..., Tensor]:
 
 
 def running(b: Builder, x: Tensor, dim: int, op: str, start: float, dtype: str) -> Tensor:
-    """What has been accumulated along a dimension up to each element."""
+    """The running accumulation along a dimension, up to each element."""
     if not x.rank:
         return b.as_tensor(x, dtype)
     dim %= x.rank

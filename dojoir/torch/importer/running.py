@@ -90,7 +90,7 @@ def _roles(group: Sequence[Node], before: set[str], after: set[str]) -> dict[str
 
 
 def evaluator(index: Index) -> Callable[[dict[str, int]], int]:
-    """What gives the number that an index of sizes is."""
+    """The function that evaluates an index of sizes."""
     constant = index.constant
     if constant is not None:
         return lambda sizes: constant

@@ -25,7 +25,7 @@ aten: Any = torch.ops.aten
 
 @cache
 def operators() -> dict[Any, Callable[..., Any]]:
-    """What lowers each operator, by PyTorch's overload."""
+    """The functions that lower each operator, by PyTorch's overload."""
     return {target: lower for family in FAMILIES for target, lower in family.TABLE.items()}
 
 
@@ -44,4 +44,4 @@ _KEPT = frozenset({
     aten.lift_fresh.default, aten.rand.default, aten.randn.default, aten.bernoulli.default,
     aten.native_dropout.default,
 })  # fmt: skip
-"""What no definition is taken of: random numbers would be others, a constant no fake tensor."""
+"""The operators whose definition is not taken: random numbers would be others, a constant no fake tensor."""

@@ -234,7 +234,7 @@ def rewrite(value: Value, var: Callable[[Var], Index], load: Callable[[Load], Va
 
 @dataclass(frozen=True)
 class Cost:
-    """What computing a value takes: operations, those that take long, elements that are read."""
+    """The cost of computing a value: operations, slow operations, elements that are read."""
 
     operations: int
     costly: int

@@ -2,7 +2,7 @@
 
 A block is gone through several times, for its largest number and again for its codes. A thread does that alone, in
 its registers: threads wait for none, and neighbours share no byte. Where a row is only blocks, every so many of
-them are a block of threads; where more is done in a row, as a sum over all of it, a block of threads has the row.
+them are a block of threads. Where more is done in a row, as a sum over all of it, a block of threads has the row.
 """
 
 from __future__ import annotations

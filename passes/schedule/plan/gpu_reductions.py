@@ -1,6 +1,6 @@
 """Sums and extremes on a GPU, by what lies side by side in memory.
 
-Where that is what is summed, the threads of a block or of a warp go along it and put together what they have; where
+Where that is what is summed, the threads of a block or of a warp go along it and put together what they have. Where
 it is what is kept, neighbours of a block go along that, and rows of threads share the sum. Where there are too few
 results for the multiprocessors, partial results are made first, and added up by a second launch.
 """

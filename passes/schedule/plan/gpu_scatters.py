@@ -74,5 +74,5 @@ def copies_in_blocks(trace: Trace, path: Path, machine: Machine) -> None:
 
 
 def _scattered(trace: Trace, path: Path) -> set[str]:
-    """What is accumulated into at indices from data."""
+    """The targets of accumulations at indices from data."""
     return {s.statement.target.buffer for s in sites_in(trace.kernel, path) if s.statement.scatters}

@@ -23,7 +23,7 @@ def known(found: bool, what: str) -> None:
 
 @dataclass(frozen=True)
 class Sum:
-    """A nest that accumulates: its `kept` scopes, which the result goes along, each all that the one before has;
+    """A nest that accumulates. Its `kept` scopes, which the result goes along, each all that the one before has;
     in the last of them what it `begins` with, if that stands there, and the `summed` scopes."""
 
     kept: tuple[Spot, ...]

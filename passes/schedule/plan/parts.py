@@ -26,7 +26,7 @@ STRUCTURES: Mapping[str, planner.Structure] = MappingProxyType(
 
 
 def arrange(trace: Trace, form: str) -> None:
-    """Brings the nests of a kernel into one of the forms that the planner for GPUs begins with: `joined` fuses as
+    """Brings the nests of a kernel into one of the forms that the planner for GPUs begins with. `joined` fuses as
     many as can be, `products` all but those around products, `apart` gives each sum a nest of its own.
 
     >>> import dojoir

@@ -71,7 +71,7 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Planner:
-    """What a plan is made for. `tried` collects what is tried."""
+    """The subject of a plan. `tried` collects what is tried."""
 
     machine: Machine
     sizes: Mapping[str, int]
@@ -84,7 +84,7 @@ class Planner:
         return launch_seconds(trace.kernel, self.machine, self.sizes)
 
     def gain(self, kernel: Kernel) -> float:
-        """How much faster than what the rules make another structure must be, by the model, to be taken: more where
+        """How much faster than what the rules make another structure must be, by the model, to be taken. More where
         sizes are open, since the model then knows only some of those that there may be."""
         is_open = any(size.value is None and size.name not in self.sizes for size in kernel.sizes)
         return OPEN_GAIN if is_open else GAIN
@@ -170,7 +170,7 @@ def floor(kernel: Kernel, machine: Machine, sizes: Mapping[str, int]) -> float:
 
 
 def rules(trace: Trace, path: Path, machine: Machine) -> None:
-    """What the rules make of a nest."""
+    """The schedule of a nest by the rules."""
     schedule_grid(trace, path, machine)
 
 
