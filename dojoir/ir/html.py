@@ -69,7 +69,7 @@ def moves_html(families: Mapping[str, Sequence[str]], complete: bool) -> str:
 
 
 def table_html(head: str, rows: Iterable[tuple[str, ...]], titles: tuple[str, ...] = ()) -> str:
-    """A table of facts: a heading, and rows of a name and its values; with titles of the columns where some are given."""
+    """A table of facts: a heading, rows of a name and its values, and titles of the columns where given."""
     titled = "".join(f'<th style="text-align:left">{html.escape(title)}</th>' for title in titles)
     cells = f"<tr>{titled}</tr>" if titles else ""
     for name, *values in rows:
