@@ -147,4 +147,10 @@ def state_results(database: Database, state: int) -> list[StateResult]:
     )  # fmt: skip
     with database.reading() as connection:
         rows = connection.execute(chosen).all()
-    return [StateResult(*row[:12], imported=bool(row.imported)) for row in rows]
+    return [
+        StateResult(
+            row.status, row.reason, row.seconds, row.low, row.high, row.cases, row.name, row.target, row.sizes,
+            row.threads, row.protocol, row.run, bool(row.imported),
+        )
+        for row in rows
+    ]  # fmt: skip
