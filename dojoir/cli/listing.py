@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -127,7 +128,7 @@ def _sentence(documentation: str) -> str:
 
 def _help(name: str, known: dict[str, dojoir.Pass]) -> str:
     if name in known:
-        return f"{known[name].usage}\n\n{known[name].documentation}\n"
+        return f"{known[name].usage}\n\n{_shown(known[name].documentation)}\n"
     if name in dojoir.COMBINATORS:
         return f"{dojoir.COMBINATORS[name]}\n"
     kind = next((kind for kind in dojoir.MOVES if kind.name == name), None)
@@ -138,4 +139,9 @@ def _help(name: str, known: dict[str, dojoir.Pass]) -> str:
             message = f"{error.diagnostic.message}; --list-passes lists them"
             raise dojoir.ArgumentError(message, error.diagnostic.code) from None
         raise dojoir.ArgumentError(f"'{name}' is a pipeline: give the name of one move or pass", "unknown-move")
-    return f"{kind.name}({', '.join(kind.parameters())})\n\n{inspect.getdoc(kind)}\n"
+    return f"{kind.name}({', '.join(kind.parameters())})\n\n{_shown(inspect.getdoc(kind) or '')}\n"
+
+
+def _shown(documentation: str) -> str:
+    """A docstring for a terminal: the empty lines of what its examples print are empty."""
+    return re.sub(r"^[ \t]*<BLANKLINE>$", "", documentation, flags=re.MULTILINE)

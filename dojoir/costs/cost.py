@@ -44,6 +44,9 @@ FLOPS = {"add": 1, "sub": 1, "mul": 1, "div": 1, "sqrt": 1, "fma": 2}
 LONGEST_FORMULA = 600
 """Longer formulas are not shown in a report."""
 
+LONGEST_IN_REPR = 60
+"""Nor longer ones in a `repr`."""
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -129,17 +132,19 @@ class Cost:
     def describe(self, sizes: Mapping[str, int] | None = None) -> str:
         """One line an amount, `flops = 4*M*N`; and its value where sizes are given."""
         given = solve(self.kernel, {}, sizes) if sizes else None
-        shown = ("flops", "statement", "bytes")
-        rows = [(n, amount) for n, amount in self.rows() if amount != total(()) or n.startswith(shown)]
-        width = max(len(name) for name, _ in rows)
         lines = []
+        rows = self._shown()
+        width = max(len(name) for name, _ in rows)
         for name, amount in rows:
-            text = formula_text(amount) or "(no formula was found; it is exact for given sizes)"
-            if len(text) > LONGEST_FORMULA:
-                text = f"(a formula of {len(text)} characters, in `to_json`)"
+            text = _formula(amount)
             value = f" = {amount(given):,}" if given is not None and not text.isdigit() else ""
             lines.append(f"{name:<{width}} = {text}{value}")
         return "\n".join(lines)
+
+    def _shown(self) -> list[tuple[str, Amount]]:
+        """The rows of a report: those that are 0 only where they are always shown."""
+        always = ("flops", "statement", "bytes")
+        return [(n, amount) for n, amount in self.rows() if amount != total(()) or n.startswith(always)]
 
     @public
     def to_json(self, sizes: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -158,8 +163,27 @@ class Cost:
             "bounded": self.bounded,
         }
 
+    def __repr__(self) -> str:
+        formulas = {"flops": self.flops, "bytes": self.bytes}
+        texts = {name: formula_text(amount) or "?" for name, amount in formulas.items()}
+        shown = [f"{name} = {text if len(text) <= LONGEST_IN_REPR else '...'}" for name, text in texts.items()]
+        return f"<Cost of {self.kernel.name}: {', '.join(shown)}>"
+
+    def _repr_html_(self) -> str:
+        """The amounts and their formulas as a table, for notebooks."""
+        from dojoir.ir.html import table_html
+
+        rows = [(name.replace("  ", "\u2003"), _formula(amount)) for name, amount in self._shown()]
+        return table_html(f"cost of {self.kernel.name}", rows)
+
     def __str__(self) -> str:
         return self.describe()
+
+
+def _formula(amount: Amount) -> str:
+    """The formula of an amount as a report shows it."""
+    text = formula_text(amount) or "(no formula was found; it is exact for given sizes)"
+    return text if len(text) <= LONGEST_FORMULA else f"(a formula of {len(text)} characters, in `to_json`)"
 
 
 _OF_INTEGERS = frozenset({Class.INTEGER, Class.BITS, Class.SHIFT})

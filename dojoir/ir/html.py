@@ -68,13 +68,13 @@ def moves_html(families: Mapping[str, Sequence[str]], complete: bool) -> str:
     return f"<div>{head}{''.join(rows)}</div>"
 
 
-def table_html(head: str, rows: Iterable[tuple[str, str]]) -> str:
-    """A table of facts, as a heading and rows of names and values."""
-    cells = "".join(
-        f'<tr><td style="text-align:left;opacity:.75">{html.escape(name)}</td>'
-        f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-        for name, value in rows
-    )
+def table_html(head: str, rows: Iterable[tuple[str, ...]], titles: tuple[str, ...] = ()) -> str:
+    """A table of facts: a heading, rows of a name and its values, and titles of the columns where given."""
+    titled = "".join(f'<th style="text-align:left">{html.escape(title)}</th>' for title in titles)
+    cells = f"<tr>{titled}</tr>" if titles else ""
+    for name, *values in rows:
+        cells += f'<tr><td style="text-align:left;opacity:.75">{html.escape(name)}</td>'
+        cells += "".join(f'<td style="text-align:left">{html.escape(value)}</td>' for value in values) + "</tr>"
     return f"<div><b>{html.escape(head)}</b><table>{cells}</table></div>"
 
 

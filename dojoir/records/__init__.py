@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dojoir.records.contexts import Context
     from dojoir.records.database import VARIABLE, Database
     from dojoir.records.exchange import RunLines, export_lines, import_lines, merge
+    from dojoir.records.overview import RunSummary, StateResult, find_state, run_summaries, state_results
     from dojoir.records.result import Known, Ranked, Result, evaluation_of
     from dojoir.records.upkeep import check, prune
 
@@ -26,13 +27,18 @@ _HOME = {
     "Ranked": "result",
     "Result": "result",
     "RunLines": "exchange",
+    "RunSummary": "overview",
+    "StateResult": "overview",
     "VARIABLE": "database",
     "check": "upkeep",
     "evaluation_of": "result",
     "export_lines": "exchange",
+    "find_state": "overview",
     "import_lines": "exchange",
     "merge": "exchange",
     "prune": "upkeep",
+    "run_summaries": "overview",
+    "state_results": "overview",
 }
 
 __all__ = [
@@ -43,12 +49,17 @@ __all__ = [
     "Ranked",
     "Result",
     "RunLines",
+    "RunSummary",
+    "StateResult",
     "check",
     "evaluation_of",
     "export_lines",
+    "find_state",
     "import_lines",
     "merge",
     "prune",
+    "run_summaries",
+    "state_results",
 ]
 
 

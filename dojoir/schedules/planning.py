@@ -12,6 +12,10 @@ import dojoir
 from dojoir.passes.schedule.plan.planner import Tried, floor
 from dojoir.schedules.choice import Way, emitted, ways
 
+_OPTIONS = ("", "option", "model", "moves", "why not")
+_TRIED = ("form", "nest", "structure", "model", "why not")
+"""The titles of both tables of a plan."""
+
 
 @dataclass(frozen=True)
 class Option:
@@ -56,15 +60,37 @@ class Plan:
         lines = [f"{self.kernel.name} on {self.machine.name}"]
         if self.floor is not None:
             lines.append(f"no schedule is faster than {_time(self.floor)}, by the model of the machine")
-        rows = [
+        lines += ["", *_columns([_OPTIONS, *self._rows()])]
+        if self.tried:
+            lines += ["", *_columns([_TRIED, *self._tried()])]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        refused = sum(bool(one.refusal) for one in self.options)
+        counts = f"{len(self.options)} options, {refused} refused; {self.best.name} is taken"
+        return f"<Plan of {self.kernel.name} on {self.machine.name}: {counts}>"
+
+    def _repr_html_(self) -> str:
+        """The table of the options, and folded below it that of the structures that were tried, for notebooks."""
+        from dojoir.ir.html import table_html
+
+        head = f"{self.kernel.name} on {self.machine.name}"
+        if self.floor is not None:
+            head += f", no schedule is faster than {_time(self.floor)}"
+        shown = table_html(head, self._rows(), _OPTIONS)
+        if not self.tried:
+            return shown
+        tried = table_html("structures of each nest", self._tried(), _TRIED)
+        return f"<div>{shown}<details><summary>{len(self.tried)} were tried</summary>{tried}</details></div>"
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
             ("*" if one is self.best else " ", one.name, _time(one.seconds), _moves(one), one.refusal)
             for one in self.options
         ]
-        lines += ["", *_columns([("", "option", "model", "moves", "why not"), *rows])]
-        if self.tried:
-            tried = [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
-            lines += ["", *_columns([("form", "nest", "structure", "model", "why not"), *tried])]
-        return "\n".join(lines)
+
+    def _tried(self) -> list[tuple[str, ...]]:
+        return [(t.form, t.nest, t.structure, _time(t.seconds), _first(t.refusal)) for t in self.tried]
 
 
 @dojoir.public

@@ -85,9 +85,11 @@ def stored(play: Play, answer: dojoir.Trace, folder: str | os.PathLike[str], tim
                 return f"not stored: {known.path} is {reason}"
             replaced = ", for one that is slower"
         path = dojoir.schedules.store(answer, target, folder, note=str(now))
+        used = f"optimize(kernel, folders=[{str(os.fspath(folder))!r}]) uses it, and so does dojoir-opt -O with "
+        used += f"DOJOIR_SCHEDULES={os.fspath(folder)}"
     except dojoir.DojoError as error:
         return f"not stored: {error.diagnostic.message}"
-    return f"stored as {path}{replaced}"
+    return f"stored as {path}{replaced}: {used}"
 
 
 def _kept(play: Play, answer: dojoir.Trace, known: dojoir.schedules.Schedule, now: Timed, race: Race) -> str | None:

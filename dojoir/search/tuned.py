@@ -47,6 +47,26 @@ class Tuned:
     spent: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        faster = f", {self.ratio} as fast as the start" if self.ratio is not None else ""
+        count = len(self.trace.moves)
+        return f"<Tuned {self.trace.start.name}: {count} moves, {len(self.states)} states{faster}>"
+
+    def _repr_html_(self) -> str:
+        """The result as a table, and the trace to the fastest kernel below it, for notebooks."""
+        from dojoir.ir.html import table_html
+
+        ended: dict[str, int] = {}
+        for state in self.states:
+            ended[state.status] = ended.get(state.status, 0) + 1
+        rows = [("stopped", self.stopped)]
+        rows += [("states", ", ".join(f"{count} {status}" for status, count in ended.items()))] if ended else []
+        rows += [("as fast as the start", str(self.ratio))] if self.ratio is not None else []
+        if self.ratio_to_optimize is not None:
+            rows.append(("as fast as optimize", str(self.ratio_to_optimize)))
+        rows += [("note", note) for note in self.notes]
+        return f"<div>{table_html(f'{self.trace.start.name}, tuned', rows)}{self.trace._repr_html_()}</div>"
+
     def __str__(self) -> str:
         lines = [
             f"{self.trace.start.name}: {len(self.trace.moves)} moves, {len(self.states)} states, {self.stopped}"

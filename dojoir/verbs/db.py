@@ -1,4 +1,4 @@
-"""`dojoir db`: what there is, the fastest, out and in, is it true, what may go."""
+"""`dojoir db`: what there is, runs, the fastest, out and in, is it true, what may go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import dojoir
 from dojoir.cli.chunks import read_lines
 from dojoir.cli.output import write_result
 from dojoir.cli.streams import say
-from dojoir.verbs.given import database_of, database_there
+from dojoir.verbs.given import check_writable, database_of, database_there
 
 
 def _write(options: argparse.Namespace, data: Any, text: str) -> int:
@@ -36,6 +36,56 @@ def top(options: argparse.Namespace) -> int:
         say(f"nothing was timed of {name or 'any kernel'} here: dojoir db stats counts what there is")
     lines = [f"{row.kernel}  {row}\n" if name is None else f"{row}\n" for row in found]
     return _write(options, {"top": [row.to_json() for row in found]}, "".join(lines))
+
+
+def runs(options: argparse.Namespace) -> int:
+    """The runs, a line each, the latest first."""
+    from dojoir.records import run_summaries
+
+    name = options.kernel
+    with database_there(options) as database:
+        found = run_summaries(database, name.removeprefix("library:") if name else None)
+    if not found:
+        say(f"no run of {name or 'any kernel'} is here: dojoir tune --db URL writes them")
+    return _write(options, {"runs": [run.to_json() for run in found]}, "".join(f"{run}\n" for run in found))
+
+
+def show(options: argparse.Namespace) -> int:
+    """A run by its name, or a state by its hash: the moves to it, checked again, what is known of it, and its text.
+    Raises DojoError."""
+    from dojoir.records import find_state, run_summaries, state_results
+
+    if options.save_trace:
+        check_writable(options.save_trace)
+    with database_there(options) as database:
+        known = run_summaries(database)
+        run = next((one for one in known if options.name in (one.name, "last")), None)
+        state = run.best if run is not None else find_state(database, options.name)
+        trace = None if state is None else database.trace(state)
+        results = [] if state is None else state_results(database, state)
+    data: dict[str, Any] = {"run": None if run is None else run.to_json()}
+    if trace is not None:
+        moves = [str(move) for move in trace.moves]
+        data |= {"hash": trace.kernel.hash, "moves": moves, "text": dojoir.to_text(trace.kernel)}
+    data["results"] = [one.to_json() for one in results]
+    lines = [] if run is None else [str(run), *_details(run)]
+    if trace is not None:
+        count = f"{len(trace.moves)} move{'s' * (len(trace.moves) != 1)}"
+        lines += [f"{trace.start.name} {trace.kernel.hash[:12]}, {count}", *(f"  {move}" for move in trace.moves)]
+        lines += [str(one) for one in results]
+        lines += ["", str(trace.kernel).rstrip()]
+        if options.save_trace:
+            trace.save(options.save_trace)
+    elif options.save_trace:
+        raise dojoir.ArgumentError(f"the run {options.name} has no answer yet: it has not ended", "unknown-state")
+    return _write(options, data, "".join(f"{line}\n" for line in lines))
+
+
+def _details(run: Any) -> list[str]:
+    """The settings of a run, and how its states ended."""
+    settings = [f"  {name}: {json.dumps(value)}" for name, value in run.settings.items() if value is not None]
+    ended = ", ".join(f"{count} {status}" for status, count in run.statuses.items())
+    return [*settings, *([f"  states: {ended}"] if ended else [])]
 
 
 def export(options: argparse.Namespace) -> int:

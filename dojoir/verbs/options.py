@@ -38,7 +38,8 @@ examples:
   dojoir dataset export --runs runs beam -o data; dojoir dataset check data; dojoir dataset sft data -o chats.jsonl
   dojoir know "rows bound by memory" --runs runs; dojoir know --like library:groupnorm
   dojoir mcp --folder schedules
-  dojoir db top softmax --db tuned.db
+  dojoir lsp
+  dojoir db top softmax --db tuned.db; dojoir db runs --db tuned.db; dojoir db show last --db tuned.db
   dojoir worker tcp://10.0.0.1:8786 --device cuda:0
 """
 
@@ -87,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
     dataset_options.add(verbs, _verb)
     know_options.add(verbs, _verb)
     mcp_options.add(verbs, _verb)
+    lsp = _verb(verbs, "lsp", "serves an editor: Language Server Protocol on stdio", "lsp:lsp")
+    lsp.add_argument("--stdio", action="store_true", help="as it always does; editors give it")
     return made
 
 
@@ -205,6 +208,11 @@ def _db(verbs: Any) -> None:
     top = action("top", "the fastest states of a kernel")
     top.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name or hash; all by default")
     top.add_argument("--count", type=positive, default=10, metavar="INT", help="how many of each context (10)")
+    runs = action("runs", "the runs, the latest first")
+    runs.add_argument("kernel", metavar="KERNEL", nargs="?", help="its name or hash; all by default")
+    show = action("show", "a run or a state: its moves, results and text")
+    show.add_argument("name", metavar="RUN|HASH", help="a run, last, or 4 digits or more of the hash of a state")
+    show.add_argument("--save-trace", metavar="FILE", help="write the moves as a trace")
     export = action("export", "all of it as lines of JSON")
     export.add_argument("-o", "--output", metavar="FILE", help="write there, whole or not at all")
     read = action("import", "reads lines of JSON, and proves every state again")

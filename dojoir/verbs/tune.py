@@ -13,7 +13,7 @@ from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
 from dojoir.verbs import model_options
-from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of
+from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def tune(options: argparse.Namespace) -> int:
             finished(writer, tuned, options)
         elif database is not None:
             database.close()
+            told(options)(_used(options, database.name, tuned))
     write_result(json.dumps({"tuned": _facts(tuned)}) + "\n" if options.json else _told(tuned), None)
     return _written(options, tuned.trace)
 
@@ -75,6 +76,14 @@ def _tuned(
         progress=_Progress(options.json, writer),
         list_moves=options.list_moves,
     )
+
+
+def _used(options: argparse.Namespace, name: str, tuned: dojoir.Tuned) -> str:
+    """The line that says how what was recorded in a database is used."""
+    seen = f"recorded in {name}: dojoir db show {tuned.trace.kernel.hash[:12]}, db top and db runs show it"
+    if options.timer == "static":
+        return f"{seen}; estimates are no times, so that optimize does not use them"
+    return f"{seen}; dojoir.optimize(kernel, sizes=..., db=dojoir.records.Database(...)) uses the fastest"
 
 
 def _written(options: argparse.Namespace, trace: dojoir.Trace) -> int:

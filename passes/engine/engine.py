@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -65,11 +66,24 @@ def candidates(kernel: Kernel, target: str | None = None, *, values: Sequence[in
     return list(found)
 
 
+_SHOWN = 8
+"""Of more moves, `repr` counts the families."""
+
+
 class Moves(list[Move]):
     """A list of legal moves. `complete` is false where time was up before all candidates had been asked: there may
     be more."""
 
     complete: bool = True
+
+    def __repr__(self) -> str:
+        """The moves as they are typed; of many, how many there are of each family."""
+        if len(self) <= _SHOWN:
+            return super().__repr__()
+        counted = Counter(move.name for move in self)
+        families = ", ".join(f"{name} {count}" for name, count in counted.items())
+        more = "" if self.complete else ", and maybe more"
+        return f"<{len(self)} legal moves{more}: {families}>"
 
     def _repr_html_(self) -> str:
         """The moves by family, in the order in which each comes first; Python's own list is one line."""

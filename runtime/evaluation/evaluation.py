@@ -7,12 +7,16 @@ from dataclasses import field, fields
 from typing import Any
 
 from dojoir.support.frozen import dataclass
+from dojoir.support.seconds import format_seconds
 
 STATUSES = ("ok", "wrong", "crashed", "hung", "memory", "build-failed", "cut", "lost")
 """ok: built, right in every case, and timed. wrong: a result was not right, or memory was written that is not its
 own. crashed, hung, memory: how the worker ended, or what it used up. build-failed: no code could be made of it.
 cut: right in the small cases and in its first timed call, and so slow that it was not timed any further. lost:
 nothing is known, as the worker was lost through no fault of the kernel, or no clock could be believed."""
+
+_LONGEST = 80
+"""Characters of a reason that are printed."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,37 @@ class Evaluation:
     def ok(self) -> bool:
         """Whether it is right and was timed."""
         return self.status == "ok"
+
+    def __repr__(self) -> str:
+        return f"<Evaluation {self.hash[:12]}: {self}>"
+
+    def _repr_html_(self) -> str:
+        """The result, its stages, and the reason of a failure, as a table for notebooks."""
+        from dojoir.ir.html import table_html
+
+        rows = [("time", self._time)] if self.seconds is not None else []
+        rows += [("times as fast as the best", f"{self.ratio:.2f}")] if self.ratio is not None else []
+        rows += [("cases compared", str(self.cases))] if self.cases else []
+        rows += [(stage, format_seconds(seconds)) for stage, seconds in self.stages.items()]
+        rows += [("reason", self.reason)] if self.reason else []
+        return table_html(f"{self.hash[:12]}: {self.status}", rows)
+
+    def __str__(self) -> str:
+        time = f", {self._time}" if self.seconds is not None else ""
+        faster = f", {self.ratio:.2f}x as fast as the best" if self.ratio is not None else ""
+        return f"{self.status}{time}{faster}{f', {self._cause}' if self.reason else ''}"
+
+    @property
+    def _time(self) -> str:
+        between = ""
+        if self.interval is not None:
+            between = f" ({format_seconds(self.interval[0])} to {format_seconds(self.interval[1])})"
+        return f"{format_seconds(self.seconds or 0)}{between}"
+
+    @property
+    def _cause(self) -> str:
+        line = self.reason.partition("\n")[0]
+        return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; `from_json` makes an equal one of it, also after it was a text."""

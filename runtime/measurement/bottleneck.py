@@ -85,6 +85,15 @@ class Bottleneck:
                 found.append(text)
         return found
 
+    def __repr__(self) -> str:
+        return f"<Bottleneck {self}>"
+
+    def _repr_html_(self) -> str:
+        """The kind, why, and the names of the moves that may help, as a table for notebooks."""
+        from dojoir.ir.html import table_html
+
+        return table_html(self.kind, [("why", self.why), ("moves that may help", ", ".join(self.moves) or "none")])
+
     def __str__(self) -> str:
         return f"{self.kind}: {self.why}"
 

@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,52 @@ def test_cells_of_measurements_hold_what_is_printed() -> None:
     assert all(str(ratio) in words_of(both._repr_html_()) for ratio in both.ratios)
     report = dojoir.verify(dojoir.kernels.load("relu"), seeds=1)
     assert words_of(report._repr_html_()) == str(report)
+
+
+def test_lists_of_moves_are_short() -> None:
+    found = dojoir.moves(SOFTMAX)
+    assert len(found) > 8
+    words = repr(found)
+    assert words.startswith(f"<{len(found)} legal moves: ") and "\n" not in words
+    counts = [int(part.rpartition(" ")[2]) for part in words.strip(">").partition(": ")[2].split(", ")]
+    assert sum(counts) == len(found)
+    found.complete = False
+    assert "and maybe more" in repr(found)
+    few = type(found)(found[:2])
+    assert repr(few) == f"[{few[0]}, {few[1]}]"
+
+
+def test_costs_bottlenecks_and_plans_are_short_and_tables() -> None:
+    cost = dojoir.cost(SOFTMAX)
+    assert repr(cost).startswith("<Cost of softmax: flops = ") and len(repr(cost)) < 200
+    formulas = [line.partition(" = ")[2] for line in str(cost).splitlines()]
+    assert formulas and all(formula in words_of(cost._repr_html_()) for formula in formulas)
+    bound = dojoir.Bottleneck("spills", "30% of the 9 instructions of the loop go to the stack")
+    assert repr(bound) == f"<Bottleneck {bound}>"
+    assert bound.why in words_of(bound._repr_html_()) and "unmark, split, stage" in words_of(bound._repr_html_())
+    plan = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 20})
+    assert plan.best.name in repr(plan) and len(repr(plan)) < 200
+    cell = words_of(plan._repr_html_())
+    assert all(option.name in cell for option in plan.options)
+    assert f"{len(plan.tried)} were tried" in cell and all(one.structure in cell for one in plan.tried)
+
+
+def test_evaluations_and_what_was_tuned_are_short_and_tables() -> None:
+    relu = dojoir.kernels.load("relu")
+    tuned = dojoir.tune(relu, sizes={"N": 64}, strategy="random", budget=dojoir.Budget(states=4), timer="static")
+    tuned = replace(tuned, ratio=dojoir.search.Gain(2.0, 1.9, 2.1))
+    assert re.fullmatch(r"<Tuned relu: \d+ moves, \d+ states, [0-9.]+x.* as fast as the start>", repr(tuned))
+    cell = words_of(tuned._repr_html_())
+    assert str(tuned.trace.kernel) in cell and tuned.stopped in cell and str(tuned.ratio) in cell
+    failed = dojoir.Evaluation(
+        "a" * 64, "build-failed", reason=f"no code: {'x' * 200}\nmore", stages={"build": 2.0}
+    )
+    assert (
+        repr(failed).startswith("<Evaluation aaaaaaaaaaaa: build-failed, no code: xxx") and len(repr(failed)) < 140
+    )
+    assert failed.reason in words_of(failed._repr_html_()) and "build2 s" in words_of(failed._repr_html_())
+    fine = dojoir.Evaluation("b" * 64, "ok", 1e-3, (9e-4, 2e-3), cases=3, ratio=1.5)
+    assert repr(fine) == "<Evaluation bbbbbbbbbbbb: ok, 1 ms (900 us to 2 ms), 1.50x as fast as the best>"
 
 
 def test_an_optimised_kernel_names_its_machine() -> None:

@@ -16,7 +16,7 @@ from dojoir.backends.backend import code
 from dojoir.backends.registry import OURS
 from dojoir.codegen.simd.isas import ISAS
 
-TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "know", "llm", "verbs")
+TOP = ("cli", "records", "search", "game", "evidence", "tasks", "data", "know", "llm", "editor", "verbs")
 """The rooms on top: users of the API, each of which may also use those before it."""
 
 USERS = ("dojoir/torch", "dojoir/schedules", *(f"dojoir/{room}" for room in TOP), "examples", "benchmarks")
@@ -26,11 +26,14 @@ PRINTERS = {
     "numba_text.py": {"ir", "meaning", "types"},
     "sources.py": {"codes", "passes"},
     "choice.py": {"passes"},
-    "planning.py": {"passes"},
+    "planning.py": {"passes", "ir"},
+    "tuned.py": {"ir"},
+    "of_text.py": {"codes"},
+    "words.py": {"ir"},
 }
-"""But for what prints kernels in a way of its own: it reads the tree, as a target does; for what makes documents of
-the table of codes and of the docstrings of the planner's structures; and for what asks the planner for all that it
-found."""
+"""But for what prints kernels in a way of its own: it reads the tree, as a target does; for cells of notebooks; for
+what makes documents or messages of the table of codes and of the docstrings of the planner's structures; for what
+explains the words of the language; and for what asks the planner for all that it found."""
 
 
 @pytest.mark.parametrize("module", sorted(MODULES - {"dojoir"}))

@@ -33,6 +33,7 @@ ON_TOP = tuple(
         "data",
         "know",
         "llm",
+        "editor",
         "verbs",
     )
 )
