@@ -1,4 +1,4 @@
-"""What is told to a user when something is wrong: diagnostics with a place, a reason and a cure."""
+"""The diagnostics of errors, each with a place, a reason and a cure."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _check_texts(*texts: object) -> None:
 
 
 def _diagnostic(value: object) -> Diagnostic:
-    """What an error is made of; for what is none, one that says so."""
+    """The diagnostic of an error; for any other value, a diagnostic that says so."""
     if isinstance(value, Diagnostic):
         return value
     return Diagnostic("bad-arguments", f"an error is made of a text or a Diagnostic, not {repr_of(value)}")

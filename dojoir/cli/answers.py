@@ -1,4 +1,4 @@
-"""What `dojoir-opt` answers instead of the text of the kernel: moves, reasons, code, results, times."""
+"""The answers of `dojoir-opt` instead of the text of the kernel: moves, reasons, code, results, times."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def answer(options: Options, trace: dojoir.Trace) -> Answer:
 
 
 def kind_of(options: Options) -> str:
-    """What the result is, for a terminal: of several answers, none in particular."""
+    """The kind of the result, for a terminal: of several answers, none in particular."""
     asked = [options.emit or "", "table" if options.time else "", "moves" if options.moves or options.find else ""]
     kinds = [kind for kind in asked if kind]
     if options.json:
@@ -64,7 +64,7 @@ def kind_of(options: Options) -> str:
 
 
 def doing(options: Options) -> str:
-    """What takes its time, for the line of progress."""
+    """The slow step, for the line of progress."""
     asked = {"checking": options.check, "timing": options.time, "running": options.run, "proving": options.moves}
     return ", ".join(word for word, is_asked in asked.items() if is_asked) or "answering"
 

@@ -1,4 +1,4 @@
-"""What `--time` says of what bounds a kernel, and of the legal moves that address it."""
+"""The report of `--time` on the bottleneck of a kernel, and on the legal moves that address it."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def expectations(text: str) -> list[Expectation]:
 
 
 def unmet(expected: list[Expectation], errors: list[dojoir.Diagnostic], name: str) -> list[str]:
-    """What is wrong between the errors expected and those that came: a line of text each. An error about a
+    """The differences between the errors expected and those that came: a line of text each. An error about a
     kernel that moves have made has no line of the file; it may be expected on any."""
     complaints = []
     open_ = list(expected)

@@ -1,4 +1,4 @@
-"""What `dojoir-opt` does with its input: parse, prove, apply moves, answer."""
+"""The steps of `dojoir-opt` on its input: parse, prove, apply moves, answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _run(options: Options) -> int:
 
 
 def _further(error: dojoir.DojoError, chunk: chunks.Chunk) -> list[dojoir.Diagnostic]:
-    """What else is wrong in the text of a kernel, where an error is one of it."""
+    """The other errors in the text of a kernel, where an error is one of it."""
     if not isinstance(error, dojoir.ParseError | dojoir.KernelError):
         return []
     others = [other for other in dojoir.problems(chunk.text, chunk.name) if other != error.diagnostic]

@@ -42,7 +42,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def hint_for_option(word: str, flags: Iterable[str]) -> str:
-    """What is said of an argument that is no option: which one was meant."""
+    """The hint for an argument that is no option: which one was meant."""
     if not word.startswith("-"):
         return ""
     name = word.partition("=")[0]

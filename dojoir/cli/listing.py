@@ -1,4 +1,4 @@
-"""What `dojoir-opt` can list without an input."""
+"""The lists of `dojoir-opt` that need no input."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _choices(options: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def kind_of(options: Options) -> str:
-    """What such a list is, for a terminal."""
+    """The kind of such a list, for a terminal."""
     if options.json or options.schema:
         return "json"
     if options.doctor:

@@ -44,11 +44,11 @@ examples:
 SCHEMAS = (
     "answers", "run", "bench", "gates", "profile", "task", "rollout", "dataset", "step", "episode", "chat", "pair",
 )  # fmt: skip
-"""What --schema gives: of what --json prints, of files in the bundle of a run, of tasks and rollouts, and of what
-stands in data sets."""
+"""The schemas of --schema: of what --json prints, of files in the bundle of a run, of tasks and rollouts, and of
+what stands in data sets."""
 
 FORMS = ("asm", "llvm-opt", "lib")
-"""What --emit gives besides the source for a target."""
+"""The forms of --emit besides the source for a target."""
 
 
 def _size(text: str) -> tuple[str, int]:
@@ -89,7 +89,7 @@ def _target(text: str) -> str:
 
 
 def _form(text: str) -> str:
-    """What --emit may give."""
+    """The forms of --emit."""
     if text not in FORMS:
         _known(text.partition("@")[0], (*dojoir.TARGETS, *FORMS))
     return text
@@ -117,7 +117,7 @@ def _several(*flags: str, help: str, group: str = "", **rest: object) -> Any:
 
 
 WAYS = ("shortcuts", "core")
-"""What moves are proved with."""
+"""The checkers that prove moves."""
 
 JOINING, MOVING, ASKING, LISTING, CODE, TESTING = (
     "joining kernels", "applying moves", "questions", "lists", "code", "testing"
@@ -127,7 +127,7 @@ JOINING, MOVING, ASKING, LISTING, CODE, TESTING = (
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks for. The order is that of --help."""
+    """The options of the command line. The order is that of --help."""
 
     input: str = _option("input", nargs="?", default="-", metavar="FILE",
         help="a .dojo file, - for stdin (the default), or library:NAME")  # fmt: skip
@@ -231,7 +231,7 @@ class Options:
 
     @property
     def conflicts(self) -> Iterator[str]:
-        """What is wrong between options, the cure with it."""
+        """The conflict between options, with its cure."""
         if self.replay:
             if self.input != "-":
                 yield "--replay takes the kernel from the trace: leave FILE out"
@@ -267,7 +267,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the command line; it also makes --help, and the files for completion."""
+    """The parser of the command line; it also makes --help, and the files for completion."""
     made = _Parser(
         prog="dojoir-opt",
         usage="dojoir-opt [FILE] [-p PIPELINE] [-o FILE] [OPTION ...]",

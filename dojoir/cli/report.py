@@ -1,4 +1,4 @@
-"""What `dojoir-opt` says of errors, and with which exit status."""
+"""The report of errors by `dojoir-opt`, and its exit status."""
 
 from __future__ import annotations
 

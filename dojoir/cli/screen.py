@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: colours, wrapped lines, a line of progress. Files and pipes get plain text."""
+"""The output at a terminal: colours, wrapped lines, a line of progress. Files and pipes get plain text."""
 
 from __future__ import annotations
 

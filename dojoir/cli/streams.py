@@ -11,7 +11,7 @@ import sys
 import dojoir
 
 PLAIN = {"±": "+-", "…": "...", "×": "x", "µ": "u", "→": "->", "≤": "<=", "≥": ">=", "–": "-", "—": "-", "█": "#"}
-"""What is written where a stream has no such character."""
+"""The replacement for a character that a stream cannot encode."""
 
 
 def prepare() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dojoir.evidence import Bench
 
 BESIDE = ("text", "optimize", "numpy", "torch")
-"""What is given where nothing is said."""
+"""The default peers."""
 
 Given = list[tuple[str, tuple[int, ...]]]
 

@@ -60,7 +60,7 @@ def _of_run(options: argparse.Namespace) -> tuple[str | None, str]:
 
 
 def _left(writer: Writer, asked: Asked, found: Gates) -> None:
-    """What the gates leave in a bundle."""
+    """The files of the gates in a bundle."""
     from dojoir.evidence.bundle import BENCH, GATES, VERIFY, Judged
 
     writer.data(GATES, found)

@@ -57,7 +57,7 @@ def _asked(options: argparse.Namespace, question: str) -> int:
 
 
 def _recorded(options: argparse.Namespace) -> list[Document]:
-    """What helped in the runs and databases that are named. Raises DojoError."""
+    """The moves that gained in the runs and databases that are named. Raises DojoError."""
     from dojoir.know import recorded
 
     with contextlib.ExitStack() as stack:

@@ -11,7 +11,7 @@ from dojoir.cli.streams import say
 from dojoir.verbs.values import positive, price, seconds
 
 LIMITS = ("calls", "tokens", "money")
-"""What may be spent on a model."""
+"""The limits of the budget of a model."""
 
 _ONLY = (
     "base_url",
@@ -71,5 +71,5 @@ def options_of(options: argparse.Namespace, player: str, folder: Path | None = N
 
 
 def budget_of(options: argparse.Namespace) -> dojoir.Budget:
-    """What may be spent on a model. Raises ArgumentError."""
+    """The budget of a model. Raises ArgumentError."""
     return dojoir.Budget(**{name: getattr(options, name) for name in LIMITS})

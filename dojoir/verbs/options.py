@@ -55,8 +55,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """What the command line asks for, with what does it as `run`; or the end of the process with status 2 (0 for
-    --help and --version)."""
+    """The parsed command line, with the function of the verb as `run`; or the end of the process with status 2 (0
+    for --help and --version)."""
     reader = parser()
     options, unknown = reader.parse_known_args(arguments)
     if unknown:
@@ -67,7 +67,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """What reads the command line."""
+    """The parser of the command line."""
     made = _Parser(
         prog="dojoir",
         description="Tunes kernels, and what goes with it. dojoir-opt reads, rewrites and checks them.",

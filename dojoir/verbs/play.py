@@ -79,7 +79,7 @@ class _Game:
         return str(self.trace.kernel)
 
     def answer(self, word: str) -> str:
-        """What a command prints. Raises DojoError for one that cannot be done."""
+        """The output of a command. Raises DojoError for one that cannot be done."""
         command, _, rest = word.partition(" ")
         match command:
             case "help" | "?":

@@ -1,4 +1,4 @@
-"""What a verb that finds something leaves in the folder of runs, where `--runs` asks for it."""
+"""The record that a verb with a result leaves in the folder of runs, where `--runs` asks for it."""
 
 from __future__ import annotations
 

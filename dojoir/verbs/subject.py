@@ -1,4 +1,4 @@
-"""What evidence is asked of: a kernel, a trace or a run, at some shapes."""
+"""The subject of evidence: a kernel, a trace or a run, at some shapes."""
 
 from __future__ import annotations
 

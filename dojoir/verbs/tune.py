@@ -112,7 +112,7 @@ def _budget(options: argparse.Namespace) -> dojoir.Budget:
 
 
 def _strategy(options: argparse.Namespace) -> Any:
-    """What `dojoir.tune` takes: a name, or a class of a file of the user's or of an agent that learned."""
+    """The strategy for `dojoir.tune`: a name, or a class of a file of the user's or of an agent that learned."""
     name: str = options.strategy
     if options.load:
         try:
