@@ -43,7 +43,7 @@ def test_what_a_skew_is_for() -> None:
 def test_the_box_of_a_triangle() -> None:
     k = dojoir.parse(TRIANGLE)
     skewed = dojoir.apply(k, "skew(@t, 2)")
-    assert str(skewed).splitlines()[4:6] == [
+    assert dojoir.to_text(skewed).splitlines()[4:6] == [
         "| min(3*N - 2, 2*N - 1) @i",
         "| | if {1} >= 2*{0} and {1} < 3*{0} + 1 and {1} < N + {0}",
     ]
@@ -63,7 +63,7 @@ def test_a_guard_is_distributed_by_guards() -> None:
         "remove_guard(0.0)",
         "split_scopes(@i, 1)",
     )
-    assert str(parted).partition("\n\n")[2].splitlines() == [
+    assert dojoir.to_text(parted).partition("\n\n")[2].splitlines() == [
         "N + 4 @i",
         "| if {0} >= 4",
         "| | y[{0} - 4] = x[{0} - 4]",

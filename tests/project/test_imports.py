@@ -80,6 +80,8 @@ def test_the_names_of_a_room_on_top_are_there(room: str) -> None:
     """They are imported when they are first used, and stand in one place each."""
     needs = {"game": "gymnasium"}.get(room, "sqlalchemy")
     pytest.importorskip(needs, reason="needs the extra agents")
+    if room == "game":
+        pytest.importorskip("torch", reason="Max-Q needs the extra learn")
     package = importlib.import_module(f"dojoir.{room}")
     assert sorted(package.__all__) == sorted(package._HOME)
     assert set(package.__all__) <= set(dir(package))
