@@ -15,7 +15,7 @@ from dojoir.search.actions import spread
 EACH = 12
 """Of a family of passes so many parameters are choices, evenly spread."""
 
-FORMS = ("joined", "products", "apart")
+FORMS = ("joined", "products", "apart", "sunk", "residues", "ends")
 STRUCTURES = (
     "rules", "blocks_in_threads", "rows_in_warps", "rows_in_blocks", "sum_along", "sum_across", "partial_sums",
     "large_tiles", "small_tiles", "adds_at_data", "copies_in_blocks", "columns_in_threads",

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import dojoir
-from dojoir.passes.schedule.default_schedule import settle
-from dojoir.passes.schedule.plan.planner import Planner, Tried
 from dojoir.schedules.file import VARIABLE, Schedule, given_schedules, own_schedules
+
+if TYPE_CHECKING:
+    from dojoir.passes.schedule.plan.planner import Tried
 
 SMALL = 1 << 17
 """A kernel that runs fewer statements is done before other threads have begun: some ten microseconds."""
@@ -205,6 +206,9 @@ def _ruled(
     if machine.kind == "cpu":
         yield Way("default_schedule", partial(default_for(machine, sizes, threads).on, kernel))
         return
+    from dojoir.passes.schedule.default_schedule import settle  # what is kept needs no planner
+    from dojoir.passes.schedule.plan.planner import Planner
+
     rooms = {"planned": machine, "planned without shared memory": replace(machine, shared_bytes=0)}
     for name, room in rooms.items():
         trace = dojoir.Trace(kernel)

@@ -7,14 +7,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
+from typing import TYPE_CHECKING
 
 import dojoir
-from dojoir.passes.schedule.plan.planner import Tried, floor
 from dojoir.schedules.choice import Way, emitted, ways
 
 _OPTIONS = ("", "option", "model", "moves", "why not")
 _TRIED = ("form", "nest", "structure", "model", "why not")
 """The titles of both tables of a plan."""
+
+if TYPE_CHECKING:
+    from dojoir.passes.schedule.plan.planner import Tried
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,11 @@ def plan(
     tried: list[Tried] = []
     found = ways(kernel, target, machine, sizes, threads, folders, tried)
     options = tuple(_option(way, kernel, target, machine) for way in found)
-    least = floor(kernel, machine, sizes or {}) if machine.kind == "gpu" else None
+    least = None
+    if machine.kind == "gpu":
+        from dojoir.passes.schedule.plan.planner import floor  # not where a schedule is kept
+
+        least = floor(kernel, machine, sizes or {})
     return Plan(kernel, machine, options, tuple(tried), least)
 
 

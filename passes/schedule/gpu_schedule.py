@@ -194,7 +194,7 @@ def _known(found: bool) -> None:
 def _threads(trace: Trace, path: Path) -> None:
     """The innermost scope of the chain on the threads of a block, as many neighbours each as an access moves."""
     chain = _chain(trace, path)
-    while len(chain) > 1 and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:  # too few for a warp
+    while len(chain) > len(GRID) and _plain(chain[-1]) and 0 < _constant(chain[-1]) < TILE[1]:  # too few for a warp
         if not tried(trace, move(Collapse, chain[-2])):
             break
         chain.pop()

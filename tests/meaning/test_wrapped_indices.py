@@ -121,7 +121,7 @@ def test_what_is_exact() -> None:
     flat = dojoir.parse(
         "kernel k(N, C)\nin x: f32[N*C]\nout y: f32[C, N]\n\nN*C @f\n| y[{f} % C, {f} // C] = x[{f}]\n"
     )
-    assert str(flat).splitlines()[-3:] == ["N @f", "| C", "| | y[{1}, {0}] = x[{0}, {1}]"]
+    assert dojoir.to_text(flat).splitlines()[-3:] == ["N @f", "| C", "| | y[{1}, {0}] = x[{0}, {1}]"]
 
 
 @pytest.mark.parametrize(

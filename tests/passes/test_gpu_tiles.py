@@ -69,7 +69,7 @@ PADDED = {"N": 2, "C": 4, "O": 16, "H": 6, "W": 8, "KH": 3, "KW": 3}
 @pytest.mark.parametrize(("target", "order"), [("cuda", "forward"), ("hip", "backward")])
 def test_a_padded_convolution_has_tiles(target: str, order: Any) -> None:
     kernel = dojoir.kernels.load("conv2d", pad=1).specialize(**PADDED)
-    trace = dojoir.PASSES["default_schedule"].given(target).on(kernel)
+    trace = dojoir.PASSES["structure"].given("0", "rules", target).on(kernel)
     text = dojoir.to_text(trace.kernel)
     assert "x_tile: f32[1, 4, 4, 10] shared" in text
     assert "x_near: f32[1, 1, 1, 10] reg" in text

@@ -60,19 +60,19 @@ SEEN = {
 
 @pytest.mark.parametrize("name", SEEN)
 def test_a_contraction_is_seen_by_its_accesses(name: str) -> None:
-    assert f"tmp {SEEN[name]}" in str(by_rule(name).kernel)
+    assert f"tmp {SEEN[name]}" in dojoir.to_text(by_rule(name).kernel)
 
 
 def test_few_channels_leave_the_lanes_to_columns() -> None:
     kernel = text("conv_grouped")
     for channels, tile in ((8, "[1, 1, 8, 1, 8] reg"), (64, "[1, 1, 16, 1, 5] reg order(0, 1, 3, 4, 2)")):
         known = dojoir.optimize(kernel, "avx2", sizes={"O": channels}, threads=1).kernel
-        assert f"tmp y_tile: f32{tile}" in str(known)
+        assert f"tmp y_tile: f32{tile}" in dojoir.to_text(known)
 
 
 def test_a_bias_and_a_clamp_have_the_lanes_of_the_tile_of_a_convolution() -> None:
     """They go along the channels, as the tile lies in registers, and only what is written along the columns."""
-    written = str(by_rule("conv_bias_relu6").kernel)
+    written = dojoir.to_text(by_rule("conv_bias_relu6").kernel)
     channels = "min(32, O - 32*{1}) : v"
     assert f"{channels} @o_in\n| | | | | | y_tile[0, {{5}}, 0, {{4}}] = b[32*{{1}} + {{5}}]" in written
     assert (
@@ -91,11 +91,11 @@ def test_a_padding_is_asked_about_once_for_a_tile() -> None:
 
 def test_products_of_one_column_are_sums_in_lanes() -> None:
     by_eight = "K : v @k\n| | 8 : u\n| | | c[8*{0} + {2}, 0] += a[8*{0} + {2}, {1}] * b[{1}, 0]"
-    assert by_eight in str(by_rule("product_one_column").kernel)
+    assert by_eight in dojoir.to_text(by_rule("product_one_column").kernel)
 
 
 def test_a_panel_that_lies_across_is_packed_through_squares() -> None:
-    assert "tmp b_tile: f32[16, 16] stack" in str(by_rule("product_nt").kernel)
+    assert "tmp b_tile: f32[16, 16] stack" in dojoir.to_text(by_rule("product_nt").kernel)
 
 
 def test_what_is_no_product_is_fused_as_before() -> None:
@@ -120,7 +120,7 @@ N @i3
 | M @b
 | | y[{i3}, {b}] = t[{i3}, {b}] * z[{i3}]
 """)
-    written = str(dojoir.PASSES["default_schedule"].given("avx512").on(kernel).kernel)
+    written = dojoir.to_text(dojoir.PASSES["default_schedule"].given("avx512").on(kernel).kernel)
     assert "t_tile: f32[6, 64] reg" in written
     assert written.count("\nN : p") == 1, "the sums of rows and what they scale go through the rows together"
 
@@ -141,15 +141,15 @@ def test_what_the_rules_make_is_right(name: str, machine: str) -> None:
 
 
 def test_a_sum_into_one_element_has_a_part_for_each_block() -> None:
-    written = str(by_rule("sum_all").kernel)
+    written = dojoir.to_text(by_rule("sum_all").kernel)
     assert "\n(N + 1023) // 1024 : p @i\n| s_part[{0}] = 0\n| min(1024, N - 1024*{0}) : v @i_in" in written
-    assert "\nA : p @i\n| s_part[{0}] = 0\n" in str(by_rule("sum_cube").kernel)
-    assert "total_part[{0}] += " in str(by_rule("nll_of_logits").kernel)
+    assert "\nA : p @i\n| s_part[{0}] = 0\n" in dojoir.to_text(by_rule("sum_cube").kernel)
+    assert "total_part[{0}] += " in dojoir.to_text(by_rule("nll_of_logits").kernel)
 
 
 def test_a_sum_in_a_given_order_has_no_parts() -> None:
     strict = text("sum_all").with_fp("strict")
-    assert "part" not in str(dojoir.PASSES["default_schedule"].given("avx512").on(strict).kernel)
+    assert "part" not in dojoir.to_text(dojoir.PASSES["default_schedule"].given("avx512").on(strict).kernel)
 
 
 @pytest.mark.parametrize("value", [0.1, 0.7])
@@ -170,7 +170,7 @@ def test_sums_in_parts_are_right(name: str) -> None:
 # -- sizes that are known --------------------------------------------------------------------------------------
 def sized(kernel: dojoir.Kernel, cores: int = 2, **sizes: int) -> str:
     machine = dataclasses.replace(dojoir.machine_for("avx2"), cores=cores, last_cache=1 << 25)
-    return str(dojoir.PASSES["default_schedule"].for_sizes(sizes).for_machine(machine).on(kernel).kernel)
+    return dojoir.to_text(dojoir.PASSES["default_schedule"].for_sizes(sizes).for_machine(machine).on(kernel).kernel)
 
 
 def test_an_output_that_no_cache_holds_is_streamed() -> None:

@@ -64,7 +64,7 @@ def turned(text: str) -> dojoir.Trace:
 
 
 def test_each_element_gives_its_share_to_those_behind_it() -> None:
-    assert str(turned(LU).kernel).count(TURNED) == 1
+    assert dojoir.to_text(turned(LU).kernel).count(TURNED) == 1
     strict = turned(LU.replace("\ninout", "\nfp strict\ninout"))  # in the order in which it had them
     assert dojoir.to_text(strict.kernel).count(TURNED) == 1
 

@@ -121,6 +121,7 @@ TEMPORARY = {
     "runtime/build/c_toolchain.py": "sources and results of a compiler, in a temporary folder",
     "runtime/build/emulation.py": "what a program under an emulator reads, in a temporary folder",
     "runtime/evaluation/pool.py": "what workers compare with, in a temporary folder",
+    "dojoir/llm/models/chat.py": "a chat grows by a line an exchange, so that a run that is killed loses none",
     "runtime/build/native.py": "a shared library while it is loaded",
     "runtime/library/library.py": "a whole folder is renamed",
     "runtime/verification/trial.py": "arrays between processes, in a temporary folder",

@@ -68,6 +68,7 @@ def _contraction(trace: Trace, path: Path, large: bool) -> None:
     guards_inside(trace, spot(trace, path))
     found = sum_at(trace, path)
     row, column = _roles(trace, found)
+    known(not _in_two_buffers(trace, found), "a product that the rules give two buffers")
     triangular = _squared(trace, found, row)
     for scope in (row, column):
         order = [s.path for s in sorted(found.kept, key=lambda s: len(s.path))]
@@ -75,6 +76,19 @@ def _contraction(trace: Trace, path: Path, large: bool) -> None:
         if levels:
             act(trace, SinkScope, scope, levels)
     _tile(trace, found, row, column, _shape(found, row, column, large), triangular)
+
+
+def _in_two_buffers(trace: Trace, found: Sum) -> bool:
+    """Whether a contraction is a plain product of matrices that whole tiles divide: the rules fetch the next tiles
+    of it while a block multiplies with those at hand, of which the model of the machine says nothing."""
+    arrays = {access.buffer for access in found.site.statement.reads}
+    whole = all((s.scope.extent.constant or 1) % 64 == 0 for s in (*found.kept, *found.summed))
+    return (
+        len(found.kept) == 2
+        and len(found.summed) == 1
+        and whole
+        and len(arrays - {found.site.statement.target.buffer}) == 2
+    )
 
 
 def _squared(trace: Trace, found: Sum, row: Spot) -> bool:
