@@ -29,7 +29,9 @@ class Imported(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.module = module
-        self._exported, self._runner, self._sources, self._is_open = exported, runner, sources, is_open
+        self._exported, self._runner, self._is_open = exported, runner, is_open
+        self._sources = [None if isinstance(source, _Held) else source for source in sources]
+        self._held = [(n, one.within, one.name) for n, one in enumerate(sources) if isinstance(one, _Held)]
         self._with_gradients: Any = None
         self._parameters_of = tuple(module.parameters())
         signature, nodes = exported.graph_signature, [n for n in exported.graph.nodes if n.op == "placeholder"]
@@ -41,12 +43,13 @@ class Imported(torch.nn.Module):
             if isinstance(nodes[n].meta.get("val"), torch.Tensor)
         ]
         names = [spec.arg.name for spec in signature.input_specs]
-        self._changed: list[tuple[int, Any]] = []
+        targets = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target}
+        self._changed: list[tuple[int, int]] = []
         self._results: list[int] = []
         for number, spec in enumerate(signature.output_specs):
             match spec.kind.name:
                 case "BUFFER_MUTATION":
-                    self._changed.append((number, _buffer(module, spec.target)))
+                    self._changed.append((number, targets[spec.target]))
                 case "USER_INPUT_MUTATION":
                     self._changed.append((number, names.index(spec.target)))
                 case _:
@@ -107,15 +110,16 @@ class Imported(torch.nn.Module):
                     f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
                     "bad-arguments",
                 )
-        inputs = list(self._sources)
+        inputs: list[Any] = list(self._sources)
+        for number, within, name in self._held:
+            inputs[number] = within[name]
         for number, value in zip(self._places, flat, strict=True):
             inputs[number] = value
         for number, expected in self._expected:
             expected.check(inputs[number])
         found = self._runner(inputs)
         for number, target in self._changed:
-            target = inputs[target] if isinstance(target, int) else target
-            target.copy_(found[number])
+            inputs[target].copy_(found[number])
         results = [found[number] for number in self._results]
         if self._is_single:
             return results[0]
@@ -137,6 +141,8 @@ class _Expected:
 
     def check(self, tensor: Any) -> None:
         """Raises ArgumentError, `bad-dtype` or `bad-shape`."""
+        if isinstance(tensor, torch.Tensor) and tensor.shape == self.shape and tensor.dtype is self.dtype:
+            return
         if not isinstance(tensor, torch.Tensor) or tensor.dtype != self.dtype or tensor.dim() != len(self.shape):
             raise dojoir.ArgumentError(
                 f"argument {self.name} is {_kind(tensor)}, and was a {len(self.shape)}-dimensional tensor of "
@@ -160,12 +166,24 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _buffer(module: torch.nn.Module, target: str) -> torch.Tensor:
-    found: Any = module
-    for part in target.split("."):
-        found = getattr(found, part)
-    assert isinstance(found, torch.Tensor)
-    return found
+@dataclass(frozen=True)
+class _Held:
+    """A parameter or buffer where the module keeps it: the tensor there is another one when the module has been
+    moved."""
+
+    within: dict[str, Any]
+    name: str
+
+    @classmethod
+    def of(cls, module: torch.nn.Module, target: str) -> _Held | None:
+        """None where the module has no such tensor."""
+        path, _, name = target.rpartition(".")
+        try:
+            owner = module.get_submodule(path)
+        except AttributeError:
+            return None
+        held: list[dict[str, Any]] = [vars(owner)["_parameters"], vars(owner)["_buffers"]]
+        return next((cls(within, name) for within in held if within.get(name) is not None), None)
 
 
 def import_module(
@@ -226,30 +244,20 @@ def _decomposed(exported: Any) -> Any:
 
 
 def _sources(module: torch.nn.Module, exported: Any) -> list[Any]:
-    """For each input of the graph what the module holds; None for what a call gives."""
+    """For each input of the graph what the module holds, and where; None for what a call gives."""
     made: list[Any] = []
     for spec in exported.graph_signature.input_specs:
         match spec.kind.name:
             case "USER_INPUT":
                 made.append(None)
-            case "PARAMETER" | "BUFFER" if _has(module, spec.target):
-                made.append(_buffer(module, spec.target))
-            case "CONSTANT_TENSOR" | "BUFFER" | "PARAMETER":
-                made.append(exported.constants.get(spec.target, exported.state_dict.get(spec.target)))
+            case "PARAMETER" | "BUFFER" | "CONSTANT_TENSOR":
+                tensor = exported.constants.get(spec.target, exported.state_dict.get(spec.target))
+                made.append(_Held.of(module, spec.target) or tensor)
             case kind:
                 raise dojoir.ArgumentError(
                     f"the module takes {spec.arg.name} as {kind}, which no kernel does", "no-export"
                 )
     return made
-
-
-def _has(module: torch.nn.Module, target: str) -> bool:
-    found: Any = module
-    for part in target.split("."):
-        if not hasattr(found, part):
-            return False
-        found = getattr(found, part)
-    return True
 
 
 def _facts(exported: Any) -> dict[str, tuple[int, int | None]]:
