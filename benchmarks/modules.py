@@ -4,27 +4,34 @@ at sizes of practice, and whether all are right at small ones.
     python benchmarks/modules.py                        # forward passes on one thread, each row beside eager
     python benchmarks/modules.py --compiled mlp llama   # some rows, beside torch.compile too
     python benchmarks/modules.py --check                # forward and backward against f64, three seeds
+    python benchmarks/modules.py --cuda --jobs 16       # processes that prepare side by side, and time one by one
     python benchmarks/modules.py --page RESULTS.md      # the rows as a page
 
 A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
+`--json FILE` has a line for each row as soon as it is there, and rows that are there are not made again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import copy
+import fcntl
 import math
 import statistics
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from module_workers import read_rows, serve, shared_out, write_row
+
 import dojoir
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "torch"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "pytorch"))
 
 SLOW = 0.7
 """The ratio below which a row is named with its reason."""
@@ -33,28 +40,44 @@ SLOW = 0.7
 def main() -> int:
     options = _options()
     warnings.simplefilter("ignore")
-    import torch
-    from modules import CASES
+    if options.worker:
+        import torch
 
-    torch.set_num_threads(options.threads)
-    names = options.names or list(CASES)
-    if options.check:
-        return check(names, "cuda" if options.cuda else "cpu")
+        torch.set_num_threads(options.threads)
+        answer = checked if options.check else timed
+        serve(lambda name: answer(name, options))
+        return 0
+    names = options.names or names_of_all()
     rows: list[dict[str, Any]] = []
     kept = Path(options.json) if options.json else None
-    if kept is not None and kept.is_file():
-        rows = json.loads(kept.read_text(encoding="utf-8"))
-    for name in names:
-        if any(row["name"] == name for row in rows):
-            continue
-        rows.append(timed(name, options))
-        print(_line(rows[-1]), flush=True)
+    if kept is not None:
+        rows = read_rows(kept)
+    there = {row["name"] for row in rows}
+
+    def take(row: dict[str, Any]) -> None:
+        rows.append(row)
+        print(_checked_line(row) if options.check else _line(row), flush=True)
         if kept is not None:
-            kept.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            write_row(kept, row)
+
+    left = [name for name in names if name not in there]
+    with tempfile.NamedTemporaryFile(prefix="modules-lock-") as lock:
+        command = [sys.executable, __file__, "--worker", "--threads", str(options.threads), "--lock", lock.name]
+        command += ["--seconds", str(options.seconds)]
+        command += [f"--{flag}" for flag in ("check", "compiled", "cuda") if vars(options)[flag]]
+        shared_out(left, command, options.jobs, options.limit, time.monotonic() + options.end, take)
+    if options.check:
+        return _summary(names, rows)
     print(_mean(rows))
     if options.page:
         dojoir.write_file(options.page, page(rows, options))
     return 0
+
+
+def names_of_all() -> list[str]:
+    from modules import CASES
+
+    return list(CASES)
 
 
 def _options() -> argparse.Namespace:
@@ -64,31 +87,61 @@ def _options() -> argparse.Namespace:
     made.add_argument("--compiled", action="store_true", help="beside torch.compile too")
     made.add_argument("--cuda", action="store_true", help="on a GPU")
     made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--jobs", type=int, default=1, help="processes side by side; one at a time is timed (1)")
+    made.add_argument("--limit", type=float, default=300.0, help="seconds of a row at most (300)")
+    made.add_argument("--end", type=float, default=1e6, help="seconds of all rows at most")
     made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
-    made.add_argument("--json", metavar="FILE", help="keep the rows there, and go on from what is there")
+    made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
 
 
-def check(names: list[str], device: str) -> int:
-    """Each case at small sizes on three seeds: status 1 where one is wrong."""
+def checked(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Rows of a case at small sizes on three seeds: one of the forward pass, one of the backward pass."""
     from modules import CASES
     from modules.agreement import right_backward, right_forward
 
-    wrong: list[str] = []
-    for name in names:
+    device = "cuda" if options.cuda else "cpu"
+    passes = [("forward", right_forward)] + [("backward", right_backward)] * CASES[name].has_gradients
+    for which, is_right in passes:
+        start, row = time.perf_counter(), {"pass": which}
         try:
-            right_forward(CASES[name], (0, 1, 2), device=device)
-            if CASES[name].has_gradients:
-                right_backward(CASES[name], (0, 1, 2), device=device)
-        except (AssertionError, dojoir.DojoError, RuntimeError) as error:
-            wrong.append(name)
-            print(f"{name}: {str(error).splitlines()[0]}", flush=True)
-    print(f"{len(names) - len(wrong)} of {len(names)} are right, forward and backward, on 3 seeds")
-    return 1 if wrong else 0
+            is_right(CASES[name], (0, 1, 2), device=device)
+        except (AssertionError, dojoir.DojoError) as error:
+            row["wrong"] = (str(error).splitlines() or ["?"])[0]
+        yield row | {"took": round(time.perf_counter() - start, 2)}
 
 
-def timed(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def _checked_line(row: dict[str, Any]) -> str:
+    word = row.get("error") or row.get("wrong") or "right"
+    return f"{row['name']:28} {row.get('pass', ''):8} {row.get('took', 0.0):7.2f} s  {word}"
+
+
+def _summary(names: list[str], rows: list[dict[str, Any]]) -> int:
+    """How many are right: status 1 where one is not."""
+    bad = {row["name"] for row in rows if "wrong" in row or "error" in row}
+    found = {which: {r["name"] for r in rows if r.get("pass") == which} for which in ("forward", "backward")}
+    there = set.union(*found.values()) & set(names)
+    print(
+        f"{len(there - bad)} of {len(names)} are right on 3 seeds: {len(found['forward'] - bad)} forward, "
+        f"{len(found['backward'] - bad)} backward too"
+    )
+    if bad:
+        print(f"not right: {', '.join(sorted(bad))}")
+    return 1 if bad or len(there) < len(names) else 0
+
+
+@contextmanager
+def _alone(options: argparse.Namespace) -> Iterator[None]:
+    """No other worker is timed meanwhile."""
+    with open(options.lock, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The times of one row, in seconds of a forward pass."""
     import torch
     from modules import CASES
@@ -98,21 +151,20 @@ def timed(name: str, options: argparse.Namespace) -> dict[str, Any]:
     module, given = CASES[name].make(PRACTICE, 0)
     module = module.to(device)
     inputs = tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in given)
-    row: dict[str, Any] = {"name": name}
-    try:
-        start = time.perf_counter()
-        imported = dojoir.torch.from_module(module, inputs, threads=options.threads)
-        calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
-        if options.compiled:
-            torch._dynamo.reset()
-            calls["compile"] = torch.compile(module)
-        with torch.no_grad():
-            imported(*inputs)
-            row["prepared"] = time.perf_counter() - start
+    row: dict[str, Any] = {}
+    start = time.perf_counter()
+    imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=options.threads)
+    calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
+    if options.compiled:
+        torch._dynamo.reset()
+        calls["compile"] = torch.compile(module)
+    with torch.no_grad():
+        for call in calls.values():
+            call(*inputs)
+        row["prepared"] = time.perf_counter() - start
+        with _alone(options):
             row |= _rounds(calls, inputs, options.seconds, options.cuda)
-    except (dojoir.DojoError, RuntimeError) as error:
-        row["error"] = str(error).splitlines()[0]
-    return row
+    yield row
 
 
 def _rounds(
