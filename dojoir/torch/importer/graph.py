@@ -13,6 +13,7 @@ import dojoir
 from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, of_sympy
 from dojoir.torch.importer.index import Index, Size
 from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
+from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
@@ -309,6 +310,8 @@ class _Reader:
     def finish(self) -> Lowered:
         program = self.builder.program
         _prune(program, self.results)
+        outside = {one.buffer for one in self.inputs if one.buffer is not None} | {*self.constants}
+        widen(program, outside | buffers_of(self.results))
         flatten(program)
         for name, d, by in self.builder.parted:
             if name in {b for nest in program.nests for b in written(nest) | read(nest)}:
