@@ -151,7 +151,7 @@ def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     module, given = CASES[name].make(PRACTICE, 0)
     module = module.to(device)
     inputs = tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in given)
-    row: dict[str, Any] = {}
+    row: dict[str, Any] = {"device": torch.cuda.get_device_name()} if options.cuda else {}
     start = time.perf_counter()
     imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=options.threads)
     calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
@@ -217,11 +217,13 @@ def _mean(rows: list[dict[str, Any]]) -> str:
 
 def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """The rows as a page, the slow ones first, with the reasons that REASONS knows."""
-    where = "a GPU" if options.cuda else f"{dojoir.processor()}, {options.threads} thread(s)"
+    devices = sorted({row["device"] for row in rows if "device" in row})
+    where = " and ".join(devices) if devices else f"{dojoir.processor()}, {options.threads} thread(s)"
     lines = [
         "# Modules beside PyTorch", "",
         f"Forward passes in f32 on {where}, by `python benchmarks/modules.py`. A ratio above 1 says that dojoir is "
-        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn.", "",
+        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn"
+        + (", each while other rows were prepared beside it." if devices else "."), "",
         _mean(rows).replace("\n", "; ") + ".", "",
         "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio | why it is slow |",
         "|---|---:|---:|---:|---:|---:|---|",
@@ -233,7 +235,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         ratio = _ratio(row, "eager") or 0.0
         compiled = _ratio(row, "compile")
         other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
-        reason = REASONS.get(row["name"], "") if ratio < SLOW else ""
+        known = REASONS_ON_GPUS if devices else REASONS
+        reason = known.get(row["name"], "") if ratio < SLOW else ""
         first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
         lines.append(f"{first} {other} {reason} |")
     return "\n".join(lines) + "\n"
@@ -248,6 +251,9 @@ REASONS: dict[str, str] = {
     "bilinear_layer": "one sum over products of three tensors, which the planner makes no product of matrices of",
 }
 """Why a row is under 0.7, as far as it is known."""
+
+REASONS_ON_GPUS: dict[str, str] = {}
+"""The same on a GPU."""
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.importer.graph import Refused, lower, user_line
+from dojoir.torch.importer.graph import Refused, lower, user_line, why_missing
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions, operators
 
@@ -114,7 +114,7 @@ class Backend:
         for node in module.graph.nodes:
             if node.op == "call_function" and not _is_known(node):
                 refused.add(node)
-                self._leave(node, "there is no such operator here")
+                self._leave(node, why_missing(node.target))
         while True:
             parts, again = _partitioned(module, refused), False
             runners: dict[str, Runner] = {}

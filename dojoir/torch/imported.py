@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -221,9 +222,15 @@ def import_module(
         if spec.target
     }
     try:
-        lowered = lower(exported.graph, names)
+        lowered = lower(exported.graph, names, _size_names(module, exported, dynamic))
         name = re.sub(r"\W", "_", type(module).__name__).lower()
-        runner = Runner(lowered, name or "module", facts=_facts(exported), optimize=optimize, threads=threads)
+        runner = Runner(
+            lowered,
+            name or "module",
+            facts=_facts(exported, lowered.size_names),
+            optimize=optimize,
+            threads=threads,
+        )
     except Refused as refused:
         raise refused.error() from None
     return Imported(module, exported, runner, _sources(module, exported), bool(lowered.sizes))
@@ -260,11 +267,45 @@ def _sources(module: torch.nn.Module, exported: Any) -> list[Any]:
     return made
 
 
-def _facts(exported: Any) -> dict[str, tuple[int, int | None]]:
+def _size_names(module: torch.nn.Module, exported: Any, dynamic: Any) -> dict[str, str]:
+    """The user's names of dimensions, by the symbols that PyTorch has for them; none where they are not found."""
+    if not dynamic:
+        return {}
+    given: Any = dynamic
+    if isinstance(given, Mapping):
+        order = inspect.signature(module.forward).parameters
+        given = [given[name] for name in order if name in given]
+    specs = [leaf for one in given for leaf in pytree.tree_leaves(one, is_leaf=_is_of_dims)]
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    values = [nodes[name].meta.get("val") for name in exported.graph_signature.user_inputs if name in nodes]
+    if len(specs) != len(values):
+        return {}
+    found: dict[str, str] = {}
+    for spec, value in zip(specs, values, strict=True):
+        if not isinstance(value, torch.Tensor) or spec is None:
+            continue
+        shape: Any = value.shape
+        for d, dim in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
+            name, extent = getattr(dim, "__name__", None), shape[d]
+            if isinstance(name, str) and isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                found.setdefault(str(extent.node.expr), name)
+    return found
+
+
+def _is_of_dims(spec: Any) -> bool:
+    """Whether it says the dimensions of one tensor."""
+    if isinstance(spec, Mapping):
+        return all(isinstance(d, int) for d in spec)
+    if isinstance(spec, tuple | list):
+        return not any(isinstance(one, tuple | list | Mapping) for one in spec)
+    return True
+
+
+def _facts(exported: Any, names: Mapping[str, str]) -> dict[str, tuple[int, int | None]]:
     """The least and the largest value of each open size."""
     made: dict[str, tuple[int, int | None]] = {}
     for symbol, limits in exported.range_constraints.items():
         low, high = limits.lower, limits.upper
         top = int(high) if getattr(high, "is_Integer", False) and int(high) < 2**31 else None
-        made[str(symbol)] = (int(low) if getattr(low, "is_Integer", False) else 1, top)
+        made[names.get(str(symbol), str(symbol))] = (int(low) if getattr(low, "is_Integer", False) else 1, top)
     return made

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, of_sympy
+from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
 from dojoir.torch.importer.index import Index, Size
 from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
 from dojoir.torch.importer.narrow import widen
@@ -78,6 +78,9 @@ class Lowered:
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each size the input, and the dimension of it, or -1 for the number itself."""
 
+    size_names: dict[str, str] = field(default_factory=dict)
+    """The name of a size for each symbol of PyTorch."""
+
 
 class Refused(Exception):
     """An operator that there is no text for; `node` is where it stands."""
@@ -98,12 +101,27 @@ class Refused(Exception):
         )
 
 
+def why_missing(target: Any) -> str:
+    """The reason for which an operator has no text."""
+    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return (
+            "it draws random numbers, which kernels do not (dropout does while a module trains; module.eval() ends "
+            "that)"
+        )
+    return "there is no such operator here"
+
+
 def user_line(node: Any) -> str:
-    """Where in the model an operator comes from, as PyTorch kept it."""
+    """Where in the model an operator comes from, as PyTorch kept it: a line of the user's, or the module."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
-    of_user = [n for n in frames if os.path.dirname(torch.__file__) not in lines[n]]
+    ours = os.path.dirname(torch.__file__), os.path.dirname(dojoir.__file__)
+    of_user = [n for n in frames if not any(folder in lines[n] for folder in ours)]
+    modules = [*(node.meta.get("nn_module_stack") or {}).values()]
+    if not of_user and modules:
+        path, kind = modules[-1]
+        return f"module {path or 'itself'} ({getattr(kind, '__name__', str(kind).rpartition('.')[2])})"
     for n in (of_user or frames)[-1:]:
         if lines[n].startswith("File "):
             file = lines[n].removeprefix("File ").split(", in ")[0].replace('"', "").replace(", line ", ":")
@@ -112,10 +130,12 @@ def user_line(node: Any) -> str:
     return ""
 
 
-def lower(graph: Any, names: Mapping[str, str] | None = None) -> Lowered:
+def lower(
+    graph: Any, names: Mapping[str, str] | None = None, size_names: Mapping[str, str] | None = None
+) -> Lowered:
     """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
-    names for inputs. Raises Refused."""
-    reader = _Reader(names or {})
+    names for inputs, `size_names` for the symbols of PyTorch. Raises Refused."""
+    reader = _Reader(names or {}, size_names or {})
     for node in graph.nodes:
         try:
             reader.read(node)
@@ -125,8 +145,8 @@ def lower(graph: Any, names: Mapping[str, str] | None = None) -> Lowered:
 
 
 class _Reader:
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.builder = Builder()
+    def __init__(self, names: Mapping[str, str], size_names: Mapping[str, str]) -> None:
+        self.builder = Builder(size_names)
         self.values: dict[Any, Any] = {}
         self.inputs: list[Input] = []
         self.numbers: dict[Any, int] = {}
@@ -159,11 +179,11 @@ class _Reader:
         name = self.names.get(node.name, node.name)
         if isinstance(value, torch.SymInt):
             expression = value.node.expr
-            size = str(expression) if expression.is_Symbol else None
+            size = self.builder.size_name(str(expression)) if expression.is_Symbol else None
             if size is not None:
                 self.sizes.setdefault(size, (number, -1))
             self.inputs.append(Input(name, None, size))
-            self.values[node] = of_sympy(expression)
+            self.values[node] = self.builder.of_sympy(expression)
             return
         if not isinstance(value, torch.Tensor):
             self.inputs.append(Input(name, None, None))
@@ -172,7 +192,7 @@ class _Reader:
         extents: Any = value.shape
         for d, extent in enumerate(extents):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                self.sizes.setdefault(str(extent.node.expr), (number, d))
+                self.sizes.setdefault(self.builder.size_name(str(extent.node.expr)), (number, d))
         try:
             shape, dtype = self.builder.shape(value), self.builder.dtype(value)
         except Unsupported as error:
@@ -203,7 +223,7 @@ class _Reader:
         target = node.target
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            return of_sympy(value.node.expr)
+            return self.builder.of_sympy(value.node.expr)
         if isinstance(value, int | float | torch.SymBool):
             return value
         if getattr(target, "__name__", "") == "getitem":
@@ -212,7 +232,7 @@ class _Reader:
             return None  # an assertion
         found = operators().get(target)
         if found is None:
-            raise Unsupported("there is no such operator here")
+            raise Unsupported(why_missing(target))
         args = [self._argument(a) for a in node.args]
         kwargs = {k: self._argument(v) for k, v in node.kwargs.items()}
         try:
@@ -324,7 +344,8 @@ class _Reader:
                 break
         drop_ones(program)
         merge_loops(program, self.builder.var)
-        return Lowered(program, self.inputs, self.results, self.constants, self.sizes)
+        names = dict(self.builder.size_names)
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names)
 
 
 def _nothing(_: Any) -> Any:
