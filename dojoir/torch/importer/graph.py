@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -116,7 +117,7 @@ def user_line(node: Any) -> str:
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
-    ours = os.path.dirname(torch.__file__), os.path.dirname(dojoir.__file__)
+    ours = os.path.dirname(torch.__file__), str(Path(__file__).parents[2])
     of_user = [n for n in frames if not any(folder in lines[n] for folder in ours)]
     modules = [*(node.meta.get("nn_module_stack") or {}).values()]
     if not of_user and modules:
