@@ -33,6 +33,9 @@ import dojoir
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "pytorch"))
 
+MOST_APART = 2e-2
+"""How far the results of a row may be from eager PyTorch, whose convolutions on GPUs are in TF32."""
+
 SLOW = 0.7
 """The ratio below which a row is named with its reason."""
 
@@ -145,6 +148,7 @@ def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The times of one row, in seconds of a forward pass."""
     import torch
     from modules import CASES
+    from modules.agreement import difference, tensors
     from modules.cases import PRACTICE
 
     device = "cuda" if options.cuda else "cpu"
@@ -159,9 +163,11 @@ def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         torch._dynamo.reset()
         calls["compile"] = torch.compile(module)
     with torch.no_grad():
-        for call in calls.values():
-            call(*inputs)
+        found = {which: tensors(call(*inputs)) for which, call in calls.items()}
         row["prepared"] = time.perf_counter() - start
+        apart = max(difference(a, b) for a, b in zip(found["dojoir"], found["eager"], strict=True))
+        if not apart <= MOST_APART:
+            row["wrong"] = f"apart from eager by {apart:.1e}"
         with _alone(options):
             row |= _rounds(calls, inputs, options.seconds, options.cuda)
     yield row
@@ -196,7 +202,11 @@ def _ratio(row: dict[str, Any], name: str) -> float | None:
 def _line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"{row['name']:28} {row['error']}"
-    cells = [f"{row['name']:28}", f"dojoir {row['dojoir'] * 1e3:9.3f} ms", f"eager {row['eager'] * 1e3:9.3f} ms"]
+    cells = [
+        f"{row['name']:28}{row.get('wrong', '')}",
+        f"dojoir {row['dojoir'] * 1e3:9.3f} ms",
+        f"eager {row['eager'] * 1e3:9.3f} ms",
+    ]
     cells += [f"{_ratio(row, 'eager'):6.2f}"]
     if "compile" in row:
         cells += [f"compile {row['compile'] * 1e3:9.3f} ms {_ratio(row, 'compile'):6.2f}"]
