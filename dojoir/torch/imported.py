@@ -121,9 +121,9 @@ class Imported(torch.nn.Module):
         found = self._runner(inputs)
         for number, target in self._changed:
             inputs[target].copy_(found[number])
-        results = [found[number] for number in self._results]
         if self._is_single:
-            return results[0]
+            return found[self._results[0]]
+        results = [found[number] for number in self._results]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
 

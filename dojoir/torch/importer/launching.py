@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.plans import Made, Plan, Taken, picker
+from dojoir.torch.importer.plans import Made, Plan, picker
 
 ALIGNMENT = 256
 """What the addresses in the memory of temporaries are multiples of."""
@@ -50,10 +50,11 @@ class Launches:
     ) -> None:
         """`kernels` are prepared calls with the buffers that each takes."""
         self.places, self.device, self.plan = places, device, plan
-        self.taken: list[Taken] = list(plan.taken)
+        self.taken = [(one.number, one.order is not None, one) for one in plan.taken]
         self._held = [_constant(tensor, shape, device) for tensor, shape in plan.constants]
         self._constants = [tensor.data_ptr() for tensor in self._held]
         self.made = [made.as_shown for made in plan.made if made.is_result]
+        self._layouts = [(made.shape, made.strides, made.dtype) for made in self.made]
         inside = [made for made in plan.made if not made.is_result]
         order = [*plan.slots][: len(self.taken) + len(self._held)] + [m.buffer for m in (*self.made, *inside)]
         number = {buffer: n for n, buffer in enumerate(order)}
@@ -89,6 +90,7 @@ class Launches:
         place = {made.buffer: n for n, made in enumerate(self.made)}
         self._slots: list[int | None] = [None] * count
         self._slots += [place.get(made.buffer) for made in plan.made]
+        self._is_direct = plan.direct == tuple(made.buffer for made in self.made)
 
     def start(self, inputs: Sequence[Any]) -> list[Any] | None:
         """Raises RunError where an earlier call read an index that was out of range, or the device reports an
@@ -98,20 +100,18 @@ class Launches:
             self.raise_pending()
         kept: list[torch.Tensor] = []
         addresses: list[int] = []
-        for one in self.taken:
-            tensor = inputs[one.number]
+        for number, has_order, one in self.taken:
+            tensor = inputs[number]
             if tensor.get_device() != device:
                 return None
-            if one.order is not None or not tensor.is_contiguous():
+            if has_order or not tensor.is_contiguous():
                 tensor = one.fitted(tensor)
                 kept.append(tensor)
             addresses.append(tensor.data_ptr())
         addresses += self._constants
-        empty, made = places.empty, []
-        for new in self.made:
-            tensor = empty(new.shape, new.strides, new.dtype)
-            made.append(tensor)
-            addresses.append(tensor.data_ptr())
+        empty = places.empty
+        made = [empty(shape, strides, dtype) for shape, strides, dtype in self._layouts]
+        addresses += [tensor.data_ptr() for tensor in made]
         if self._room:
             memory = empty((self._room,), (1,), torch.uint8)
             first = memory.data_ptr()
@@ -121,6 +121,8 @@ class Launches:
         for prepared, picked in self._calls:
             if not prepared(picked(addresses), stream):
                 return None
+        if self._is_direct:
+            return made
         tensors: Any = [None if slot is None else made[slot] for slot in self._slots]
         return [make(tensors, inputs) for make in self.plan.results]
 

@@ -118,6 +118,10 @@ class Plan:
     made: tuple[Made, ...]
     slots: dict[str, int]
     results: tuple[Make, ...]
+    first: int
+    """The number of the first input that kernels take; -1 where they take none."""
+    direct: tuple[str, ...] | None = None
+    """The buffers of the results, where each is one in the shape that it is shown in."""
 
 
 def planned(
@@ -155,7 +159,15 @@ def planned(
         own = None if seen == extents else seen
         made.append(Made(buffer, extents, strides_of(extents), dtype, buffer in wanted, own))
     results = tuple(_result(one, shape, slots, sizes) for one in lowered.results)
-    return Plan(sizes, tuple(taken), tuple(constants), tuple(made), slots, results)
+    first = taken[0].number if taken else -1
+    return Plan(
+        sizes, tuple(taken), tuple(constants), tuple(made), slots, results, first, _direct(lowered.results, shown)
+    )
+
+
+def _direct(results: Sequence[Result], shown: Mapping[str, tuple[int, ...]]) -> tuple[str, ...] | None:
+    buffers = tuple(one.buffer for one in results if isinstance(one, Stored) and one.buffer in shown)
+    return buffers if len(buffers) == len(results) else None
 
 
 def _result(

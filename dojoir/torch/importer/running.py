@@ -164,17 +164,25 @@ class Runner:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the kernels. Tensors are on the CPU or on one GPU."""
-        plan = self._planned(inputs)
-        first = inputs[plan.taken[0].number] if plan.taken else None
+        key: tuple[int, ...] = ()
+        if self._sizes:
+            key = tuple([
+                int(inputs[number]) if dim < 0 else inputs[number].shape[dim] for _, (number, dim) in self._sizes
+            ])  # fmt: skip
+        plan = self._plans.get(key) or self._planned(key)
+        first = inputs[plan.first] if plan.first >= 0 else None
         if first is None or first.is_cpu:
             return self._on_cpu(plan, inputs)
-        return self._on_gpu(plan, inputs, first.get_device())
+        device = first.get_device()
+        launches = self._launches.get((device, key))
+        if launches is not None and places.current() == device:
+            found = launches.start(inputs)
+            if found is not None:
+                return found
+        return self._on_gpu(plan, key, inputs, device)
 
-    def _planned(self, inputs: Sequence[Any]) -> Plan:
-        """The plan for the sizes of these inputs."""
-        key = tuple([
-            int(inputs[number]) if dim < 0 else inputs[number].shape[dim] for _, (number, dim) in self._sizes
-        ])  # fmt: skip
+    def _planned(self, key: tuple[int, ...]) -> Plan:
+        """The plan for some sizes."""
         plan = self._plans.get(key)
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
@@ -208,15 +216,14 @@ class Runner:
         return [make(tensors, inputs) for make in plan.results]
 
     # -- on a GPU -------------------------------------------------------------------------------------------
-    def _on_gpu(self, plan: Plan, inputs: Sequence[Any], device: int) -> list[Any]:
+    def _on_gpu(self, plan: Plan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
         if places.current() != device:
             with places.on(device):
-                return self._on_gpu(plan, inputs, device)
-        key = device, tuple(plan.sizes.values())
-        if key in self._launches:
-            launches = self._launches[key]
+                return self._on_gpu(plan, key, inputs, device)
+        if (device, key) in self._launches:
+            launches = self._launches[device, key]
         else:
-            launches = self._launches[key] = self._launched(plan, device)
+            launches = self._launches[device, key] = self._launched(plan, device)
         found = None if launches is None else launches.start(inputs)
         return self._checked(plan, inputs) if found is None else found
 
