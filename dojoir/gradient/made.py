@@ -11,6 +11,7 @@ from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
 from dojoir.gradient.names import Names, check_kept, check_names
 from dojoir.gradient.nests import apart
+from dojoir.gradient.products import distributed
 from dojoir.gradient.shifts import cancels
 from dojoir.gradient.starts import copies, started
 from dojoir.gradient.temporaries import expanded, plain
@@ -78,7 +79,7 @@ def gradient(
         if site.statement.op in EXTREMES and site.statement.target.buffer in active
     }
     back = Backward(given, {b: gradients[b] for b in active}, searches, names, keep)
-    tree = [part for node in back.tree() for part in apart(node)]
+    tree = [part for node in back.tree() for one in distributed(node) for part in apart(one)]
     finds = [
         _as_it_was(back, k, found.nest, given.sites[k].statement.target.buffer) for k, found in searches.items()
     ]
