@@ -98,3 +98,18 @@ def test_what_is_not_known_is_refused() -> None:
     (slope,) = torch.autograd.grad(again(x).sum(), x, create_graph=True)
     with pytest.raises(ArgumentError, match="once_backward has no gradient"):
         slope.sum().backward()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_results_of_the_call_are_taken_where_that_leaves_statements_out() -> None:
+    for name, result in (("reduce_max", "y"), ("batchnorm_training", "mean"), ("softmax", None)):
+        _, given, sizes = LIBRARY[name]
+        op, own = made(name), tensors(given)
+        found = op(*own, **numbers_of(op, sizes))
+        (found if isinstance(found, torch.Tensor) else found[-1]).sum().backward()
+        takes = {a.name for a in getattr(torch.ops.dojoir_auto, f"{name}_backward").default._schema.arguments}
+        assert (result in takes) if result else takes == {"x", "d_y"}
+    narrow = dojoir.torch.op(dojoir.kernels.load("reduce_max"), "dojoir_auto::rounded", "auto", dtypes=("bf16",))
+    narrow(torch.randn(3, 4).bfloat16().requires_grad_()).sum().backward()
+    takes = {a.name for a in torch.ops.dojoir_auto.rounded_backward.default._schema.arguments}
+    assert takes == {"x", "d_y"}
