@@ -148,6 +148,15 @@ class DeviceCompiled(Compiled):
             self._driver, device, loaded.host, loaded.functions, plan, names, self._failure, self._starter
         )  # fmt: skip
 
+    def prepared_like(self, /, *arguments: object, **sizes: object) -> Prepared | None:
+        """The calls like this one, of which only addresses change."""
+        bound = self._bound(arguments, sizes)
+        names = [buffer.name for buffer in self._signature.arguments]
+        arrays = {buffer.name for buffer in self._signature.arrays}
+        given = {name: value for name, value in zip(names, bound.values, strict=False) if name not in arrays}
+        given |= zip(self.kernel.runtime_sizes, bound.values[len(names) :], strict=False)
+        return self.prepared(given, self._use(bound))
+
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
         """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout` in
         a new array each, where the inputs are. In the memory of the CPU, of a tensor's device as tensors, else on

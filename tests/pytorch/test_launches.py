@@ -163,3 +163,46 @@ def test_tensors_that_a_module_holds_now_are_taken() -> None:
         module[1].running_mean = torch.randn(4)
         module[0].weight = nn.Parameter(torch.randn(4, 3))
         assert torch.allclose(imported(x), module(x), atol=1e-6)
+
+
+# -- operators --------------------------------------------------------------------------------------------------
+SCALED = """kernel scaled(N, M)
+in x: f32[N, M]
+in by: f32
+out y: f32[N, M]
+out s: f32[N]
+
+N
+| s[{0}] = 0
+| M
+| | y[{0}, {1}] = by * x[{0}, {1}]
+| | s[{0}] += x[{0}, {1}]
+"""
+
+
+def test_an_operator_starts_calls_that_it_has_seen(places: FakePlaces, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dojoir.torch import quick, running
+    from dojoir.torch.form import Form
+    from dojoir.torch.variants import Variants
+
+    monkeypatch.setattr(quick, "places", places)
+    monkeypatch.setattr(
+        torch, "empty_strided", lambda shape, strides, dtype, device: places.empty(shape, strides, dtype)
+    )
+    general: list[int] = []
+    kernel = dojoir.parse(SCALED)
+    form = Form("gpu::scaled", kernel, Variants(lambda: kernel, None, None), ())
+    whole = form.arranged
+    monkeypatch.setattr(form, "arranged", lambda given: general.append(1) or whole(given))
+    call = running.on_device(form)
+    seen, rows = (3, 40), (2, 40)
+    for shape, by in ((seen, 2.0), (seen, 2.0), (seen, 2.0), (seen, 3.0), (rows, 2.0), (seen, 2.0)):
+        x = there(places, torch.randn(*shape))
+        y, s = call(x, by)
+        assert torch.equal(y, by * x) and torch.allclose(s, x.sum(1), atol=1e-5)
+    assert len(general) == 4, "the first and the second call, another number, another shape"
+    turned = there(places, torch.randn(40, 3)).t()
+    dense = there(places, turned.contiguous())
+    monkeypatch.setattr(torch.Tensor, "contiguous", lambda tensor: dense)
+    y, s = call(turned, 2.0)
+    assert torch.equal(y, 2 * turned) and len(general) == 5

@@ -7,38 +7,16 @@ new. An index read from data that is out of range is told by a later call, as Py
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from dojoir.torch.importer.plans import Made, Plan, picker
+from dojoir.torch.places import Places
 
 ALIGNMENT = 256
 """What the addresses in the memory of temporaries are multiples of."""
-
-
-class Places:
-    """What a call asks of PyTorch. One for all GPUs; tests have one of their own."""
-
-    def __init__(self) -> None:
-        guards: Any = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
-        quick: Any = torch._C
-        self.stream: Callable[[int], int] = getattr(quick, "_cuda_getCurrentRawStream", None) or (
-            lambda device: int(torch.cuda.current_stream(device).cuda_stream)
-        )
-        self.empty: Callable[..., torch.Tensor] = getattr(guards, "_empty_strided_cuda", None) or (
-            lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cuda")
-        )
-        self.current: Callable[[], int] = getattr(quick, "_cuda_getDevice", None) or torch.cuda.current_device
-
-    def words(self, count: int) -> torch.Tensor:
-        """Words that a GPU writes and the CPU reads."""
-        return torch.zeros(count, dtype=torch.int32).pin_memory()
-
-    def on(self, device: int) -> Any:
-        """The device is the current one inside."""
-        return torch.cuda.device(device)
 
 
 class Launches:

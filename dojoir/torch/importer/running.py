@@ -12,10 +12,11 @@ import torch
 import dojoir
 from dojoir.torch.importer.builder import TORCH
 from dojoir.torch.importer.graph import Lowered, buffers_of
-from dojoir.torch.importer.launching import Launches, Places
+from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Node, read, written
 from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.printing import kernel_text
+from dojoir.torch.places import places
 
 MOST_NESTS = 24
 """How many nests a kernel has at most: what takes longer to plan is shared out to several."""
@@ -23,8 +24,6 @@ MOST_NESTS = 24
 
 MOST_PLANS = 64
 """For how many sizes a call is remembered."""
-
-places = Places()
 
 
 @dataclass(frozen=True)
