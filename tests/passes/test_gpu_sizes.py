@@ -12,7 +12,7 @@ from runnable import runnable_kernel
 import dojoir
 from dojoir.ir.nodes import Guard
 
-MEANT = {"softmax": {"N": 8, "M": 96}, "reduce_mean": {"N": 6, "M": 64}, "transpose": {"N": 32, "M": 40}}  # fmt: skip
+MEANT = {"softmax": {"N": 8, "M": 96}, "reduce_mean": {"N": 6, "M": 64}, "transpose": {"N": 32, "M": 40}}
 
 
 def held(kernel: dojoir.Kernel, meant: dict[str, int], random: Random) -> dojoir.Kernel:
