@@ -363,9 +363,7 @@ def _meaning_under_sizes(part: Slice) -> bool | None:
     if inside is None:
         return _meaning_of(part)
     known = _meanings.get(inside.part)
-    kept = known.kept if known is not None else _meaning_inside(inside.part)
-    if known is None:
-        _meanings.put(inside.part, _Meaning(kept, False))
+    kept = (known or _meanings.put(inside.part, _Meaning(_meaning_inside(inside.part), False))).kept
     return kept if kept or (inside.exact and kept is not None) else _meaning_of(part)
 
 

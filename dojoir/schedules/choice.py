@@ -60,7 +60,9 @@ def optimize(
     machine where none does. Of a trace, its last kernel: the answer begins with the moves of the trace.
 
     `sizes` are the runtime sizes that it will mostly run at, as far as they are known: what is stored for some
-    sizes only is not taken where they are not. Where they all are, and so small that there is less to do than a
+    sizes only is not taken where they are not. The result is right for all sizes. For a GPU, where all open sizes
+    are known, it has a version for exactly these, as fast as that of a kernel with fixed sizes, where that is
+    faster than what it has for all others. Where they all are known, and so small that there is less to do than a
     second thread needs to begin, the kernel stays on one core, and what comes with dojoir is passed over.
     `threads` is how many it will run on; by default as many as `compile` takes. For one, the rules are those of a
     machine with one core. `cpu` is the processor that `llvm` and `c` are for, by LLVM's name, if not this one.

@@ -114,7 +114,8 @@ def plan(
     made once: one that the target refuses stays in the list with the reason. The arguments are those of `optimize`,
     without a database. Printed, a plan is a table.
 
-    Raises as `optimize` does.
+    Raises as `optimize` does, but for a schedule of the caller's that does not fit the kernel: it is listed with
+    the reason.
 
     >>> import dojoir
     >>> made = dojoir.plan(dojoir.kernels.load("relu"), "cuda", sizes={"N": 1 << 24})

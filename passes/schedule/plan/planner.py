@@ -46,6 +46,9 @@ NEAR = 1.6
 
 GAIN, OPEN_GAIN = 1.15, 1.5
 
+WORTH = 0.99
+"""The share of the seconds of a schedule for any sizes that one for some must stay below, for both to be made."""
+
 MOST_TRIED = 2
 """How many schedules for any sizes are made again as the second of two versions, until one can be."""
 
@@ -106,7 +109,7 @@ class Planner:
         first = trace.copy()
         if (
             same
-            or here.seconds > found[0].seconds
+            or here.seconds > WORTH * found[0].seconds
             or not tried(first, partial(version_for, sizes=known, here=here.trace))
         ):
             return found
