@@ -137,8 +137,7 @@ class SplitScopes(Move):
                 f"the scope has {len(scope.body)} child{'' if len(scope.body) == 1 else 'ren'}: "
                 f"{self.children} of them cannot be split from the rest",
                 path,
-                "name the scope around the nodes that are to part, and how many of them stay in the first: from 1 to "
-                "one less than it has",
+                "name the scope around the nodes that are to part, and how many of them stay in the first",
             )
         first = replace(scope, body=scope.body[: self.children])
         second = replace(scope, body=scope.body[self.children :], label=None)
