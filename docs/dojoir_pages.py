@@ -25,7 +25,7 @@ BESIDE = (
     "dojoir.ir.nodes.Buffer", "dojoir.ir.nodes.Size", "dojoir.ir.nodes.Scope", "dojoir.ir.nodes.Guard",
     "dojoir.ir.nodes.Statement", "dojoir.ir.nodes.Access", "dojoir.ir.nodes.Const", "dojoir.ir.nodes.Index",
     "dojoir.ir.nodes.Op", "dojoir.ir.nodes.Cast", "dojoir.ir.nodes.Condition", "dojoir.ir.nodes.Site",
-    "dojoir.ir.hints.Use", "dojoir.ir.hints.Prefetch", "dojoir.passes.engine.engine.Moves",
+    "dojoir.ir.instruction.Use", "dojoir.ir.hints.Prefetch", "dojoir.passes.engine.engine.Moves",
     "dojoir.passes.base.move.Rewrite", "dojoir.passes.base.alternatives.Alternative", "dojoir.costs.cost.Cost",
     "dojoir.runtime.verification.report.Report", "dojoir.runtime.measurement.roofline.Ceiling",
     "dojoir.runtime.verification.compare.Worst", "dojoir.runtime.library.library.Scheduled",

@@ -6,8 +6,7 @@ import io
 import pickle
 from collections.abc import Iterable, Iterator
 
-from dojoir.ir.hints import Use
-from dojoir.ir.instruction import Instruction
+from dojoir.ir.instruction import Instruction, Use
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.text import to_text
 from dojoir.ir.tree import Node, Scope, Statement

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from folders import ROOT
-from rooms import MODULES, PARTS, ROOMS, imported, module_of, ours, room_of, sources
+from rooms import MODULES, PARTS, ROOMS, circles, imported, imports_of_file, module_of, ours, room_of, sources
 
 import dojoir
 from dojoir.backends.backend import code
@@ -48,6 +48,36 @@ def test_a_room_uses_those_before_it(module: str) -> None:
             used = room_of(other)
             assert used is not None, place
             assert ROOMS.index(used) <= ROOMS.index(room), f"{place}: {used} stands after {room}"
+
+
+LATER = {"dojoir.codegen.lower.collectives", "dojoir.codegen.lower.device", "dojoir.codegen.lower.device_sums"}
+"""Three files that still import one another, for types alone."""
+
+
+def test_no_files_import_one_another() -> None:
+    """Also for types. `dojoir` itself, whose names are imported when they are first used, is the one exception."""
+    files = {module_of(path): path for part in PARTS for path in sources(part)}
+    graph = {module: imports_of_file(path) for module, path in files.items() if module != "dojoir"}
+    assert [circle for circle in circles(graph) if not set(circle) <= LATER] == []
+
+
+def test_a_circle_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+    assert circles(graph) == [["b", "c"]]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+LARGEST_FOLDER = 25
+LARGER = {"codegen/lower", "passes/schedule", "dojoir/verbs", "dojoir/ir", "grammar"}
+
+
+def test_no_folder_has_more_files_than_a_reader_keeps_in_mind() -> None:
+    counts = {
+        str(folder.relative_to(ROOT)): len(list(folder.glob("*.py")))
+        for part in PARTS
+        for folder in [ROOT / part, *(path for path in (ROOT / part).rglob("*") if path.is_dir())]
+    }
+    assert {name: count for name, count in counts.items() if count > LARGEST_FOLDER and name not in LARGER} == {}
 
 
 @pytest.mark.parametrize("folder", USERS)
