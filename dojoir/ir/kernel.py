@@ -15,7 +15,7 @@ from dojoir.errors import ArgumentError, Source, Span, did_you_mean, repr_of
 from dojoir.ir.affine import Affine, Iter, SizeVar
 from dojoir.ir.dtypes import DType
 from dojoir.ir.paths import Path, format_path, parse_path
-from dojoir.ir.substitution import substitute, substitute_condition
+from dojoir.ir.rewriting.substitution import substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
@@ -327,7 +327,7 @@ class Kernel:
         which is that of the first floating-point array it takes, become `dtype`. Temporaries become f32, f64 where
         `dtype` is that, and so do scalars that are taken by value: only what lies in memory of the caller's is
         narrow. Wider temporaries stay. Raises ArgumentError (`bad-dtype`) for another type."""
-        from dojoir.ir.retyped import retyped
+        from dojoir.ir.rewriting.retyped import retyped
 
         return retyped(self, dtype)
 

@@ -17,7 +17,7 @@ from dojoir.ir.expressions import Cast, Const, Expr, Index, Op, index_value, mak
 from dojoir.ir.nodes import Access, Buffer, Extent, Guard, Kernel, Node, Scope, Statement
 from dojoir.ir.operations import OF_KEYS
 from dojoir.ir.packing import at_byte, has_packed, is_even, of_bytes, packed_dim
-from dojoir.ir.substitution import substitute, substitute_iterators
+from dojoir.ir.rewriting.substitution import substitute, substitute_iterators
 from dojoir.ir.tree import with_body
 from dojoir.support.frozen import dataclass
 from dojoir.types.elaborate import natural_type, settled_type

@@ -12,8 +12,8 @@ import dojoir
 from dojoir.cli.output import write_result
 from dojoir.cli.report import report
 from dojoir.cli.streams import say
-from dojoir.verbs import model_options
-from dojoir.verbs.given import check_writable, database_of, kernel_of, sizes_of, told
+from dojoir.verbs.arguments import model_options
+from dojoir.verbs.arguments.given import check_writable, database_of, kernel_of, sizes_of, told
 from dojoir.verbs.recording import bundled, finished, store_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import dojoir
-from dojoir.ir import substitution
+from dojoir.ir.rewriting import substitution
 from dojoir.passes.base.move import Refusal
 from dojoir.passes.engine import engine, locality, panes
 from dojoir.passes.engine.engine import candidates

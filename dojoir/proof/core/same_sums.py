@@ -33,7 +33,7 @@ from dojoir.ir.nodes import (
     Statement,
 )
 from dojoir.ir.places import ancestors
-from dojoir.ir.substitution import Replace, substitute_condition, substitute_extent
+from dojoir.ir.rewriting.substitution import Replace, substitute_condition, substitute_extent
 from dojoir.rules.operators import Operator
 from dojoir.rules.rule import Rule, RuleUse
 from dojoir.sets.flow import whole_flow

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dojoir.ir.affine import Affine
 from dojoir.ir.nodes import Access, Const, Extent, Kernel, Scope, Statement
-from dojoir.ir.rewrite import map_accesses
+from dojoir.ir.rewriting.rewrite import map_accesses
 from dojoir.proof.certificate import InstanceMap, identity
 from dojoir.proof.core.bounds import prove_bounds
 from dojoir.proof.difference import Change

@@ -51,7 +51,7 @@ from dojoir.ir.nodes import (
     substitute_extent,
     substitute_iterators,
 )
-from dojoir.ir.rewrite import map_indices
+from dojoir.ir.rewriting.rewrite import map_indices
 from dojoir.proof.certificate import Origin
 from dojoir.sets.kernel_sets import KernelSets, isl_extent, iterators
 from dojoir.sets.ranges import without_divisions
