@@ -10,6 +10,7 @@ import sys
 import pytest
 from folders import ROOT
 from rooms import MODULES, PARTS, ROOMS, circles, imported, imports_of_file, module_of, ours, room_of, sources
+from stub import STUB, stub
 
 import dojoir
 from dojoir.backends.backend import code
@@ -119,6 +120,10 @@ def test_the_names_of_a_room_on_top_are_there(room: str) -> None:
         assert getattr(package, name) is vars(package)[name]
     with pytest.raises(AttributeError, match=f"'dojoir.{room}' has no attribute 'nonsense'"):
         package.nonsense  # noqa: B018
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    assert STUB.read_text(encoding="utf-8") == stub(), "run python tests/helpers/stub.py"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
