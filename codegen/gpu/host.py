@@ -76,9 +76,9 @@ class _Host:
 
     def block(self, body: tuple[Stmt, ...]) -> Iterator[str]:
         for stmt in body:
-            yield from self._statement(stmt)
+            yield from self._statement_lines(stmt)
 
-    def _statement(self, stmt: Stmt) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt) -> Iterator[str]:
         values = self.printer.values
         match stmt:
             case Allocate(array):

@@ -40,7 +40,7 @@ class DeviceValues(Values):
             case BlockNumber(_, axis):
                 return self._number(self.language.block.format(axis=AXES[axis]))
             case Extract(arg, lane):
-                return self._element(arg, lane)
+                return self._neighbour(arg, lane)
             case Pack(type, args):
                 words = self._words(type, [self.text(arg) for arg in args])
                 return Text(f"{self.spelling.type(type)}{{{', '.join(words)}}}")
@@ -50,7 +50,7 @@ class DeviceValues(Values):
                 return self._shuffle(value)
         return super().text(value, at_position)
 
-    def _element(self, wide: Value, lane: int) -> Text:
+    def _neighbour(self, wide: Value, lane: int) -> Text:
         """One of the neighbours that were moved together."""
         kind = wide.type
         if carried(kind) == kind:
@@ -115,7 +115,7 @@ class DeviceStatements(Statements):
 
     values: DeviceValues
 
-    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
         match stmt:
             case Phase():
                 yield from self._phase(stmt, around)
@@ -131,7 +131,7 @@ class DeviceStatements(Statements):
             case Prefetch():
                 return
             case _:
-                yield from super()._statement(stmt, around)
+                yield from super()._statement_lines(stmt, around)
 
     def _atomic(self, op: str, place: Text, value: Value) -> str:
         word, text = self.values.language.atomics[op], self.values.text(value)

@@ -36,17 +36,19 @@ class VectorStatements(Statements):
     carried: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
 
-    def _statement(self, stmt: Stmt, around: Around) -> Iterator[str]:
+    def _statement_lines(self, stmt: Stmt, around: Around) -> Iterator[str]:
         if self.carried and not self.values.vl and not isinstance(stmt, For):
             for var in _vectors(stmt):
                 if var.name in self.carried:
                     vlmax = self.values.operation("vlmax", var.type)
-                    yield from replace(self, values=replace(self.values, vl=vlmax.text))._statement(stmt, around)
+                    yield from replace(self, values=replace(self.values, vl=vlmax.text))._statement_lines(
+                        stmt, around
+                    )
                     return
         if isinstance(stmt, Assign) and stmt.var.name in self.kept and stmt.var.name in self.values.usage.live:
             yield f"{self.values.names[stmt.var.name]} = {self.values.keeping_tail(stmt.var, stmt.value)};"
             return
-        yield from super()._statement(stmt, around)
+        yield from super()._statement_lines(stmt, around)
 
     def _store(self, store: Store) -> Iterator[str]:
         if store.value.type.lanes == 1:

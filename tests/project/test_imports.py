@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 
@@ -66,6 +67,19 @@ def test_a_circle_is_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
     assert circles(graph) == [["b", "c"]]
     assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_the_page_on_the_architecture_has_the_rooms_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, re.MULTILINE)
+    shown = [name for row in rows for name in re.findall(r"\w+", row)]
+    assert [name for name in shown if name != "support"] == [
+        room for room in dict.fromkeys(room.partition(".")[0] for room in ROOMS) if room != "support"
+    ]
+    for top in ("proof", "passes", "codegen", "runtime"):
+        inside = [room.partition(".")[2] for room in ROOMS if room.startswith(f"{top}.")]
+        line = re.search(rf"^- `{top}`: (.*?)\.$", text, re.MULTILINE | re.DOTALL)
+        assert line and re.findall(r"[\w.]+", line[1]) == inside, top
 
 
 LARGEST_FOLDER = 25

@@ -149,13 +149,13 @@ class _Sums:
         found = self.sets.map()
         for piece in pieces:
             number = int((piece.get_tuple_name(isl.dim_type.in_) or "s")[1:])
-            ways = isl.UnionMap.from_map(piece).range_product(self._statement(number))  # write -> [read -> element]
+            ways = isl.UnionMap.from_map(piece).range_product(self._summed_by(number))  # write -> [read -> element]
             found = found.union(ways)
         if not self.operator.is_repeatable and not found.is_injective():
             raise NoSums
         return found.range().unwrap()
 
-    def _statement(self, number: int) -> isl.UnionMap:
+    def _summed_by(self, number: int) -> isl.UnionMap:
         """The elements that a statement assigns the sum of, or adds to its target."""
         if number in self.known:
             known = self.known[number]

@@ -179,10 +179,10 @@ def _run(sets: KernelSets, instances: InstanceMap | None, sizes: dict[str, int])
             origin = instances.origins[number]
             assert origin is not None
             stands = (origin.site, tuple(value.evaluate(sizes, iteration) for value in origin.iterators))
-        target = _element(sets, statement.target, sizes, iteration)
+        target = _stored_element(sets, statement.target, sizes, iteration)
         had = run.memory.get(target) or _Value(target)
         ordered = sets.is_ordered(number, strict)
-        elements = [_element(sets, read.access, sizes, iteration) for read in sets.reads[number]]
+        elements = [_stored_element(sets, read.access, sizes, iteration) for read in sets.reads[number]]
         values = [run.memory.get(element) or _Value(element) for element in elements]
         run.reads[stands] = (*values, *((had,) if ordered else ()))
         needed = values if statement.accumulation is None else [*values, had]
@@ -219,7 +219,7 @@ def _count(node: Node) -> int:
     return 1 if isinstance(node, Statement) else sum(map(_count, node.body))
 
 
-def _element(sets: KernelSets, access: Access, sizes: dict[str, int], at: tuple[int, ...]) -> Element:
+def _stored_element(sets: KernelSets, access: Access, sizes: dict[str, int], at: tuple[int, ...]) -> Element:
     """The element of storage that an access touches."""
     dims = sets.kernel.buffer(access.buffer).dims
     indices = []
