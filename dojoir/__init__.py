@@ -30,7 +30,7 @@ PUBLIC = {
         "parse_move parse_pipeline Pass PASSES suggest Trace Verdict Version Versions"
     ),
     "proof.verdict": "IllegalMove",
-    "proof.way": "check_with",
+    "proof.checker_mode": "check_with",
     "proof.wellformed": "prove",
     "query.conditions": "Query",
     "query.search": "Match",

@@ -57,8 +57,8 @@ from dojoir.passes import one as one
 from dojoir.passes import parse_move as parse_move
 from dojoir.passes import parse_pipeline as parse_pipeline
 from dojoir.passes import suggest as suggest
+from dojoir.proof.checker_mode import check_with as check_with
 from dojoir.proof.verdict import IllegalMove as IllegalMove
-from dojoir.proof.way import check_with as check_with
 from dojoir.proof.wellformed import prove as prove
 from dojoir.query.conditions import Query as Query
 from dojoir.query.search import Match as Match

@@ -9,7 +9,7 @@ from functools import reduce
 from dojoir.codegen.c.precedence import BIT_OR, SHIFT_LEFT, SHIFT_RIGHT, Prefix, Text, comment, indent
 from dojoir.codegen.c.statements import Around, Statements
 from dojoir.codegen.c.values import Values
-from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, carried
+from dojoir.codegen.gpu.dialects import CUDA, TYPES, GpuSpelling, Language, transported
 from dojoir.codegen.lir.device import (
     AXES,
     Atomic,
@@ -53,7 +53,7 @@ class DeviceValues(Values):
     def _neighbour(self, wide: Value, lane: int) -> Text:
         """One of the neighbours that were moved together."""
         kind = wide.type
-        if carried(kind) == kind:
+        if transported(kind) == kind:
             return Text(f"{self.text(wide)}.{PARTS[lane]}")
         word, place = divmod(lane * kind.dtype.bits, 32)
         shifted = Text(f"{self.text(wide)}.{PARTS[word]}")
@@ -63,7 +63,7 @@ class DeviceValues(Values):
 
     def _words(self, kind: Type, elements: Sequence[Text]) -> list[str]:
         """Neighbours that are moved together, as the parts of what they are moved as."""
-        if carried(kind) == kind:
+        if transported(kind) == kind:
             return [str(element) for element in elements]
         unsigned, bits = f"(unsigned)({TYPES[f'u{kind.dtype.bits}']})", kind.dtype.bits
         each = 32 // bits

@@ -41,11 +41,11 @@ def mcp_server(folder: str | os.PathLike[str], limits: Limits | None = None, *, 
     found.table = table
     for name, tool in tools(table, made.Context).items():
         reads = name in READS
-        hints = types.ToolAnnotations(
+        annotations = types.ToolAnnotations(
             read_only_hint=reads, destructive_hint=False, idempotent_hint=reads, open_world_hint=False
         )
         about = " ".join((getattr(table, name).__doc__ or "").split())
-        found.tool(name=name, description=about, annotations=hints, structured_output=True)(tool)
+        found.tool(name=name, description=about, annotations=annotations, structured_output=True)(tool)
     _resources(found, table)
     return found
 

@@ -9,8 +9,8 @@ moves of a kernel, in the order in which it is tried:
 4. the core, for the slice or for the whole.
 
 Every answer costs steps, and has a budget. What cannot be decided within it is `unknown`, which is not legal.
-With `DOJOIR_CHECK=core` in the environment (`dojoir.proof.way`), the core alone is asked, with twenty times the
-budget.
+With `DOJOIR_CHECK=core` in the environment (`dojoir.proof.checker_mode`), the core alone is asked, with twenty
+times the budget.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import NamedTuple
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope
 from dojoir.proof.certificate import InstanceMap, Origin, Substitution, identity
+from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.claim import Claim
 from dojoir.proof.core import check as core
 from dojoir.proof.core.bounds import prove_bounds
@@ -50,7 +51,6 @@ from dojoir.proof.refute.refuters import differs_somewhere
 from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
 from dojoir.proof.verdict import LEGAL, Verdict
-from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.proof.wellformed import (
     are_independent,
     are_right,

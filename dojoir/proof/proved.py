@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dojoir.ir.kernel import Kernel
 from dojoir.ir.stored import whole_text
-from dojoir.proof.way import uses_core
+from dojoir.proof.checker_mode import uses_core
 from dojoir.support.shelf import keep, shelf_key, taken
 
 _PROVED = b"well-formed"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dojoir.errors import Diagnostic, KernelError
 from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, given_kernel
 from dojoir.ir.where import diagnostic_at
+from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.core import independence
 from dojoir.proof.core.check import promises
 from dojoir.proof.core.hint_rules import hint_error
@@ -18,10 +19,9 @@ from dojoir.proof.core.wellformed import complaint
 from dojoir.proof.explain.divisors import zero_divisor
 from dojoir.proof.explain.threads import with_threads
 from dojoir.proof.explain.verdicts import in_words
+from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
-from dojoir.proof.surroundings import Surroundings, surroundings
-from dojoir.proof.way import CORE_FACTOR, uses_core
 from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
@@ -73,7 +73,7 @@ def find_conflict(kernel: Kernel, path: Path, mark: str) -> Conflict | None:
 def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     """Whether `find_conflict` would find none.
 
-    That follows from the scope and its `Surroundings`, and is kept by them. The core asks of the instances inside
+    That follows from the scope and its `NodeInContext`, and is kept by them. The core asks of the instances inside
     of the scope where they run (the extents and conditions around it, its tree, the sizes and facts). It asks
     which elements they touch (the declarations of what they use), which temporaries are its own (those that
     nothing outside uses, in the storage that they are declared with), which accumulations commute (their operators
@@ -82,7 +82,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     """
     if uses_core():
         return find_conflict(kernel, path, mark) is None
-    asked = mark, surroundings(kernel, path)
+    asked = mark, node_in_context(kernel, path)
     known = _independent.get(asked)
     if known is None:
         apart = not (mark == "p" and write_one_element(kernel, path, mark))
@@ -90,7 +90,7 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     return known
 
 
-_independent: Memo[tuple[str, Surroundings], bool] = Memo(4096)
+_independent: Memo[tuple[str, NodeInContext], bool] = Memo(4096)
 """Whether the iterations of a scope are independent under a mark."""
 
 
@@ -101,10 +101,10 @@ def keeps_marks(
     """Whether `core.check.marks` would find nothing: marks and hints stand where they may, and what marks promise
     holds. Where `before` is given, which has the same tree but for marks, its marks are known to be right. Of the
     child `but`, it is not asked what its marks promise. `right` is any kernel whose marks are known to be right: a
-    child that stands in it too, with the same `Surroundings`, is not asked.
+    child that stands in it too, with the same `NodeInContext`, is not asked.
 
     Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. What the
-    marks in a child promise follows from its `Surroundings`, in which those of each scope inside of it are. The
+    marks in a child promise follows from its `NodeInContext`, in which those of each scope inside of it are. The
     extents and conditions around that scope are in the child, and a buffer is used outside of that scope if it is
     used elsewhere in the child or outside of it.
     """
@@ -118,7 +118,7 @@ def keeps_marks(
         if (
             right is not None
             and stood is not None
-            and surroundings(after, (number,)) == surroundings(right, (stood,))
+            and node_in_context(after, (number,)) == node_in_context(right, (stood,))
         ):
             continue
         was = None if before is None else before.body[number]
@@ -138,7 +138,7 @@ def _child_keeps(kernel: Kernel, number: int, child: Node) -> bool:
     promised = promised_in(child)
     if not promised:
         return True
-    around = surroundings(kernel, (number,))
+    around = node_in_context(kernel, (number,))
     known = _children.get(around)
     if known is None:
         kept = all(are_independent(kernel, (number, *path), mark) for path, mark in promised)
@@ -146,7 +146,7 @@ def _child_keeps(kernel: Kernel, number: int, child: Node) -> bool:
     return known
 
 
-_children: Memo[Surroundings, bool] = Memo(2048)
+_children: Memo[NodeInContext, bool] = Memo(2048)
 """Whether what the marks in a child of a kernel promise holds."""
 
 
