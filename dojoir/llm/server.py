@@ -163,7 +163,7 @@ def _resources(found: Any, table: Table) -> None:
     def text(game: str) -> str:
         if game not in table.games:
             raise errors.ResourceNotFoundError(f"there is no game {game[:40]!r}")
-        return dojoir.to_text(table.games[game].trace.kernel)
+        return str(table.games[game].trace.kernel)
 
     found.resource("dojoir://language", mime_type="text/markdown", description="The language of kernels")(language)
     found.resource("dojoir://moves", mime_type="text/plain", description="All moves, a line each")(moves)
