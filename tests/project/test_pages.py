@@ -144,6 +144,34 @@ def test_no_link_of_the_site_leads_nowhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def pages_module() -> Any:
+    spec = importlib.util.spec_from_file_location("dojoir_pages", DOCS / "dojoir_pages.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_stands_in_one_group_with_an_example() -> None:
+    pages = pages_module()
+    names = [name for _, _, entries in pages.api_groups() for names, _ in entries for name in names]
+    assert sorted(names) == sorted(dojoir.__all__)
+    for _, _, entries in pages.api_groups():
+        for named, example in entries:
+            assert example.startswith(">>> ") or re.search(r"\]\(\w+\.md\)", example), named
+
+
+def test_the_examples_of_the_public_names_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "api_examples.txt").read_text(encoding="utf-8")
+    found = doctest.DocTestParser().get_doctest(text, {}, "api_examples.txt", None, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    said = io.StringIO()
+    runner.run(found, out=said.write)
+    assert runner.failures == 0, said.getvalue()
+    assert runner.tries > 40
+
+
 def test_no_page_is_hidden_by_one_of_the_generator() -> None:
     """`search.md` was: the site had the generator's own page of that name in its place."""
     assert not {path.stem for path in DOCS.glob("*.md")} & {"search", "genindex", "py-modindex", "modindex"}
