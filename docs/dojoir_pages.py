@@ -102,7 +102,7 @@ Entry = tuple[list[str], str]
 
 
 def api_groups() -> list[tuple[str, str, list[Entry]]]:
-    """The groups of public names in `api_examples.txt`: a title, a sentence on them, and the names with examples."""
+    """The groups of public names in `api_examples.txt`: a title, a sentence on them, names with examples."""
     groups = []
     for group in (HERE / "api_examples.txt").read_text(encoding="utf-8").split("\n== ")[1:]:
         head, *parts = group.split("\n@")

@@ -144,8 +144,8 @@ def test_no_link_of_the_site_leads_nowhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def pages_module() -> Any:
-    spec = importlib.util.spec_from_file_location("dojoir_pages", DOCS / "dojoir_pages.py")
+def module_of_docs(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -153,7 +153,7 @@ def pages_module() -> Any:
 
 
 def test_every_public_name_stands_in_one_group_with_an_example() -> None:
-    pages = pages_module()
+    pages = module_of_docs("dojoir_pages")
     names = [name for _, _, entries in pages.api_groups() for names, _ in entries for name in names]
     assert sorted(names) == sorted(dojoir.__all__)
     for _, _, entries in pages.api_groups():
@@ -170,6 +170,18 @@ def test_the_examples_of_the_public_names_run(tmp_path: Path, monkeypatch: pytes
     runner.run(found, out=said.write)
     assert runner.failures == 0, said.getvalue()
     assert runner.tries > 40
+
+
+def test_kernels_in_strings_have_the_colours_of_kernels() -> None:
+    from pygments.token import Name, String
+
+    lexer = module_of_docs("kernel_colours").PythonWithKernels()
+    for page in PAGES:
+        for _, text, _ in blocks(page, "python"):
+            assert "".join(value for _, _, value in lexer.get_tokens_unprocessed(text)) == text
+    code = 'k = parse("""\nkernel f(N)\nout y: f32[N]\n""")\nz = "kernel"\n'
+    kinds = {value: kind for _, kind, value in lexer.get_tokens_unprocessed(code)}
+    assert kinds["f"] in Name and kinds["kernel"] not in Name and any(kind in String for kind in kinds.values())
 
 
 def test_no_page_is_hidden_by_one_of_the_generator() -> None:
