@@ -21,8 +21,8 @@ ROWS = (
     "codegen.target codegen.lir codegen.math codegen.lower codegen.c codegen.simd codegen.gpu codegen.llvm",
     "codegen.emission codegen runtime.call runtime.build.c_toolchain runtime.simt",
     "runtime.gpu runtime.build runtime.process runtime.verification runtime.measurement runtime.evaluation",
-    "runtime.library runtime.diagnosis runtime torch schedules cli",
-    "records search game evidence tasks data know llm editor verbs",
+    "runtime.library runtime.diagnosis runtime torch schedules records cli",
+    "search game evidence tasks data know llm editor verbs",
 )
 ROOMS = [room for row in ROWS for room in row.split()]
 """The rooms in the order of their imports: each may use those before it. Type-only and lazy imports count."""
