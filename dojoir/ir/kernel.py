@@ -82,7 +82,7 @@ class Buffer:
 
     @cached_property
     def form(self) -> tuple[object, ...]:
-        """All that is declared of it but its name."""
+        """Its declaration without its name."""
         layout = self.storage, self.order, self.pad, self.align, self.stream, self.strided, self.flat, self.packed
         return self.role, self.dtype, self.dims, *layout, self.distinct
 
@@ -98,7 +98,7 @@ class Kernel:
     """A kernel: its sizes, the facts about them, its buffers and its body."""
 
     held_bytes: ClassVar[int] = 10_000
-    """About what one holds, with all that it works out about its statements when it is asked."""
+    """Approximate size of one, with the properties of its statements that are computed on demand."""
 
     name: str
     sizes: tuple[Size, ...]
@@ -257,8 +257,8 @@ class Kernel:
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:
-        """Every statement with what is around it, in the order of the text. Those of a child that another kernel
-        has in the same place are the very same."""
+        """Every statement with what is around it, in the order of the text. The statements of a child that
+        another kernel has in the same place are the same objects."""
         return tuple(chain.from_iterable(sites_at(i, node) for i, node in enumerate(self.body)))
 
     @cached_property

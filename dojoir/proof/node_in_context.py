@@ -22,7 +22,7 @@ class NodeInContext:
     that it uses their declarations, and whether they are used elsewhere. Marks and hints around it are left out."""
 
     held_bytes: ClassVar[int] = 6000
-    """About what one holds: a node is a part of one kernel, and seldom of the next."""
+    """Approximate size of one: a node is a part of one kernel, and seldom of the next."""
 
     header: tuple[tuple[Size, ...], tuple[Condition, ...], str]
     around: tuple[Extent | tuple[Condition, ...], ...]
@@ -44,7 +44,7 @@ def node_in_context(kernel: Kernel, path: Path) -> NodeInContext:
 
 
 _known: Memo[NodeInContext, NodeInContext] = Memo(4096)
-"""One object for all that are equal, so that they are compared once."""
+"""Equal values share one object, so that they are compared once."""
 
 
 def _used(kernel: Kernel, path: Path, node: Node) -> list[tuple[str, bool]]:

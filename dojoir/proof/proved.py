@@ -1,4 +1,4 @@
-"""That a kernel is well-formed, where this dojoir proved it before: a new process needs no checker for it."""
+"""Kernels that this version of dojoir has proved well-formed: a new process need not prove them again."""
 
 from __future__ import annotations
 

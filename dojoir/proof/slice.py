@@ -1,4 +1,4 @@
-"""The part of two kernels on which it depends whether one means what the other means.
+"""The part of two kernels that decides whether they mean the same.
 
 Where a change is all that tells two kernels apart (`dojoir.proof.difference`), most statements have nothing to do
 with it. A slice keeps those of the change and those that share with it what it may make differ, within the
@@ -61,7 +61,7 @@ class Slice:
     """
 
     held_bytes: ClassVar[int] = 20_000
-    """About what one holds: two kernels."""
+    """Approximate size of one: two kernels."""
 
     before: Kernel
     after: Kernel

@@ -1,4 +1,4 @@
-"""Whether a kernel is well-formed, and its marked scopes independent: as the core says, sooner where it is seen.
+"""Proves that a kernel is well-formed and its marked scopes independent, as the core defines it, with shortcuts.
 
 `prove` is what everyone asks of a kernel that comes from outside; `dojoir.proof.core.wellformed` says what it
 means.

@@ -1,4 +1,4 @@
-"""Whether the hints of a scope fit what it runs. One that does not is an error: it would say nothing."""
+"""Whether the hints of a scope fit its body. A hint that does not would have no effect, and is an error."""
 
 from __future__ import annotations
 

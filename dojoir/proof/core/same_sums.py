@@ -1,4 +1,4 @@
-"""That the two sides of a rule, where it is used, give each result as the sum of the same elements.
+"""Proves that the two sides of a rule, where it is used, give each result as the sum of the same elements.
 
 A rule under `fp reassoc` may change the order in which elements are added, and nothing else; or multiplied, or in
 which their maximum or minimum is taken: "sum" stands for what its operator makes. Its sides are held against each

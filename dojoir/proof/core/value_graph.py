@@ -53,8 +53,8 @@ class NotTransparent(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """One read of a statement: its isl name, the access it makes, its dimensions after the iterators (gathered
-    indices), and what bounds those."""
+    """One read of a statement: its isl name, its access, its dimensions after the iterators (gathered indices),
+    and their bounds."""
 
     name: str
     access: Access

@@ -1,5 +1,6 @@
-"""Elements that are not there or have no value, in words. An access out of bounds, a dimension without elements, a
-read before a write, an output that is not wholly written, storage that mixes up values. With what would mend it."""
+"""Elements that are not there or have no value, in words. An access out of bounds, a dimension without elements,
+a read before a write, an output that is not wholly written, storage that mixes up values. Each comes with a
+cure."""
 
 from __future__ import annotations
 

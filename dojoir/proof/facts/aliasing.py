@@ -1,4 +1,4 @@
-"""Which iterations two accesses to one element must share, seen from their indices.
+"""The iterations that two accesses to one element must share, as their indices show.
 
 Where two instances of statements touch one element, each index of the one equals that of the other. What follows
 for their iterators is seen where both indices are the same sum of iterators, quotients and remainders. The sum of

@@ -1,9 +1,9 @@
 """Refusals that a run at small sizes shows: no isl.
 
-Both kernels run side by side, without values: each read is told which writes give its value, the last assignment to
-its element and all accumulations since where their order is free. Sizes are all equal. Of a kernel that is long
-even so, nothing is said; a run of the new one may be cut off: until then all is as in the whole run.
-"""
+Both kernels run side by side, without values: each read is told which writes give its value, the last assignment
+to its element and all accumulations since where their order is free. Sizes are all equal. A kernel that is long
+even so gets no answer. A run of the new one may be cut off, since up to that point it is the same as a complete
+run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEPS = 10
 """The steps that an iteration is charged as."""
 
 RUNS = 2
-"""At how many sizes it is tried."""
+"""The number of sizes that are tried."""
 
 Instance = tuple[int, tuple[int, ...]]
 Element = tuple[str, tuple[int, ...]]
@@ -44,7 +44,7 @@ class _Value:
     to: _Value | None = None
 
     def sources(self) -> frozenset[Instance | Element]:
-        """All that it depends on."""
+        """All instances on which it depends."""
         if self.to is None:
             return frozenset((self.first if self.last is None else self.last,))
         found: set[Instance | Element] = set()
@@ -57,8 +57,9 @@ class _Value:
 
 @dataclass
 class _Run:
-    """A run, as far as it goes: what each instance reads, and what the elements have after it. In terms of the
-    instances that those of this kernel stand for. And whether an element is read that has no value."""
+    """A run, as far as it goes: what each instance reads, and what the elements have after it. Both are in terms
+    of the instances that those of this kernel stand for. It also says whether an element is read that has no
+    value."""
 
     reads: dict[Instance, tuple[_Value, ...]] = field(default_factory=dict)
     memory: dict[Element, _Value] = field(default_factory=dict)
