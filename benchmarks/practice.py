@@ -1,7 +1,7 @@
 """Texts of practice, as a newcomer writes them, with the schedule that the rules give, beside PyTorch eager.
 
     python benchmarks/practice.py [--rows conv1x1 mlp_loss] [--group programs] [--json FILE [--resume]]
-                                  [--peers compiled onnx jax numba]
+                                  [--peers text compiled onnx jax numba] [--share 0/12]
     python benchmarks/practice.py --from FILE        # what was measured before; runs nothing
 
 Each file of `practice/` is a text with no schedule of its own. Comments above it say its group, the sizes that it
@@ -13,8 +13,9 @@ comment `numpy` has the same as an expression of NumPy, so is that. What is `wri
 was not known to them, and is reported apart.
 
 All run on one thread in one process, in turn, on the clock of the process: others on the machine disturb all alike.
-`--peers` adds the same expression by torch.compile, ONNX Runtime and JAX, and the loops of the text by Numba. The
-time is the best of many turns, and a ratio above 1 says that dojoir is faster. Results are compared.
+`--peers` adds the text as it is written, the same expression by torch.compile, ONNX Runtime and JAX, and the loops
+of the text by Numba. The time is the best of many turns, and a ratio above 1 says that dojoir is faster.
+Results are compared.
 Beside it stands which ceiling the time is nearest to, as a share of it: the operations of the text at the peak
 of fused multiply-adds, or its arrays once through memory. A row under 1 and far from both is for a rule to see;
 more than all of it says that the arrays stay in a cache. The file of `--json` is written after every row.
@@ -112,7 +113,7 @@ class Row:
     @property
     def of_best(self) -> float:
         """The ratio to the best of all peers."""
-        return min([self.eager, *self.peers.values()]) / self.ours
+        return min([self.eager, *(seconds for peer, seconds in self.peers.items() if peer != "text")]) / self.ours
 
     @property
     def ratio(self) -> float:
@@ -183,7 +184,12 @@ def measured(text: Text, target: str, budget: float, ceiling: Any, peers: Sequen
         error = max(error, _apart(next(iter(outputs.values())), calls["numpy"]()))
         if not error <= TOLERANCE:
             raise ArithmeticError(f"{text.name}: NumPy's results are others")
+    if "text" in peers:
+        own = [outputs[b.name].copy() if b.name in outputs else given[b.name] for b in text.kernel.arguments]
+        calls["text"] = dojoir.compile(text.kernel, target, threads=1).bind(*own, **text.sizes)
     for peer in peers:
+        if peer == "text":
+            continue
         try:
             calls[peer] = PEERS[peer](text, names)
             found = getattr(calls[peer], "results", calls[peer])()
@@ -276,7 +282,12 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
         ratios = [row.ratio for row in rows.values()]
         lines.append(f"{len(rows)} rows, geometric mean {mean(ratios):.2f}, {sum(r < 1 for r in ratios)} under 1, "
                      f"{sum(r < 0.7 for r in ratios)} under 0.7")  # fmt: skip
-        if any(row.peers for row in rows.values()):
+        written = {name: row.peers["text"] / row.ours for name, row in rows.items() if "text" in row.peers}
+        if written:
+            slow = [f"{name} {ratio:.2f}" for name, ratio in written.items() if ratio < 0.95]
+            lines.append(f"beside the text as written: geometric mean {mean([*written.values()]):.2f}, under 0.95: "
+                         f"{', '.join(slow) or 'none'}")  # fmt: skip
+        if any(row.peers.keys() - {"text"} for row in rows.values()):
             bests = [row.of_best for row in rows.values()]
             lines.append(f"beside the best peer of each: geometric mean {mean(bests):.2f}, "
                          f"{sum(r >= 1 for r in bests)} at 1 or more")  # fmt: skip
@@ -292,27 +303,31 @@ def report(rows: Mapping[str, Row], failed: Mapping[str, str]) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description="texts of practice beside PyTorch eager, on one thread")
-    options.add_argument("--rows", nargs="+", help="only these texts")
+    options.add_argument("--rows", nargs="+", choices=[*texts()], metavar="ROW", help="only these texts")
     options.add_argument("--group", help="only those of this group")
     options.add_argument("--target", default="llvm")
     options.add_argument("--budget", type=float, default=BUDGET, help="seconds of the timing of a row")
-    options.add_argument("--peers", nargs="*", default=[], choices=[*PEERS], help="beside PyTorch eager")
+    options.add_argument("--peers", nargs="*", default=[], choices=["text", *PEERS],
+                         help="beside PyTorch eager; `text`: the text as it is written")  # fmt: skip
+    options.add_argument("--share", help="K/N: only every Nth text from the Kth on")
     options.add_argument("--quick", action="store_true", help="leave out the ceilings of the machine")
     options.add_argument("--json", type=Path, help="write the results there after each row")
     options.add_argument("--resume", action="store_true", help="leave out what that file has")
-    options.add_argument("--from", dest="made", type=Path, help="print what that file has")
+    options.add_argument("--from", dest="made", type=Path, nargs="+", help="print what those files have")
     given = options.parse_args()
     rows: dict[str, Row] = {}
-    source = given.made or (given.json if given.resume and given.json.exists() else None)
-    if source:
-        rows = {name: Row(**row) for name, row in json.loads(source.read_text()).items()}
+    sources = given.made or ([given.json] if given.resume and given.json.exists() else [])
+    for source in sources:
+        rows |= {name: Row(**row) for name, row in json.loads(source.read_text()).items()}
     failed: dict[str, str] = {}
     if not given.made:
         found = texts()
         wanted = given.rows or [name for name, text in found.items() if given.group in (None, text.group)]
         ceiling = None if given.quick else dojoir.ceilings(1).at(1)
-        for name in wanted:
+        for n, name in enumerate(wanted):
             if name in rows:
+                continue
+            if given.share and n % int(given.share.partition("/")[2]) != int(given.share.partition("/")[0]):
                 continue
             try:
                 rows[name] = measured(found[name], given.target, given.budget, ceiling, given.peers)

@@ -208,7 +208,8 @@ def report(rows: Mapping[str, Row]) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--rows", nargs="+", help="only these texts")
+    options.add_argument("--rows", nargs="+", choices=[*texts()], metavar="ROW", help="only these texts")
+    options.add_argument("--without", nargs="+", default=[], choices=[*texts()], metavar="ROW", help="not these")
     options.add_argument("--open", action="store_true", help="schedules for any sizes")
     options.add_argument("--compile", action="store_true", help="torch.compile beside every third text")
     options.add_argument("--json", type=Path, help="write the results there after each row")
@@ -228,7 +229,7 @@ def main() -> None:
 
 def _measure(given: argparse.Namespace, rows: dict[str, Row]) -> None:
     began, known, bench = time.perf_counter(), texts(), Bench()
-    wanted = [name for name in given.rows or known if name not in rows]
+    wanted = [name for name in given.rows or known if name not in rows and name not in given.without]
     print(bench.name, len(wanted), "texts", file=sys.stderr, flush=True)
     with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
         jobs = {name: pool.submit(made, (name, given.open)) for name in wanted}
