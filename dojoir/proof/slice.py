@@ -42,7 +42,7 @@ from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.memo import charge
 
 STEPS = 4
-"""The steps that a statement is charged as, when a slice is looked for."""
+"""The steps charged for a statement in the search for a slice."""
 
 
 @hash_once

@@ -23,7 +23,7 @@ from dojoir.support.kept import cached_property
 from dojoir.support.memo import Memo, charge, spent
 
 STEPS = 64
-"""The steps that a statement is charged as, when the texts are made from which a flow is computed."""
+"""The steps charged for a statement when the texts are made from which a flow is computed."""
 
 
 def flow_of(sets: KernelSets, buffer: str, ordered: frozenset[int] = frozenset()) -> Flow:

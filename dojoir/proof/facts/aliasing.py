@@ -23,7 +23,7 @@ from dojoir.sets.ranges import is_nonnegative
 from dojoir.support.memo import charge
 
 STEPS = 16
-"""The steps that two statements held against each other are charged as."""
+"""The steps charged for comparing two statements."""
 
 
 def agreement(kernel: Kernel, left: tuple[Site, Access], right: tuple[Site, Access], depth: int) -> frozenset[int]:

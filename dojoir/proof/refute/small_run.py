@@ -19,13 +19,13 @@ from dojoir.support.frozen import dataclass
 from dojoir.support.memo import Memo, charge
 
 LONGEST = 100
-"""How many instances of statements a run has at most."""
+"""The largest number of statement instances of a run."""
 
 MOST_ITERATIONS = 20_000
-"""How many iterations of scopes it goes through to find them."""
+"""The largest number of scope iterations that it visits to find them."""
 
 STEPS = 10
-"""The steps that an iteration is charged as."""
+"""The steps charged for an iteration."""
 
 RUNS = 2
 """The number of sizes that are tried."""
@@ -235,7 +235,8 @@ def _gathers(statement: Statement) -> bool:
 
 
 def _fits(old: Statement, new: Statement) -> bool:
-    """Whether two statements do the same with what they read, wherever that is, and write it in the same way."""
+    """Whether two statements compute the same function of their reads and write it in the same way, wherever
+    these are."""
 
     def same(one: Expr, other: Expr) -> bool:
         match one, other:
