@@ -32,6 +32,7 @@ from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,7 +65,7 @@ def cases() -> Iterator[str]:
     from practice import texts
 
     yield from (f"library {name} {mode}" for name in dojoir.kernels.names() for mode in ("open", "fixed"))
-    yield from (f"practice {name} {mode}" for name in texts() for mode in ("open", "fixed"))
+    yield from (f"practice {name} {mode}" for name in texts() for mode in ("open", "fixed", "sized"))
     yield from (f"type {t} {form}" for t in TYPES for form in (OF_BOOL if t == "bool" else OF_TYPES))
     yield from (f"random {number}" for number in range(RANDOM))
 
@@ -123,16 +124,23 @@ def _small(kernel: dojoir.Kernel, mode: str, how: str, random: Random) -> Iterat
 SCHEDULED: dict[str, dojoir.Kernel] = {}
 
 
-def _scheduled(kernel: dojoir.Kernel, sizes: Mapping[str, int]) -> dojoir.Kernel:
-    """By rule: once a process."""
-    if kernel.hash not in SCHEDULED:
-        SCHEDULED[kernel.hash] = dojoir.optimize(kernel, "cuda").kernel
-    return SCHEDULED[kernel.hash]
+def _scheduled(kernel: dojoir.Kernel, told: Mapping[str, int]) -> dojoir.Kernel:
+    """By rule, for sizes that it is told it will mostly run at: once a process."""
+    key = f"{kernel.hash} {dict(told)}"
+    if key not in SCHEDULED:
+        SCHEDULED[key] = dojoir.optimize(kernel, "cuda", sizes=told).kernel
+    return SCHEDULED[key]
 
 
-def _called(kernel: dojoir.Kernel, inputs: Mapping[str, Any], sizes: Mapping[str, int], how: str) -> Any:
+def _called(
+    kernel: dojoir.Kernel,
+    inputs: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    how: str,
+    told: Mapping[str, int] = MappingProxyType({}),
+) -> Any:
     """The results of the schedule by rule; None where nothing is to run."""
-    made = _scheduled(kernel, sizes)
+    made = _scheduled(kernel, told)
     if how == "compile":
         from gpu_compile import nvrtc_error
 
@@ -195,7 +203,8 @@ def _practice(how: str, name: str, mode: str) -> Iterator[tuple[str, str]]:
         at = replace(text, sizes=dict(sizes))
         try:
             given = at.inputs()
-            found = _called(kernel, given, {} if mode == "fixed" else open_sizes, how)
+            told = {size: text.sizes[size] for size in open_sizes} if mode == "sized" else {}
+            found = _called(kernel, given, {} if mode == "fixed" else open_sizes, how, told)
         except dojoir.KernelError as error:
             yield label, f"refused: {str(error).splitlines()[0]}"
             continue

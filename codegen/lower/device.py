@@ -166,8 +166,8 @@ class DeviceScopes(Scopes):
     def _alone(self, launched: Launched, state: State) -> frozenset[str]:
         """The arrays of global memory through which the threads of a launch exchange nothing."""
         exchanged = self.exchanges[id(launched)].exchanged
-        places = state.places.items()
-        return frozenset(p.array for name, p in places if isinstance(p, Memory) and name not in exchanged)
+        places = {name: place.array for name, place in state.places.items() if isinstance(place, Memory)}
+        return frozenset(places.values()) - {array for name, array in places.items() if name in exchanged}
 
     def _conditions_around(self, launched: Launched) -> Iterator[Condition]:
         """The conditions that host code has checked before a launch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from dojoir.codegen.lir import program as lir
 from dojoir.codegen.lir.offsets import shortened
@@ -18,6 +19,7 @@ from dojoir.codegen.lower.crossing import refuse_crossing
 from dojoir.codegen.lower.device import DeviceScopes
 from dojoir.codegen.lower.dots import with_dots
 from dojoir.codegen.lower.fences import fenced
+from dojoir.codegen.lower.known_sizes import with_known_sizes
 from dojoir.codegen.lower.lanes import vector_nest, vector_scope
 from dojoir.codegen.lower.launch_homes import within_launches
 from dojoir.codegen.lower.layout import Layout
@@ -38,6 +40,8 @@ from dojoir.ir.text import to_text
 from dojoir.ir.where import place
 from dojoir.types.elaborate import elaborate
 from dojoir.types.in_bytes import in_bytes
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 def lower(kernel: Kernel, target: Target) -> Program:
@@ -91,15 +95,18 @@ def _carriers(kernel: Kernel, target: Target) -> dict[Path, Path]:
 def lower_for_device(kernel: Kernel, target: Target) -> Program:
     """The program of a kernel for a GPU: host code around launches."""
     _refuse_strides(kernel, target)
-    given, beside = kernel, with_sums_beside(with_room(in_bytes(kernel)), lambda now: _thread_carriers(now, target))
+    given, plain = kernel, with_room(in_bytes(kernel))
+    sized, same = with_known_sizes(plain)
+    beside = with_sums_beside(sized, lambda now: _thread_carriers(now, target))
+    beside = replace(beside, text=plain, arrays={**same, **beside.arrays})
     kernel = beside.kernel
     threads = Threads(kernel, target.warp)
     refuse_crossing(threads)
     spread = in_registers(threads)
     refuse_misfits(threads, spread, target)
     barriers = proved(kernel, target.warp, barriers_of(threads))
-    arguments = {buffer.name: _argument(buffer, target) for buffer in kernel.arguments}
-    names = Names({kernel.name, *arguments, *kernel.runtime_sizes})
+    arguments = {buffer.name: _argument(buffer, target) for buffer in plain.arguments}
+    names = Names({kernel.name, *arguments, *same, *kernel.runtime_sizes})
     analysis = _thread_analysis(spread, threads, target)
     buffers, typed, uses, homes = analysis.buffers, analysis.typed, analysis.uses, analysis.homes
     unit = Unit(spread, target, buffers, uses, homes, typed, {}, beside.lines, names, beside)
@@ -107,7 +114,7 @@ def lower_for_device(kernel: Kernel, target: Target) -> Program:
     unit.carried = carried_by_threads(analysis, threads)
     scopes = DeviceScopes(unit, threads, barriers)
     block = Block()
-    places, by_value = _placed(unit, block, {})
+    places, by_value = _placed(unit, block, {}, same)
     for name, home in homes.items():
         if home.buffer.storage == "heap":
             places[name] = scopes.workspace(home, block)
@@ -148,9 +155,9 @@ def _refuse_strides(kernel: Kernel, target: Target) -> None:
 
 
 def _placed(
-    unit: Unit, block: Block, strides: Mapping[str, tuple[str, ...]]
+    unit: Unit, block: Block, strides: Mapping[str, tuple[str, ...]], same: Mapping[str, str] = EMPTY
 ) -> tuple[dict[str, Place], tuple[Var, ...]]:
-    """Where the arguments are, and those that are passed by value."""
+    """Where the arguments are, `same` being other names of some, and those that are passed by value."""
     by_value: list[Var] = []
     places: dict[str, Place] = {}
     for buffer in unit.kernel.arguments:
@@ -158,7 +165,8 @@ def _placed(
             by_value.append(Var(Type(as_passed(buffer.dtype)), buffer.name))
             places[buffer.name] = Variable(_unpacked(by_value[-1], buffer, unit, block))
         else:
-            places[buffer.name] = Memory(buffer.name, Layout(buffer, strides.get(buffer.name, ())))
+            array = same.get(buffer.name, buffer.name)
+            places[buffer.name] = Memory(array, Layout(buffer, strides.get(buffer.name, ())))
     return places, tuple(by_value)
 
 
@@ -168,7 +176,7 @@ def _program(
     kernel = unit.kernel
     return Program(
         kernel.name,
-        tuple(unit.arrays[buffer.name] for buffer in kernel.arguments),
+        tuple(unit.arrays[buffer.name] for buffer in kernel.arguments if buffer.name in unit.arrays),
         by_value,
         tuple(Var(INDEX, size) for size in (*kernel.runtime_sizes, *steps)),
         tuple(unit.functions.values()),

@@ -162,12 +162,17 @@ class _Launches:
         times, total = prod(loop.trips for loop in around), 0.0
         for node in nodes:
             if isinstance(node, Guard) and _has_grid(node):
-                total += self.seconds(node.body, around)
+                if all(self.may_hold(condition) for condition in node.conditions):
+                    total += self.seconds(node.body, around)
             elif isinstance(node, Scope) and _has_grid(node) and not _is_grid(node):
                 total += self.seconds(node.body, (*around, self.loop(node, around)))
             else:
                 total += times * self.launch(node, around)
         return total
+
+    def may_hold(self, condition: Condition) -> bool:
+        """Whether a condition of host code holds, or is on an iterator."""
+        return bool(condition.left.iterators | condition.right.iterators) or holds(condition, self.sizes, ())
 
     def loop(self, scope: Scope, around: Sequence[Loop]) -> Loop:
         middle = tuple(max(0, (loop.trips - 1) // 2) for loop in around)

@@ -12,10 +12,10 @@ from itertools import chain
 from typing import ClassVar
 
 from dojoir.errors import ArgumentError, Source, Span, did_you_mean, repr_of
-from dojoir.ir.affine import Affine, Iter, SizeVar
+from dojoir.ir.affine import Affine
 from dojoir.ir.dtypes import DType
 from dojoir.ir.paths import Path, format_path, parse_path
-from dojoir.ir.rewriting.substitution import substitute, substitute_condition
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute, substitute_condition
 from dojoir.ir.tree import Condition, Node, Scope, Site, Statement, holds, sites_at, with_body
 from dojoir.support.frozen import dataclass, hash_once
 from dojoir.support.kept import cached_property
@@ -347,10 +347,10 @@ class Kernel:
                 raise ArgumentError(
                     f"size {name} must be an integer of at least 1, not {repr_of(value)}", "bad-size"
                 )
-        fixed = {name: Affine.constant(value) for name, value in sizes.items()}
+        fixed = fixed_sizes(sizes)
         kept = []
         for fact in self.facts:
-            here = substitute_condition(fact, lambda a: _fixed(a, fixed))
+            here = substitute_condition(fact, fixed)
             if here.left.is_constant and here.right.is_constant:
                 if not holds(here, {}, ()):
                     text = f"{fact.left} {fact.relation} {fact.right}"
@@ -363,17 +363,13 @@ class Kernel:
             buffers=tuple(
                 replace(
                     b,
-                    dims=tuple(replace(d, extent=d.extent.substitute(lambda a: _fixed(a, fixed))) for d in b.dims),
+                    dims=tuple(replace(d, extent=d.extent.substitute(fixed)) for d in b.dims),
                 )
                 for b in self.buffers
             ),
-            body=tuple(substitute(node, lambda a: _fixed(a, fixed)) for node in self.body),
+            body=tuple(substitute(node, fixed) for node in self.body),
             facts=tuple(kept),
         )
-
-
-def _fixed(atom: SizeVar | Iter, fixed: Mapping[str, Affine]) -> Affine:
-    return fixed.get(atom.name, Affine.atom(atom)) if isinstance(atom, SizeVar) else Affine.atom(atom)
 
 
 def given_kernel(value: object) -> Kernel:

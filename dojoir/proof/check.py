@@ -9,8 +9,7 @@ moves of a kernel, by these steps in this order:
 4. the core, for the slice or for the whole.
 
 Every answer costs steps, and has a budget. What cannot be decided within it is `unknown`, which is not legal.
-With `DOJOIR_CHECK=core` in the environment (`dojoir.proof.checker_mode`), the core alone is asked, with twenty
-times the budget.
+With `DOJOIR_CHECK=core` (`dojoir.proof.checker_mode`) the core alone is asked, with twenty times the budget.
 """
 
 from __future__ import annotations
@@ -50,10 +49,12 @@ from dojoir.proof.refute.first_iteration import shares_too_much
 from dojoir.proof.refute.refuters import differs_somewhere
 from dojoir.proof.refute.small_run import goes_wrong, seen
 from dojoir.proof.slice import Slice, slice_of, users_slice
+from dojoir.proof.under_sizes import inside_of
 from dojoir.proof.verdict import LEGAL, Verdict
 from dojoir.proof.wellformed import (
     are_independent,
     are_right,
+    child_around,
     find_conflict,
     keeps_marks,
     promised_in,
@@ -240,8 +241,7 @@ def prove_rewrite(before: Kernel, after: Kernel, instances: InstanceMap, step_li
 
 
 def _refused(claim: Claim) -> Verdict:
-    """The verdict on a claim that does not hold: the reason of the core, or, where the core takes long and a run
-    at small sizes has shown the error, the reason of that run."""
+    """The verdict on a claim that does not hold: the reason of the core or, if that takes long, of a small run."""
     *_, instances = claim.parts
     shown = seen(*claim.parts) if instances.rule is None and not instances.backward else None
     if shown is None:
@@ -307,7 +307,7 @@ def _by_slice(claim: Claim) -> Answer:
         elif not (_has_room(before, after, instances) and _are_written(after, part.begun)):
             return Answer(False, False, False)  # not well-formed: checked before the values because it is cheap
         else:
-            found = _Meaning(_meaning_of(part), False)
+            found = _Meaning(_meaning_under_sizes(part), False)
         if part is not None:
             _meanings.put(part, found)
     if part is None or change is None or found.kept is None:
@@ -354,6 +354,33 @@ def _is_seen_to_differ(part: Slice) -> bool:
     """Whether runs at small sizes show that a slice does not keep the meaning."""
     kernels = (part.before, part.after, part.instances)
     return goes_wrong(*kernels, part.held) or differs_somewhere(*kernels)
+
+
+def _meaning_under_sizes(part: Slice) -> bool | None:
+    """The same, asked of what is in a guard on sizes where all of the slice is under one."""
+    inside = inside_of(part)
+    if inside is None:
+        return _meaning_of(part)
+    known = _meanings.get(inside.part)
+    kept = known.kept if known is not None else _meaning_inside(inside.part)
+    if known is None:
+        _meanings.put(inside.part, _Meaning(kept, False))
+    return kept if kept or (inside.exact and kept is not None) else _meaning_of(part)
+
+
+def _meaning_inside(part: Slice) -> bool | None:
+    """The same of a slice that has several children, from a slice of it."""
+    before, after, instances = part.before, part.after, part.instances
+    change = change_of(before, after, instances)
+    if is_plain(Claim(before, after, instances)):
+        return True
+    if change is None or runs_alike(before, after, instances, change):
+        return True if change is not None else _meaning_of(part)
+    smaller = slice_of(before, after, instances, change)
+    seen = smaller is not None and _has_room(before, after, instances) and _meaning_under_sizes(smaller)
+    if smaller is not None and seen and _are_written(after, (*smaller.filled, *smaller.begun)):
+        return True
+    return _meaning_of(part)
 
 
 def _meaning_of(part: Slice) -> bool | None:
@@ -466,8 +493,8 @@ def _keeps_marks_alike(claim: Claim, change: Change) -> bool:
             for k, origin in zip(change.are, origins[change.are.start : change.are.stop], strict=True)
         ) or are_independent(after, path, mark)
 
-    if not change.place:
+    child = child_around(after, change.place)
+    if child is None:
         return keeps_marks(after, right=claim.before)
-    top = change.place[0]
-    mine = (((top, *path), mark) for path, mark in promised_in(after.body[top]))
-    return keeps_marks(after, but=top, right=claim.before) and all(promised(*promise) for promise in mine)
+    mine = (((*child, *path), mark) for path, mark in promised_in(after.at(child)))
+    return keeps_marks(after, but=child, right=claim.before) and all(promised(*promise) for promise in mine)

@@ -6,8 +6,10 @@ means.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dojoir.errors import Diagnostic, KernelError
-from dojoir.ir.nodes import Kernel, Node, Path, Scope, Statement, given_kernel
+from dojoir.ir.nodes import Guard, Kernel, Node, Path, Scope, Statement, given_kernel
 from dojoir.ir.where import diagnostic_at
 from dojoir.proof.checker_mode import CORE_FACTOR, uses_core
 from dojoir.proof.core import independence
@@ -22,6 +24,7 @@ from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
+from dojoir.proof.under_sizes import out_of_guard
 from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
@@ -85,8 +88,15 @@ def are_independent(kernel: Kernel, path: Path, mark: str) -> bool:
     asked = mark, node_in_context(kernel, path)
     known = _independent.get(asked)
     if known is None:
-        apart = not (mark == "p" and write_one_element(kernel, path, mark))
-        known = _independent.put(asked, apart and find_conflict(kernel, path, mark) is None)
+        out = out_of_guard(kernel, path)
+        if out is not None and are_independent(out.kernel, out.path, mark):
+            known = True  # of fewer instances, where they are no more than those at the sizes of the guard
+        elif out is not None and out.exact:
+            known = False
+        else:
+            apart = not (mark == "p" and write_one_element(kernel, path, mark))
+            known = apart and find_conflict(kernel, path, mark) is None
+        _independent.put(asked, known)
     return known
 
 
@@ -96,52 +106,74 @@ _independent: Memo[tuple[str, NodeInContext], bool] = Memo(4096)
 
 # -- the marks of a whole kernel, child by child -------------------------------------------------------------
 def keeps_marks(
-    after: Kernel, before: Kernel | None = None, *, but: int | None = None, right: Kernel | None = None
+    after: Kernel, before: Kernel | None = None, *, but: Path | None = None, right: Kernel | None = None
 ) -> bool:
     """Whether `core.check.marks` would find nothing: marks and hints stand where they may, and what marks promise
     holds. Where `before` is given, which has the same tree but for marks, its marks are known to be right. Of the
     child `but`, it is not asked what its marks promise. `right` is any kernel whose marks are known to be right: a
     child that stands in it too, with the same `NodeInContext`, is not asked.
 
-    Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. What the
-    marks in a child promise follows from its `NodeInContext`, in which those of each scope inside of it are. The
-    extents and conditions around that scope are in the child, and a buffer is used outside of that scope if it is
-    used elsewhere in the child or outside of it.
+    Each child of the kernel is asked by itself, and those that a rewrite left alone are not asked again. (What a
+    guard holds stands in its place: one of several versions of a nest.) What the marks in a child promise follows
+    from its `NodeInContext`, in which those of each scope inside of it are. The extents and conditions around that
+    scope are in the child or around it, and a buffer is used outside of that scope if it is used elsewhere in the
+    child or outside of it.
     """
     if not are_right(after):
         return False
-    standing = {} if right is None else {id(child): n for n, child in enumerate(right.body)}
-    for number, child in enumerate(after.body):
-        if isinstance(child, Statement) or not child.marked or number == but:
+    standing = {} if right is None else {id(child): path for path, child in _children_of(right)}
+    for path, child in _children_of(after):
+        if isinstance(child, Statement) or not child.marked or path == but:
             continue
         stood = standing.get(id(child))
         if (
             right is not None
             and stood is not None
-            and node_in_context(after, (number,)) == node_in_context(right, (stood,))
+            and node_in_context(after, path) == node_in_context(right, stood)
         ):
             continue
-        was = None if before is None else before.body[number]
+        was = None if before is None else before.at(path)
         if child is was:
             continue
         if was is not None:
             new = promises(_alone(child), _alone(was))
-            if not all(are_independent(after, (number, *path[1:]), mark) for path, mark in new):
+            if not all(are_independent(after, (*path, *inner[1:]), mark) for inner, mark in new):
                 return False
-        elif not _child_keeps(after, number, child):
+        elif not _child_keeps(after, path, child):
             return False
     return True
 
 
-def _child_keeps(kernel: Kernel, number: int, child: Node) -> bool:
+def _children_of(kernel: Kernel) -> Iterator[tuple[Path, Node]]:
+    """The children of a kernel, with their paths: in place of a guard what it holds."""
+
+    def inside(nodes: tuple[Node, ...], around: Path) -> Iterator[tuple[Path, Node]]:
+        for n, node in enumerate(nodes):
+            if isinstance(node, Guard):
+                yield from inside(node.body, (*around, n))
+            else:
+                yield (*around, n), node
+
+    return inside(kernel.body, ())
+
+
+def child_around(kernel: Kernel, place: Path) -> Path | None:
+    """The child, in the same sense, that a place is in, or None where the place is a guard around several."""
+    for n in range(1, len(place) + 1):
+        if not isinstance(kernel.at(place[:n]), Guard):
+            return place[:n]
+    return None
+
+
+def _child_keeps(kernel: Kernel, place: Path, child: Node) -> bool:
     """Whether what the marks in a child of a kernel promise holds."""
     promised = promised_in(child)
     if not promised:
         return True
-    around = node_in_context(kernel, (number,))
+    around = node_in_context(kernel, place)
     known = _children.get(around)
     if known is None:
-        kept = all(are_independent(kernel, (number, *path), mark) for path, mark in promised)
+        kept = all(are_independent(kernel, (*place, *path), mark) for path, mark in promised)
         known = _children.put(around, kept)
     return known
 

@@ -7,7 +7,7 @@ each part gets a guard in place of its extent.
 from __future__ import annotations
 
 from dojoir.ir.affine import Affine
-from dojoir.ir.nodes import Path
+from dojoir.ir.nodes import Path, Scope
 from dojoir.passes.base.move import Formula, Quoted, fresh_name
 from dojoir.passes.engine.trace import Trace
 from dojoir.passes.loops.cutting import Cut
@@ -63,7 +63,32 @@ class AtMost:
         return f"({self.formula} - 1) // {self.number}"
 
 
-Property = Multiple | AtMost
+@dataclass(frozen=True)
+class Exactly:
+    """That a size is `number`."""
+
+    formula: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.formula} == {self.number}"
+
+    @property
+    def other(self) -> str:
+        """That it does not hold."""
+        return f"{self.excess} >= 1"
+
+    @property
+    def excess(self) -> str:
+        """A formula that is 0 where it holds, else more. A size is q * number + r with r in 1 to `number`, and the
+        formula is q + number - r: its two terms are at least 0, and both are only for q = 0, r = `number`."""
+        if self.number == 1:
+            return f"{self.formula} - 1"
+        return f"{self.number + 1} * (({self.formula} - 1) // {self.number}) + {self.number} - {self.formula}"
+
+
+Property = Multiple | AtMost | Exactly
 
 
 def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Path, Path]:
@@ -72,12 +97,14 @@ def split_versions(trace: Trace, path: Path, *properties: Property) -> tuple[Pat
     refused."""
     excess = " + ".join(p.excess for p in properties)
     others = properties[0].other if len(properties) == 1 else f"{excess} >= 1"
-    act(trace, AddScope, spot(trace, path), 1)
+    whole = trace.kernel.at(path)
+    if not isinstance(whole, Scope) or whole.extent.constant != 1 or whole.marks:
+        act(trace, AddScope, spot(trace, path), 1)
     act(trace, Cut, spot(trace, path), Formula(excess))
     lacking = spot(trace, path)
     having = lacking.beside(1)
     for version, condition in ((having, " and ".join(p.text for p in properties)), (lacking, others)):
-        act(trace, AddGuard, version.child(0), 1, Quoted(condition))
+        act(trace, AddGuard, version.child(0), len(version.body), Quoted(condition))
         act(trace, SetExtent, version, Affine.constant(1))
         act(trace, RemoveScope, version)
     first = spot(trace, path)

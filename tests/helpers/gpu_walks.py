@@ -26,6 +26,7 @@ if __name__ == "__main__":
 
 from agreement import agree, random_arguments
 from gpu_kernels import ALL
+from in_versions import in_versions
 from on_harness import run
 from runnable import runnable_kernel
 from walks import some_sizes
@@ -155,7 +156,7 @@ def start(random: Random) -> Kernel:
         ),
         (0.25, 0.5, 0.25),
     )[0]
-    return made()
+    return in_versions(made(), random) if random.random() < 0.15 else made()
 
 
 def draw(kernel: Kernel, random: Random) -> Move | None:

@@ -14,7 +14,7 @@ ROWS = (
     "support.frozen errors codes support ir highlight types query grammar rules sets meaning",
     "proof.verdict proof.certificate proof.claim proof.difference proof.facts proof.core proof.explain",
     "proof.refute.small_run proof.patterns proof.refute proof.slice proof.checker_mode proof.node_in_context",
-    "proof.wellformed proof.exactness",
+    "proof.under_sizes proof.wellformed proof.exactness",
     "proof.check proof",
     "author gradient instructions kernels backends costs",
     "passes.base passes.loops passes.storage passes.values passes.hardware passes.engine passes.schedule passes",

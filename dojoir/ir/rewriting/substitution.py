@@ -22,6 +22,17 @@ def substitute_iterators(mapping: Mapping[int, Affine]) -> Replace:
     return new
 
 
+def fixed_sizes(sizes: Mapping[str, int]) -> Replace:
+    """A `Replace` that gives some sizes their values and leaves the rest."""
+    values = {name: Affine.constant(value) for name, value in sizes.items()}
+
+    def new(atom: SizeVar | Iter) -> Affine:
+        found = values.get(atom.name) if isinstance(atom, SizeVar) else None
+        return Affine.atom(atom) if found is None else found
+
+    return new
+
+
 def substitute_access(access: Access, new: Replace) -> Access:
     indices = tuple(
         substitute_access(i, new) if isinstance(i, Access) else i.substitute(new) for i in access.indices

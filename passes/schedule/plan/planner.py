@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from math import inf
 
 from dojoir.backends.machine import Machine
@@ -27,6 +28,7 @@ from dojoir.passes.schedule.plan.gpu_reductions import partial_sums, sum_across,
 from dojoir.passes.schedule.plan.gpu_rows import rows_in_blocks, rows_in_warps
 from dojoir.passes.schedule.plan.gpu_scatters import adds_at_data, copies_in_blocks
 from dojoir.passes.schedule.plan.nests import distribute
+from dojoir.passes.schedule.plan.sized import version_for, version_for_others
 from dojoir.passes.schedule.residues import split_residues, write_out_extents
 from dojoir.passes.schedule.scalars import expand_scalars, own_scalars
 from dojoir.passes.schedule.simplify import join_all
@@ -43,6 +45,9 @@ NEAR = 1.6
 
 
 GAIN, OPEN_GAIN = 1.15, 1.5
+
+MOST_TRIED = 2
+"""How many schedules for any sizes are made again as the second of two versions, until one can be."""
 
 MOST_PARTS = 6
 """How often a nest becomes several, one inside of the other's planning, at most."""
@@ -90,8 +95,30 @@ class Planner:
         return OPEN_GAIN if is_open else GAIN
 
     def plans(self, trace: Trace) -> list[Scheduled]:
-        """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where a loop is
-        left to the host, scalars may be what its iterations wait for: arrays in their place are tried."""
+        """The kernel of a trace with all nests scheduled, in each of its forms, the best first. Where all open
+        sizes are known, what is best for these comes first, with a version for all others."""
+        found = self.general(trace)
+        known = {name: self.sizes[name] for name in trace.kernel.runtime_sizes if name in self.sizes}
+        if not known or len(known) < len(trace.kernel.runtime_sizes):
+            return found
+        here = replace(self, sizes={}).general(Trace(trace.kernel.specialize(**known)))[0]
+        same = found[0].trace.kernel.specialize(**known).body == here.trace.kernel.body
+        first = trace.copy()
+        if (
+            same
+            or here.seconds > found[0].seconds
+            or not tried(first, partial(version_for, sizes=known, here=here.trace))
+        ):
+            return found
+        for others in found[:MOST_TRIED]:
+            both = first.copy()
+            if tried(both, partial(version_for_others, start=trace, others=others.trace)):
+                return [Scheduled(f"{here.form} at these sizes, else {others.form}", both, here.seconds), *found]
+        return found
+
+    def general(self, trace: Trace) -> list[Scheduled]:
+        """The same for one version. Where a loop is left to the host, scalars may be what its iterations wait for:
+        arrays in their place are tried."""
         found = self._forms(trace)
         if any(isinstance(n, Scope) and not n.marks and n.extent.constant != 1 for n in found[0].trace.kernel.body):
             expanded = trace.copy()

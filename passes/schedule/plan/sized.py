@@ -1,0 +1,106 @@
+"""A kernel of open sizes in two versions: the schedule for the sizes that it will mostly run at, and one for all
+others.
+
+Both are planned by themselves, the first for a kernel in which the sizes are numbers, so that all structures see
+what they see there. Their moves are then made again under the conditions, each checked as any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, get_type_hints
+
+from dojoir.ir.nodes import Kernel, Path, Scope, Statement, format_path, parse_path
+from dojoir.ir.rewriting.substitution import fixed_sizes, substitute_extent
+from dojoir.passes.base.move import BufferName, Formula, Move, Place, fresh_name
+from dojoir.passes.engine.trace import Trace
+from dojoir.passes.loops.extents import SetExtent
+from dojoir.passes.loops.joining import JoinScopes
+from dojoir.passes.loops.once import AddScope
+from dojoir.passes.loops.siblings import SwapSiblings
+from dojoir.passes.schedule.combinators import make
+from dojoir.passes.schedule.spots import Spot, act, spot
+from dojoir.passes.schedule.versions import Exactly, split_versions
+
+
+def version_for(trace: Trace, sizes: Mapping[str, int], here: Trace) -> None:
+    """Makes two versions of the kernel of a trace, of open sizes: the first runs what `here` made of it for these
+    sizes, and the second what it ran so far at all others. Raises DojoError where a move is refused under these
+    conditions."""
+    start = trace.kernel
+    act(trace, AddScope, spot(trace, (0,)), 1)
+    for _ in start.body[1:]:
+        act(trace, AddScope, spot(trace, (1,)), 1)
+        act(trace, JoinScopes, spot(trace, (0,)), spot(trace, (1,)))
+    split_versions(trace, (0,), *(Exactly(name, sizes[name]) for name in sorted(sizes)))
+    act(trace, SwapSiblings, spot(trace, (0,)))
+    names = _temporaries(trace, start)
+    _with_numbers(trace, (0,), sizes)
+    for move in here.moves:
+        make(trace, _moved(move, (0,), names))
+        _with_numbers(trace, (0,), sizes)  # of an array whose dimensions are open, a move makes open extents
+
+
+def version_for_others(trace: Trace, start: Trace, others: Trace) -> None:
+    """Makes the second version of what `version_for` made of `start` that of `others`, which goes on from there.
+    Raises DojoError where a move is refused under these conditions."""
+    taken = {buffer.name for buffer in trace.kernel.buffers}
+    made = [b.name for b in others.kernel.buffers if b.name in taken - {b.name for b in start.kernel.buffers}]
+    names = {name: fresh_name(trace.kernel, f"{name}_any") for name in made}
+    for move in others.moves[len(start.moves) :]:
+        make(trace, _moved(move, (1,), names))
+
+
+def _temporaries(trace: Trace, start: Kernel) -> dict[str, str]:
+    """The temporaries of the first of two versions, by the names that they had before these were made."""
+    first = {a.buffer for s in trace.kernel.sites if s.path[0] == 0 for a in s.statement.accesses}
+    last = {a.buffer for s in trace.kernel.sites if s.path[0] == 1 for a in s.statement.accesses}
+    both = [b.name for b in start.buffers if b.role == "tmp"]
+    added = [b.name for b in trace.kernel.buffers if b.name in first - last and b.name not in both]
+    return {next(name for name in both if one.startswith(f"{name}_2")): one for one in added}
+
+
+def _with_numbers(trace: Trace, path: Path, sizes: Mapping[str, int]) -> None:
+    """Writes the extents in a node with numbers in place of sizes."""
+    at = fixed_sizes(sizes)
+    for place in _scopes(trace, path):
+        extent = substitute_extent(place.scope.extent, at)
+        if extent != place.scope.extent:
+            act(trace, SetExtent, place, extent)
+
+
+def _moved(move: Move, around: Path, names: Mapping[str, str]) -> Move:
+    """A move that was made on a whole kernel, for what is inside of the node at `around`."""
+
+    def placed(place: str) -> Place:
+        return Place(format_path((*around, *parse_path(place))))
+
+    def named(text: str) -> str:
+        return re.sub(r"\b[A-Za-z_]\w*", lambda found: names.get(found[0], found[0]), text)
+
+    kinds = get_type_hints(type(move))
+    changed: dict[str, Any] = {}
+    for field in fields(move):
+        value, kind = getattr(move, field.name), kinds[field.name]
+        if kind == Place:
+            changed[field.name] = placed(value)
+        elif kind == tuple[Place, ...]:
+            changed[field.name] = tuple(map(placed, value))
+        elif kind == BufferName:
+            changed[field.name] = names.get(value, value)
+        elif kind == tuple[BufferName, ...]:
+            changed[field.name] = tuple(names.get(one, one) for one in value)
+        elif kind == tuple[Formula, ...]:
+            changed[field.name] = tuple(Formula(named(one.text)) for one in value)
+    return replace(move, **changed)
+
+
+def _scopes(trace: Trace, path: Path) -> list[Spot]:
+    """The scopes of a node, those inside of others before them."""
+    node = trace.kernel.at(path)
+    if isinstance(node, Statement):
+        return []
+    inner = [one for n in range(len(node.body)) for one in _scopes(trace, (*path, n))]
+    return [*inner, spot(trace, path)] if isinstance(node, Scope) else inner

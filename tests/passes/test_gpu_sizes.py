@@ -1,0 +1,82 @@
+"""Schedules for open sizes that are told which they will mostly be: one version for these, one for all others."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from agreement import agree, random_arguments
+from runnable import runnable_kernel
+
+import dojoir
+from dojoir.ir.nodes import Guard
+
+MEANT = {"softmax": {"N": 8, "M": 96}, "reduce_mean": {"N": 6, "M": 64}, "transpose": {"N": 32, "M": 40}}
+
+
+def held(kernel: dojoir.Kernel, meant: dict[str, int], random: Random) -> dojoir.Kernel:
+    """What is made for sizes, which gives what the text gives: at these and at others."""
+    made = dojoir.optimize(kernel, "cuda", sizes=meant).kernel
+    compiled = dojoir.compile(made, "cuda", emulated=True)
+    for sizes in (meant, {name: value + 1 + n for n, (name, value) in enumerate(meant.items())}):
+        given = random_arguments(kernel, sizes, random)
+        expected = dojoir.interpret(kernel, given, **sizes)
+        assert agree(kernel, expected, compiled.run(given, **sizes), exact=False) is None
+    return made
+
+
+@pytest.mark.parametrize("name", [name for name in MEANT if name in dojoir.kernels.names()])
+def test_the_library(name: str) -> None:
+    kernel = dojoir.kernels.load(name)
+    meant = {size: MEANT[name].get(size, 16) for size in kernel.runtime_sizes}
+    held(kernel, meant, Random(name))
+
+
+def test_the_version_for_these_sizes_is_what_they_get_as_numbers() -> None:
+    """Both the schedule and the code: no address has a size in it."""
+    kernel = dojoir.parse(
+        "kernel f(B, N, M, K)\nin a: f32[B, N, K]\nin b: f32[B, M, K]\nout c: f32[B, N, M]\n"
+        "B\n| N\n| | M\n| | | c[{0}, {1}, {2}] = 0\n| | | K\n"
+        "| | | | c[{0}, {1}, {2}] += a[{0}, {1}, {3}] * b[{0}, {2}, {3}]\n"
+    )
+    meant = {"B": 2, "N": 64, "M": 64, "K": 32}
+    made = held(kernel, meant, Random(1))
+    fixed = dojoir.optimize(kernel.specialize(**meant), "cuda").kernel
+    assert "if B == 2 and K == 32 and M == 64 and N == 64\n" in str(made)
+    first = made.body[0]
+    assert isinstance(first, Guard)
+    assert first.body == fixed.body
+    code = dojoir.emit(made, "cuda")
+    kernel_text = code[code.index("__global__") : code.index("__global__", code.index("__global__") + 1)]
+    assert "i64 M" not in kernel_text and "i64 K" not in kernel_text
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_random_kernels(seed: int) -> None:
+    random = Random(f"sized {seed}")
+    kernel = runnable_kernel(random, marks=False)
+    if not kernel.runtime_sizes:
+        pytest.skip("no size is open")
+    meant = {name: random.randint(1, 40) for name in kernel.runtime_sizes}
+    try:
+        kernel.specialize(**meant)
+        kernel.specialize(**{name: value + 1 + n for n, (name, value) in enumerate(meant.items())})
+    except dojoir.ArgumentError:
+        pytest.skip("a fact of the kernel forbids such sizes")
+    held(kernel, meant, random)
+
+
+def test_a_checked_index_is_named_as_in_the_text() -> None:
+    """In a version an argument has other dimensions, and is called what it is."""
+    kernel = dojoir.parse(
+        "kernel f(N, M)\nin i: i32[N]\nin x: f32[M]\nout y: f32[N]\nif N == 4 and M == 8\n| 4 : gx\n"
+        "| | y[{0}] = x[i[{0}]]\nif 5*((N - 1) // 4) + 4 - N + 9*((M - 1) // 8) + 8 - M >= 1\n| N : gx\n"
+        "| | y[{0}] = x[i[{0}]]\n"
+    )
+    compiled = dojoir.compile(kernel, "cuda", emulated=True)
+    x = np.arange(8, dtype=np.float32)
+    good = compiled.run({"i": np.array([0, 7, 3, 3], np.int32), "x": x}, N=4, M=8)
+    assert good["y"].tolist() == [0, 7, 3, 3]
+    with pytest.raises(dojoir.DojoError, match=r"x\[i\["):
+        compiled.run({"i": np.array([0, 8, 3, 3], np.int32), "x": x}, N=4, M=8)
