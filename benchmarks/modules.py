@@ -4,27 +4,37 @@ at sizes of practice, and whether all are right at small ones.
     python benchmarks/modules.py                        # forward passes on one thread, each row beside eager
     python benchmarks/modules.py --compiled mlp llama   # some rows, beside torch.compile too
     python benchmarks/modules.py --check                # forward and backward against f64, three seeds
+    python benchmarks/modules.py --cuda --jobs 16       # processes that prepare side by side, and time one by one
     python benchmarks/modules.py --page RESULTS.md      # the rows as a page
 
 A ratio above 1 says that dojoir is faster. Rows are timed in turn, in rounds, and the median of each is compared.
+`--json FILE` has a line for each row as soon as it is there, and rows that are there are not made again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import copy
+import fcntl
 import math
 import statistics
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from module_workers import read_rows, serve, shared_out, write_row
+
 import dojoir
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "torch"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "pytorch"))
+
+MOST_APART = 2e-2
+"""How far the results of a row may be from eager PyTorch, whose convolutions on GPUs are in TF32."""
 
 SLOW = 0.7
 """The ratio below which a row is named with its reason."""
@@ -33,28 +43,45 @@ SLOW = 0.7
 def main() -> int:
     options = _options()
     warnings.simplefilter("ignore")
-    import torch
-    from modules import CASES
+    if options.worker:
+        import torch
 
-    torch.set_num_threads(options.threads)
-    names = options.names or list(CASES)
-    if options.check:
-        return check(names, "cuda" if options.cuda else "cpu")
+        torch.set_num_threads(options.threads)
+        torch.backends.cudnn.allow_tf32 = not options.exact
+        answer = checked if options.check else timed
+        serve(lambda name: answer(name, options))
+        return 0
+    names = options.names or names_of_all()
     rows: list[dict[str, Any]] = []
     kept = Path(options.json) if options.json else None
-    if kept is not None and kept.is_file():
-        rows = json.loads(kept.read_text(encoding="utf-8"))
-    for name in names:
-        if any(row["name"] == name for row in rows):
-            continue
-        rows.append(timed(name, options))
-        print(_line(rows[-1]), flush=True)
+    if kept is not None:
+        rows = read_rows(kept)
+    there = {row["name"] for row in rows}
+
+    def take(row: dict[str, Any]) -> None:
+        rows.append(row)
+        print(_checked_line(row) if options.check else _line(row), flush=True)
         if kept is not None:
-            kept.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            write_row(kept, row)
+
+    left = [name for name in names if name not in there]
+    with tempfile.NamedTemporaryFile(prefix="modules-lock-") as lock:
+        command = [sys.executable, __file__, "--worker", "--threads", str(options.threads), "--lock", lock.name]
+        command += ["--seconds", str(options.seconds)]
+        command += [f"--{flag}" for flag in ("check", "compiled", "cuda", "exact") if vars(options)[flag]]
+        shared_out(left, command, options.jobs, options.limit, time.monotonic() + options.end, take)
+    if options.check:
+        return _summary(names, rows)
     print(_mean(rows))
     if options.page:
         dojoir.write_file(options.page, page(rows, options))
     return 0
+
+
+def names_of_all() -> list[str]:
+    from modules import CASES
+
+    return list(CASES)
 
 
 def _options() -> argparse.Namespace:
@@ -63,56 +90,89 @@ def _options() -> argparse.Namespace:
     made.add_argument("--check", action="store_true", help="compare with f64 instead, forward and backward")
     made.add_argument("--compiled", action="store_true", help="beside torch.compile too")
     made.add_argument("--cuda", action="store_true", help="on a GPU")
+    made.add_argument("--exact", action="store_true", help="on a GPU: convolutions of PyTorch in f32, not in TF32")
     made.add_argument("--threads", type=int, default=1)
+    made.add_argument("--jobs", type=int, default=1, help="processes side by side; one at a time is timed (1)")
+    made.add_argument("--limit", type=float, default=300.0, help="seconds of a row at most (300)")
+    made.add_argument("--end", type=float, default=1e6, help="seconds of all rows at most")
     made.add_argument("--seconds", type=float, default=0.4, help="of the rounds of a row (0.4)")
-    made.add_argument("--json", metavar="FILE", help="keep the rows there, and go on from what is there")
+    made.add_argument("--json", metavar="FILE", help="add a line for each row there, and go on from what is there")
     made.add_argument("--page", metavar="FILE", help="write the rows as a page")
+    made.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    made.add_argument("--lock", help=argparse.SUPPRESS)
     return made.parse_args()
 
 
-def check(names: list[str], device: str) -> int:
-    """Each case at small sizes on three seeds: status 1 where one is wrong."""
+def checked(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Rows of a case at small sizes on three seeds: one of the forward pass, one of the backward pass."""
     from modules import CASES
     from modules.agreement import right_backward, right_forward
 
-    wrong: list[str] = []
-    for name in names:
+    device = "cuda" if options.cuda else "cpu"
+    passes = [("forward", right_forward)] + [("backward", right_backward)] * CASES[name].has_gradients
+    for which, is_right in passes:
+        start, row = time.perf_counter(), {"pass": which}
         try:
-            right_forward(CASES[name], (0, 1, 2), device=device)
-            if CASES[name].has_gradients:
-                right_backward(CASES[name], (0, 1, 2), device=device)
-        except (AssertionError, dojoir.DojoError, RuntimeError) as error:
-            wrong.append(name)
-            print(f"{name}: {str(error).splitlines()[0]}", flush=True)
-    print(f"{len(names) - len(wrong)} of {len(names)} are right, forward and backward, on 3 seeds")
-    return 1 if wrong else 0
+            is_right(CASES[name], (0, 1, 2), device=device)
+        except (AssertionError, dojoir.DojoError) as error:
+            row["wrong"] = (str(error).splitlines() or ["?"])[0]
+        yield row | {"took": round(time.perf_counter() - start, 2)}
 
 
-def timed(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def _checked_line(row: dict[str, Any]) -> str:
+    word = row.get("error") or row.get("wrong") or "right"
+    return f"{row['name']:28} {row.get('pass', ''):8} {row.get('took', 0.0):7.2f} s  {word}"
+
+
+def _summary(names: list[str], rows: list[dict[str, Any]]) -> int:
+    """How many are right: status 1 where one is not."""
+    bad = {row["name"] for row in rows if "wrong" in row or "error" in row}
+    found = {which: {r["name"] for r in rows if r.get("pass") == which} for which in ("forward", "backward")}
+    there = set.union(*found.values()) & set(names)
+    print(
+        f"{len(there - bad)} of {len(names)} are right on 3 seeds: {len(found['forward'] - bad)} forward, "
+        f"{len(found['backward'] - bad)} backward too"
+    )
+    if bad:
+        print(f"not right: {', '.join(sorted(bad))}")
+    return 1 if bad or len(there) < len(names) else 0
+
+
+@contextmanager
+def _alone(options: argparse.Namespace) -> Iterator[None]:
+    """No other worker is timed meanwhile."""
+    with open(options.lock, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def timed(name: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The times of one row, in seconds of a forward pass."""
     import torch
     from modules import CASES
+    from modules.agreement import difference, tensors
     from modules.cases import PRACTICE
 
     device = "cuda" if options.cuda else "cpu"
     module, given = CASES[name].make(PRACTICE, 0)
     module = module.to(device)
     inputs = tuple(x.to(device) if isinstance(x, torch.Tensor) else x for x in given)
-    row: dict[str, Any] = {"name": name}
-    try:
-        start = time.perf_counter()
-        imported = dojoir.torch.from_module(module, inputs, threads=options.threads)
-        calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
-        if options.compiled:
-            torch._dynamo.reset()
-            calls["compile"] = torch.compile(module)
-        with torch.no_grad():
-            imported(*inputs)
-            row["prepared"] = time.perf_counter() - start
+    row: dict[str, Any] = {"device": torch.cuda.get_device_name()} if options.cuda else {}
+    start = time.perf_counter()
+    imported = dojoir.torch.from_module(copy.deepcopy(module), inputs, threads=options.threads)
+    calls: dict[str, Callable[..., Any]] = {"eager": module, "dojoir": imported}
+    if options.compiled:
+        torch._dynamo.reset()
+        calls["compile"] = torch.compile(module)
+    with torch.no_grad():
+        found = {which: tensors(call(*inputs)) for which, call in calls.items()}
+        row["prepared"] = time.perf_counter() - start
+        apart = max(difference(a, b) for a, b in zip(found["dojoir"], found["eager"], strict=True))
+        if not apart <= MOST_APART:
+            row["wrong"] = f"apart from eager by {apart:.1e}"
+        with _alone(options):
             row |= _rounds(calls, inputs, options.seconds, options.cuda)
-    except (dojoir.DojoError, RuntimeError) as error:
-        row["error"] = str(error).splitlines()[0]
-    return row
+    yield row
 
 
 def _rounds(
@@ -144,7 +204,11 @@ def _ratio(row: dict[str, Any], name: str) -> float | None:
 def _line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"{row['name']:28} {row['error']}"
-    cells = [f"{row['name']:28}", f"dojoir {row['dojoir'] * 1e3:9.3f} ms", f"eager {row['eager'] * 1e3:9.3f} ms"]
+    cells = [
+        f"{row['name']:28}{row.get('wrong', '')}",
+        f"dojoir {row['dojoir'] * 1e3:9.3f} ms",
+        f"eager {row['eager'] * 1e3:9.3f} ms",
+    ]
     cells += [f"{_ratio(row, 'eager'):6.2f}"]
     if "compile" in row:
         cells += [f"compile {row['compile'] * 1e3:9.3f} ms {_ratio(row, 'compile'):6.2f}"]
@@ -165,11 +229,13 @@ def _mean(rows: list[dict[str, Any]]) -> str:
 
 def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """The rows as a page, the slow ones first, with the reasons that REASONS knows."""
-    where = "a GPU" if options.cuda else f"{dojoir.processor()}, {options.threads} thread(s)"
+    devices = sorted({row["device"] for row in rows if "device" in row})
+    where = " and ".join(devices) if devices else f"{dojoir.processor()}, {options.threads} thread(s)"
     lines = [
         "# Modules beside PyTorch", "",
         f"Forward passes in f32 on {where}, by `python benchmarks/modules.py`. A ratio above 1 says that dojoir is "
-        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn.", "",
+        "faster than eager PyTorch. The machine was shared with other work; rows are timed in turn"
+        + (", each while other rows were prepared beside it." if devices else "."), "",
         _mean(rows).replace("\n", "; ") + ".", "",
         "| module | dojoir, ms | eager, ms | ratio | compiled, ms | ratio | why it is slow |",
         "|---|---:|---:|---:|---:|---:|---|",
@@ -181,7 +247,8 @@ def page(rows: list[dict[str, Any]], options: argparse.Namespace) -> str:
         ratio = _ratio(row, "eager") or 0.0
         compiled = _ratio(row, "compile")
         other = "| |" if compiled is None else f"{row['compile'] * 1e3:.3f} | {compiled:.2f} |"
-        reason = REASONS.get(row["name"], "") if ratio < SLOW else ""
+        known = REASONS_ON_GPUS if devices else REASONS
+        reason = known.get(row["name"], "") if ratio < SLOW else ""
         first = f"| {row['name']} | {row['dojoir'] * 1e3:.3f} | {row['eager'] * 1e3:.3f} | {ratio:.2f} |"
         lines.append(f"{first} {other} {reason} |")
     return "\n".join(lines) + "\n"
@@ -196,6 +263,24 @@ REASONS: dict[str, str] = {
     "bilinear_layer": "one sum over products of three tensors, which the planner makes no product of matrices of",
 }
 """Why a row is under 0.7, as far as it is known."""
+
+_CONVOLUTION = "in part: cuDNN computes in TF32 by PyTorch's default, and this is f32 (--exact was not measured)"
+_CALL = "a call: some microseconds of Python and of the driver, where the kernel takes 2 to 5"
+_NOT_KNOWN = "not looked into"
+REASONS_ON_GPUS: dict[str, str] = {
+    **dict.fromkeys(
+        ("conv_transpose2d", "conv3d", "conv2d_patches", "conv2d_strided", "conv2d_dilated", "conv2d",
+         "vision_patches"), _CONVOLUTION,
+    ),
+    **dict.fromkeys(
+        ("reflected", "sigmoid", "gelu", "nll_weighted", "gelu_tanh", "tanh", "silu", "mish", "max_pool1d",
+         "softplus", "average_pool", "replicated", "relu", "average_pool_padded"), _CALL,
+    ),
+    **dict.fromkeys(
+        ("upsampled", "attention_cached", "batch_norm_training", "argmin_of_all", "matmul"), _NOT_KNOWN
+    ),
+}  # fmt: skip
+"""The same on a GPU."""
 
 
 if __name__ == "__main__":

@@ -23,10 +23,11 @@ def varied(kernel: Kernel, of: Collection[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def useful(kernel: Kernel) -> frozenset[str]:
-    """The floating-point buffers that a floating-point result may change with."""
+def useful(kernel: Kernel, without: Collection[str] = ()) -> frozenset[str]:
+    """The floating-point buffers that a floating-point result may change with, not by way of those `without`."""
     found = {b.name for b in kernel.buffers if b.role in ("out", "inout") and has_gradient(b)}
-    _grow(kernel, found, lambda statement, target: reads(statement) if target & found else frozenset())
+    left = frozenset(without)
+    _grow(kernel, found, lambda statement, target: reads(statement) - left if target & found else frozenset())
     return frozenset(found)
 
 

@@ -11,6 +11,8 @@ from dojoir.gradient.extremes import EXTREMES, assigned, search
 from dojoir.gradient.forward import needed, recomputed
 from dojoir.gradient.names import Names, check_kept, check_names
 from dojoir.gradient.nests import apart
+from dojoir.gradient.products import distributed
+from dojoir.gradient.shifts import cancels
 from dojoir.gradient.starts import copies, started
 from dojoir.gradient.temporaries import expanded, plain
 from dojoir.grammar import parse
@@ -66,9 +68,10 @@ def gradient(
     given = expanded(plain(kernel))
     active = varied(given, wanted) & useful(given)
     check_keys(given, varied(given, wanted))
+    given = assigned(given, active)
+    active = varied(given, wanted) & useful(given, _cancelled(given, active))
     names = Names(given, prefix)
     gradients = {b.name: names.gradient(b.name) for b in given.buffers if b.name in active or b.name in wanted}
-    given = assigned(given, active)
     check_kept(kernel, given, keep)
     searches = {
         k: search(given, site, names.free(f"{site.statement.target.buffer}_at"))
@@ -76,13 +79,23 @@ def gradient(
         if site.statement.op in EXTREMES and site.statement.target.buffer in active
     }
     back = Backward(given, {b: gradients[b] for b in active}, searches, names, keep)
-    tree = [part for node in back.tree() for part in apart(node)]
+    tree = [part for node in back.tree() for one in distributed(node) for part in apart(one)]
     finds = [
         _as_it_was(back, k, found.nest, given.sites[k].statement.target.buffer) for k, found in searches.items()
     ]
     return _Result(given, wanted, tuple(keep), gradients, names).kernel(
         name or f"{kernel.name}_gradient", back, tree, finds, [s.buffer for s in searches.values()]
     )
+
+
+def _cancelled(kernel: Kernel, active: Collection[str]) -> frozenset[str]:
+    """The extremes whose gradient is 0, since the results are the same for other values of theirs."""
+    extremes = {
+        site.statement.target.buffer
+        for site in kernel.sites
+        if site.statement.op in EXTREMES and site.statement.target.buffer in active
+    }
+    return frozenset(one for one in extremes if kernel.buffer(one).role == "tmp" and cancels(kernel, one))
 
 
 def _as_it_was(back: Backward, number: int, nest: Node, last: str) -> Node:

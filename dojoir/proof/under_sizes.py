@@ -1,10 +1,10 @@
-"""A slice all of which stands under one guard on sizes, without the guard.
+"""What stands under guards on sizes, without the guards: slices, scopes, whole kernels in versions.
 
-At sizes for which the guard does not hold, neither kernel of the slice runs anything: they mean the same. At all
-others they run what is in the guard. So it is enough that what is in the guard means the same at the sizes for
-which it holds. If its conditions say the values of sizes, these are the kernels with such sizes fixed, and the
-answer is that about the slice. Else the conditions are left out, and only a yes is an answer: what means the same
-at all sizes does so at those of the guard.
+At sizes for which the one guard around all of a slice does not hold, neither of its kernels runs anything: they
+mean the same. At all others they run what is in the guard. So it is enough that what is in the guard means the same
+at the sizes for which it holds. If its conditions say the values of sizes, these are the kernels with such sizes
+fixed, and the answer is that about the slice. Else the conditions are left out, and only a yes is an answer: what
+means the same at all sizes does so at those of the guard.
 
 Kernels in versions for sizes are such guards side by side. Without this, each question about one version is one
 about all sizes of the kernel, with the conditions that tell it from the others in each set.
@@ -12,9 +12,9 @@ about all sizes of the kernel, with the conditions that tell it from the others 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import NamedTuple, TypeGuard
 
 from dojoir.errors import ArgumentError
@@ -23,6 +23,7 @@ from dojoir.ir.nodes import Condition, Guard, Kernel, Node, Path
 from dojoir.ir.rewriting.substitution import fixed_sizes, substitute
 from dojoir.proof.certificate import InstanceMap
 from dojoir.proof.slice import Slice
+from dojoir.sets.kernel_sets import sets_of
 
 
 class Inside(NamedTuple):
@@ -96,6 +97,41 @@ def _without_guard(kernel: Kernel, number: int) -> tuple[Kernel, bool]:
         inside = tuple(substitute(child, at) for child in inside)
     body = (*kernel.body[:number], *inside, *kernel.body[number + 1 :])
     return kernel.evolve(body=body), len(known) == len(guard.conditions)
+
+
+def versions_of(kernel: Kernel) -> list[Kernel] | None:
+    """Kernels that are well-formed only if this one is: what stands in each of the guards on sizes that it consists
+    of, as a kernel for the sizes at which the guard holds. None where it is no such kernel.
+
+    At all sizes one of the guards holds, so that all is written that the kernel returns. Where several hold, what
+    runs later finds more elements written than by itself, and temporaries are each used in one guard, so that those
+    of an iteration stay its own.
+    """
+    guards = [node for node in kernel.body if _is_on_sizes(node)]
+    if len(guards) < 2 or len(guards) < len(kernel.body) or not _is_any_sure(kernel, guards):
+        return None
+    temporaries = {buffer.name for buffer in kernel.buffers if buffer.role == "tmp"}
+    used = [guard.buffers & temporaries for guard in guards]
+    if sum(map(len, used)) > len(set[str]().union(*used)):
+        return None
+    found = []
+    for guard, names in zip(guards, used, strict=True):
+        known = _values(kernel, guard)
+        kept = tuple(b for b in kernel.buffers if b.role != "tmp" or b.name in names)
+        rest = tuple(c for c in guard.conditions if _value(kernel, c) is None)
+        part = kernel.evolve(buffers=kept, body=guard.body, facts=(*kernel.facts, *rest))
+        try:
+            found.append(part.specialize(**known))
+        except ArgumentError:
+            return None
+    return found
+
+
+def _is_any_sure(kernel: Kernel, guards: Sequence[Guard]) -> bool:
+    """Whether at all sizes that a call may have one of some guards holds."""
+    sets = sets_of(kernel)
+    held = [sets.workspace.sizes(f"{sets.prefix}{{ : {sets.constraints((guard,))} }}") for guard in guards]
+    return bool(sets.parameters.is_subset(reduce(lambda a, b: a.union(b), held)))
 
 
 def _is_on_sizes(node: Node) -> TypeGuard[Guard]:

@@ -24,7 +24,7 @@ from dojoir.proof.explain.verdicts import in_words
 from dojoir.proof.node_in_context import NodeInContext, node_in_context
 from dojoir.proof.patterns.independent import seen_apart
 from dojoir.proof.refute.one_element import write_one_element
-from dojoir.proof.under_sizes import out_of_guard
+from dojoir.proof.under_sizes import out_of_guard, versions_of
 from dojoir.sets.limits import Budget, StepLimitReached
 from dojoir.support.kept import once_for_each
 from dojoir.support.memo import Memo
@@ -43,7 +43,7 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
     """
     kernel = given_kernel(kernel)
     alone = uses_core()
-    nests = sum(not isinstance(child, Statement) for child in kernel.body)
+    nests = sum(not isinstance(child, Statement) for _, child in _children_of(kernel))
     steps = step_limit * max(1, nests) * (CORE_FACTOR if alone else 1)
     if _proved.get((kernel, steps, alone)):
         return
@@ -58,6 +58,9 @@ def prove(kernel: Kernel, step_limit: int = STEP_LIMIT) -> None:
 
 
 def _complaint(kernel: Kernel) -> Diagnostic | None:
+    versions = None if uses_core() else versions_of(kernel)
+    if versions is not None and all(_complaint(version) is None for version in versions):
+        return None
     found = complaint(kernel, find_conflict)
     return zero_divisor(kernel) if found is None else in_words(found)
 

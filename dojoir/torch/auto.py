@@ -30,12 +30,29 @@ class Auto:
         )
 
     @cached_property
+    def plain(self) -> dojoir.Kernel:
+        """The kernel of the gradients by all floating-point tensors, which computes again what it needs. Raises
+        ArgumentError or KernelError where it has none."""
+        return self._gradient(())
+
+    @cached_property
     def kernel(self) -> dojoir.Kernel:
-        """The kernel of the gradients by all floating-point tensors. Raises ArgumentError or KernelError where it
-        has none."""
+        """The same; it takes results of the call where that leaves statements out. Not those that calls in bf16 or
+        f16 round."""
+        kept = tuple(b.name for b in self._form.results if b.role == "out" and b.dims and b.dtype.name in WIDE)
+        if not kept or {"bf16", "f16"} & {self._form.base, *self._form.dtypes}:
+            return self.plain
+        try:
+            found = self._gradient(kept)
+        except dojoir.DojoError:  # a result that is not kept as it was needed
+            return self.plain
+        return found if len(found.sites) < len(self.plain.sites) else self.plain
+
+    def _gradient(self, kept: tuple[str, ...]) -> dojoir.Kernel:
         given = self._form.variants.given()
         start = last(given) if isinstance(given, dojoir.Kernel) else given.start
-        return with_arrays(self._prefix, dojoir.gradient(start, of=self._of, prefix=self._prefix))
+        made = dojoir.gradient(start, of=self._of, keep=kept, prefix=self._prefix)
+        return with_arrays(self._prefix, made)
 
     @cached_property
     def gradients(self) -> tuple[Form, Any]:
@@ -47,8 +64,8 @@ class Auto:
     @cached_property
     def tangents(self) -> tuple[Form, Any]:
         """The operator of the tangents: the gradient of the gradients, which are linear in what they are given."""
-        seeds = tuple(b.name for b in self.kernel.arguments if b.name in self._seeds and b.role != "out")
-        kernel = with_arrays("t_", dojoir.gradient(self.kernel, of=seeds, prefix="t_"))
+        seeds = tuple(b.name for b in self.plain.arguments if b.name in self._seeds and b.role != "out")
+        kernel = with_arrays("t_", dojoir.gradient(self.plain, of=seeds, prefix="t_"))
         form = self._made(f"{self._form.name}_jvp", kernel)
         deeper = Auto(form, self._threads, self._register, self._level + 1)
         return form, self._register(form, deeper.rules())
@@ -71,8 +88,15 @@ class Auto:
         own, _ = self.gradients
         kept = [b.name for b in own.inputs if b.name in self._given and b.name not in self._seeds]
         tensors = [name for name in kept if self._given[name] in self._form.tensors]
-        ctx.save_for_backward(*(inputs[self._given[name]] for name in tensors))
-        ctx.names = tensors
+        outputs = dict(
+            zip((b.name for b in self._form.results), output if isinstance(output, tuple | list) else (output,),
+                strict=True)
+        )  # fmt: skip
+        results = [b.name for b in own.inputs if b.name in outputs and b.name not in self._given]
+        ctx.save_for_backward(
+            *(inputs[self._given[name]] for name in tensors), *(outputs[name] for name in results)
+        )
+        ctx.names = [*tensors, *results]
         ctx.zeros = [self._zeros(b.name, inputs[i]) for i, b in enumerate(self._form.inputs)]
         ctx.numbers = {name: inputs[self._given[name]] for name in kept if name not in tensors}
         ctx.sizes = self._sizes(own, inputs, sizes)

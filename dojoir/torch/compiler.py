@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import dojoir
-from dojoir.torch.importer.graph import Refused, lower, user_line
+from dojoir.torch.importer.graph import Refused, lower, user_line, why_missing
 from dojoir.torch.importer.running import Runner
 from dojoir.torch.importer.table import decompositions, operators
 
@@ -95,7 +95,7 @@ class Backend:
             if self.whole:
                 raise refused.error() from None
             return self._shared_out(module)
-        return lambda *inputs: runner(inputs)
+        return runner
 
     def _runner(self, graph: Any) -> Runner:
         number = len(self.report.runners)
@@ -114,7 +114,7 @@ class Backend:
         for node in module.graph.nodes:
             if node.op == "call_function" and not _is_known(node):
                 refused.add(node)
-                self._leave(node, "there is no such operator here")
+                self._leave(node, why_missing(node.target))
         while True:
             parts, again = _partitioned(module, refused), False
             runners: dict[str, Runner] = {}
@@ -134,7 +134,7 @@ class Backend:
         for name, runner in runners.items():
             setattr(parts, name, _Part(runner))
         interpreter = torch.fx.Interpreter(parts)
-        return lambda *inputs: interpreter.run(*inputs)
+        return lambda inputs: interpreter.run(*inputs)
 
     def _leave(self, node: Any, reason: str) -> None:
         left = Left(str(node.target), user_line(node), reason)
@@ -149,7 +149,7 @@ def _boxed(function: Callable[..., Any]) -> Callable[..., Any]:
     def boxed(inputs: list[Any]) -> Any:
         given = tuple(inputs)
         inputs.clear()
-        return function(*given)
+        return function(given)
 
     boxed.__dict__["_boxed_call"] = True
     return boxed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,9 @@ class Imported(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.module = module
-        self._exported, self._runner, self._sources, self._is_open = exported, runner, sources, is_open
+        self._exported, self._runner, self._is_open = exported, runner, is_open
+        self._sources = [None if isinstance(source, _Held) else source for source in sources]
+        self._held = [(n, one.within, one.name) for n, one in enumerate(sources) if isinstance(one, _Held)]
         self._with_gradients: Any = None
         self._parameters_of = tuple(module.parameters())
         signature, nodes = exported.graph_signature, [n for n in exported.graph.nodes if n.op == "placeholder"]
@@ -41,12 +44,13 @@ class Imported(torch.nn.Module):
             if isinstance(nodes[n].meta.get("val"), torch.Tensor)
         ]
         names = [spec.arg.name for spec in signature.input_specs]
-        self._changed: list[tuple[int, Any]] = []
+        targets = {spec.target: n for n, spec in enumerate(signature.input_specs) if spec.target}
+        self._changed: list[tuple[int, int]] = []
         self._results: list[int] = []
         for number, spec in enumerate(signature.output_specs):
             match spec.kind.name:
                 case "BUFFER_MUTATION":
-                    self._changed.append((number, _buffer(module, spec.target)))
+                    self._changed.append((number, targets[spec.target]))
                 case "USER_INPUT_MUTATION":
                     self._changed.append((number, names.index(spec.target)))
                 case _:
@@ -107,18 +111,19 @@ class Imported(torch.nn.Module):
                     f"the arguments are not those of the example: {spec} is not {self._exported.call_spec.in_spec}",
                     "bad-arguments",
                 )
-        inputs = list(self._sources)
+        inputs: list[Any] = list(self._sources)
+        for number, within, name in self._held:
+            inputs[number] = within[name]
         for number, value in zip(self._places, flat, strict=True):
             inputs[number] = value
         for number, expected in self._expected:
             expected.check(inputs[number])
         found = self._runner(inputs)
         for number, target in self._changed:
-            target = inputs[target] if isinstance(target, int) else target
-            target.copy_(found[number])
-        results = [found[number] for number in self._results]
+            inputs[target].copy_(found[number])
         if self._is_single:
-            return results[0]
+            return found[self._results[0]]
+        results = [found[number] for number in self._results]
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
 
@@ -137,6 +142,8 @@ class _Expected:
 
     def check(self, tensor: Any) -> None:
         """Raises ArgumentError, `bad-dtype` or `bad-shape`."""
+        if isinstance(tensor, torch.Tensor) and tensor.shape == self.shape and tensor.dtype is self.dtype:
+            return
         if not isinstance(tensor, torch.Tensor) or tensor.dtype != self.dtype or tensor.dim() != len(self.shape):
             raise dojoir.ArgumentError(
                 f"argument {self.name} is {_kind(tensor)}, and was a {len(self.shape)}-dimensional tensor of "
@@ -160,12 +167,24 @@ def _kind(value: Any) -> str:
     return type(value).__name__
 
 
-def _buffer(module: torch.nn.Module, target: str) -> torch.Tensor:
-    found: Any = module
-    for part in target.split("."):
-        found = getattr(found, part)
-    assert isinstance(found, torch.Tensor)
-    return found
+@dataclass(frozen=True)
+class _Held:
+    """A parameter or buffer where the module keeps it: the tensor there is another one when the module has been
+    moved."""
+
+    within: dict[str, Any]
+    name: str
+
+    @classmethod
+    def of(cls, module: torch.nn.Module, target: str) -> _Held | None:
+        """None where the module has no such tensor."""
+        path, _, name = target.rpartition(".")
+        try:
+            owner = module.get_submodule(path)
+        except AttributeError:
+            return None
+        held: list[dict[str, Any]] = [vars(owner)["_parameters"], vars(owner)["_buffers"]]
+        return next((cls(within, name) for within in held if within.get(name) is not None), None)
 
 
 def import_module(
@@ -203,9 +222,15 @@ def import_module(
         if spec.target
     }
     try:
-        lowered = lower(exported.graph, names)
+        lowered = lower(exported.graph, names, _size_names(module, exported, dynamic))
         name = re.sub(r"\W", "_", type(module).__name__).lower()
-        runner = Runner(lowered, name or "module", facts=_facts(exported), optimize=optimize, threads=threads)
+        runner = Runner(
+            lowered,
+            name or "module",
+            facts=_facts(exported, lowered.size_names),
+            optimize=optimize,
+            threads=threads,
+        )
     except Refused as refused:
         raise refused.error() from None
     return Imported(module, exported, runner, _sources(module, exported), bool(lowered.sizes))
@@ -226,16 +251,15 @@ def _decomposed(exported: Any) -> Any:
 
 
 def _sources(module: torch.nn.Module, exported: Any) -> list[Any]:
-    """For each input of the graph what the module holds; None for what a call gives."""
+    """For each input of the graph what the module holds, and where; None for what a call gives."""
     made: list[Any] = []
     for spec in exported.graph_signature.input_specs:
         match spec.kind.name:
             case "USER_INPUT":
                 made.append(None)
-            case "PARAMETER" | "BUFFER" if _has(module, spec.target):
-                made.append(_buffer(module, spec.target))
-            case "CONSTANT_TENSOR" | "BUFFER" | "PARAMETER":
-                made.append(exported.constants.get(spec.target, exported.state_dict.get(spec.target)))
+            case "PARAMETER" | "BUFFER" | "CONSTANT_TENSOR":
+                tensor = exported.constants.get(spec.target, exported.state_dict.get(spec.target))
+                made.append(_Held.of(module, spec.target) or tensor)
             case kind:
                 raise dojoir.ArgumentError(
                     f"the module takes {spec.arg.name} as {kind}, which no kernel does", "no-export"
@@ -243,20 +267,45 @@ def _sources(module: torch.nn.Module, exported: Any) -> list[Any]:
     return made
 
 
-def _has(module: torch.nn.Module, target: str) -> bool:
-    found: Any = module
-    for part in target.split("."):
-        if not hasattr(found, part):
-            return False
-        found = getattr(found, part)
+def _size_names(module: torch.nn.Module, exported: Any, dynamic: Any) -> dict[str, str]:
+    """The user's names of dimensions, by the symbols that PyTorch has for them; none where they are not found."""
+    if not dynamic:
+        return {}
+    given: Any = dynamic
+    if isinstance(given, Mapping):
+        order = inspect.signature(module.forward).parameters
+        given = [given[name] for name in order if name in given]
+    specs = [leaf for one in given for leaf in pytree.tree_leaves(one, is_leaf=_is_of_dims)]
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    values = [nodes[name].meta.get("val") for name in exported.graph_signature.user_inputs if name in nodes]
+    if len(specs) != len(values):
+        return {}
+    found: dict[str, str] = {}
+    for spec, value in zip(specs, values, strict=True):
+        if not isinstance(value, torch.Tensor) or spec is None:
+            continue
+        shape: Any = value.shape
+        for d, dim in spec.items() if isinstance(spec, Mapping) else enumerate(spec):
+            name, extent = getattr(dim, "__name__", None), shape[d]
+            if isinstance(name, str) and isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                found.setdefault(str(extent.node.expr), name)
+    return found
+
+
+def _is_of_dims(spec: Any) -> bool:
+    """Whether it says the dimensions of one tensor."""
+    if isinstance(spec, Mapping):
+        return all(isinstance(d, int) for d in spec)
+    if isinstance(spec, tuple | list):
+        return not any(isinstance(one, tuple | list | Mapping) for one in spec)
     return True
 
 
-def _facts(exported: Any) -> dict[str, tuple[int, int | None]]:
+def _facts(exported: Any, names: Mapping[str, str]) -> dict[str, tuple[int, int | None]]:
     """The least and the largest value of each open size."""
     made: dict[str, tuple[int, int | None]] = {}
     for symbol, limits in exported.range_constraints.items():
         low, high = limits.lower, limits.upper
         top = int(high) if getattr(high, "is_Integer", False) and int(high) < 2**31 else None
-        made[str(symbol)] = (int(low) if getattr(low, "is_Integer", False) else 1, top)
+        made[names.get(str(symbol), str(symbol))] = (int(low) if getattr(low, "is_Integer", False) else 1, top)
     return made

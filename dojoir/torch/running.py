@@ -9,6 +9,7 @@ import torch
 
 import dojoir
 from dojoir.torch.form import Arranged, Form
+from dojoir.torch.quick import Quick
 from dojoir.torch.variants import NAMES, TYPES
 
 _NONE: dict[str, int] = {}
@@ -128,8 +129,13 @@ def _has_rows_apart(tensor: Any) -> bool:
 
 def on_device(form: Form) -> Callable[..., Any]:
     """The function that runs the kernel on tensors of a GPU, in PyTorch's current stream."""
+    quick = Quick(form)
 
     def run(*given: Any, **sizes: Any) -> Any:
+        key = quick.key(given, sizes)
+        results = None if key is None else quick.start(key, given)
+        if results is not None:
+            return results[0] if len(results) == 1 else tuple(results)
         found = form.arranged(given)
         tensors = list(found.tensors)
         for i, _, _, plain in form.checked:
@@ -140,7 +146,10 @@ def on_device(form: Form) -> Callable[..., Any]:
             for i, r in form.copied:
                 made[r].copy_(tensors[i])
             call = form.variants.on_device(found.name)
-            call(*[tensors[i] if i >= 0 else made[~i] for i in form.order], **sizes)
+            arguments = [tensors[i] if i >= 0 else made[~i] for i in form.order]
+            call(*arguments, **sizes)
+            if key is not None:
+                quick.remember(key, call.compiled, arguments, list(made), sizes)
         restored = [form.restored(result, found.lead) for result in made]
         return restored[0] if len(restored) == 1 else tuple(restored)
 

@@ -73,6 +73,11 @@ def compile(
         made = code(backend.emulate)(kernel, name)
     else:
         made = code(backend.compile)(kernel, name, count, chosen_cpu(cpu) if backend.machine is None else None)
+    if backend.is_device and not emulated:
+        from dojoir.runtime.gpu.compiled import DeviceCompiled
+
+        if isinstance(made, DeviceCompiled):
+            made.load_with(llvm_engine.load_entry)
     if not checked:
         made.trust()
     return made

@@ -41,6 +41,11 @@ Memory = dict[str, DeviceArray]
 """Arrays on the device by name."""
 
 
+def value_of(dtype: DType, number: Number) -> Any:
+    """A number in memory, as a launch takes it."""
+    return _TYPES[dtype.kind, dtype.itemsize](number)
+
+
 class Packed:
     """The arguments of a launch as a driver takes them: addresses of values, side by side in memory. Keeps `kept`
     alive, the memory that it works on."""
@@ -52,7 +57,7 @@ class Packed:
     ) -> None:
         self._kept = kept
         given: list[Any] = [ctypes.c_uint64(address) for address in addresses]
-        given += [_TYPES[dtype.kind, dtype.itemsize](number) for dtype, number in numbers]
+        given += [value_of(dtype, number) for dtype, number in numbers]
         self._values = given
         self._pointers = (ctypes.c_void_p * max(1, len(given)))(*map(ctypes.addressof, given))
         self.address = ctypes.addressof(self._pointers)
@@ -94,7 +99,7 @@ class Loaded:
         """The launches of a call: `arrays` are the addresses of its arrays by name, `values` its scalars and
         sizes. With `own`, on memory that is no other call's. When `grown` rises, what was made before is on memory
         that later calls have no use for."""
-        plan = self._plan(values)
+        plan = self.plan(values)
         needed = {**({STATUS: 4} if self.host.program.has_status else {}), **dict(plan.workspace)}
         memory: Memory = {}
         if own:
@@ -114,7 +119,9 @@ class Loaded:
             numbers.append((_POINTER, status))
         return self.functions[step.entry], step.grid, entry.threads, Packed(addresses, numbers, memory)
 
-    def _plan(self, values: Mapping[str, Number]) -> Plan:
+    def plan(self, values: Mapping[str, Number]) -> Plan:
+        """The launches of a call with these scalars and sizes. Raises ArgumentError for a grid that no device
+        takes."""
         key = tuple(values.values())
         plan = self._plans.get(key)
         if plan is None:

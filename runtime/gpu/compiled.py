@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dojoir.codegen.lir.outcome import OK, Check
-from dojoir.errors import ArgumentError
+from dojoir.errors import ArgumentError, ToolchainError
 from dojoir.ir.nodes import Buffer, Kernel
 from dojoir.meaning.sizes import solve
 from dojoir.runtime.call.arguments import Signature, check_type
@@ -24,8 +24,12 @@ from dojoir.runtime.gpu.array import DeviceArray, array_for
 from dojoir.runtime.gpu.calls import Loaded, Ready, lane_of, needs_memory
 from dojoir.runtime.gpu.driver import Driver, Resources
 from dojoir.runtime.gpu.plan import HostCode
+from dojoir.runtime.gpu.prepared import Prepared, Start, starter
 from dojoir.runtime.gpu.streams import StreamNow, current_stream, handle_of
 from dojoir.runtime.gpu.views import Viewer
+
+if TYPE_CHECKING:
+    from dojoir.runtime.call.entry import Load
 
 MOST_CALLS = 64
 """How many calls are remembered, each with its launches."""
@@ -54,7 +58,9 @@ class DeviceCompiled(Compiled):
     `run` takes arrays of the CPU too, and then returns such.
     """
 
-    __slots__ = ("_driver", "_first", "_grown", "_host", "_loaded", "_made", "_stream", "_variant")
+    __slots__ = (
+        "_driver", "_first", "_grown", "_host", "_loaded", "_loader", "_made", "_starter", "_stream", "_variant",
+    )  # fmt: skip
 
     def __init__(
         self, kernel: Kernel, target: str, source: str, driver: Driver, host: HostCode, variant: Variant
@@ -67,6 +73,8 @@ class DeviceCompiled(Compiled):
         self._loaded: dict[tuple[int, Version], Loaded] = {}
         self._made: dict[tuple[tuple[Number, ...], tuple[object, int]], tuple[Loaded, Ready]] = {}
         self._grown, self._stream = 0, 0
+        self._loader: Load | None = None
+        self._starter: tuple[Start, object] | None = None
         first = Version(narrow=False, short=host.shortened is not host)  # what most calls are for
         self._first = first
         self._load_on(driver.in_use(), first)  # so that what is wrong with it is found now
@@ -115,6 +123,39 @@ class DeviceCompiled(Compiled):
         now = current_stream((view.owner for view in bound.views), device)
         at = now if stream is None else functools.partial(handle_of, stream)
         return _Graph(self._driver, graph, at, (bound, loaded, launches))
+
+    def load_with(self, load: Load) -> None:
+        """Has `prepared` start its launches by machine code, which `load` makes."""
+        self._loader = load
+
+    def prepared(self, values: Mapping[str, Number], device: int = 0) -> Prepared | None:
+        """The calls on a device with these sizes and scalars, by name, of which only addresses change. None where
+        each call has more to check: a `distinct` argument."""
+        if self._distinct or any(buffer.strided for buffer in self.kernel.arguments):
+            return None
+        if self._starter is None and self._loader is not None:
+            try:
+                self._starter = starter(self._loader)
+            except ToolchainError:  # no LLVM here
+                self._loader = None
+        self._driver.use(device)
+        sizes = {name: int(values[name]) for name in self.kernel.runtime_sizes}
+        loaded = self._load_on(device, Version(narrow=False, short=self._host.is_short(sizes)))
+        names = [buffer.name for buffer in self._signature.arrays]
+        given = {name: value for name, value in values.items() if name not in sizes}
+        plan = loaded.plan({**given, **sizes})
+        return Prepared(
+            self._driver, device, loaded.host, loaded.functions, plan, names, self._failure, self._starter
+        )  # fmt: skip
+
+    def prepared_like(self, /, *arguments: object, **sizes: object) -> Prepared | None:
+        """The calls like this one, of which only addresses change."""
+        bound = self._bound(arguments, sizes)
+        names = [buffer.name for buffer in self._signature.arguments]
+        arrays = {buffer.name for buffer in self._signature.arrays}
+        given = {name: value for name, value in zip(names, bound.values, strict=False) if name not in arrays}
+        given |= zip(self.kernel.runtime_sizes, bound.values[len(names) :], strict=False)
+        return self.prepared(given, self._use(bound))
 
     def run(self, inputs: Mapping[str, object], /, **sizes: object) -> dict[str, Any]:
         """Runs the kernel on its `in` and `inout` arguments, given by name, and returns every `out` and `inout` in

@@ -109,6 +109,15 @@ class Cuda:
         if status:
             raise failed("cuLaunchKernel", _word(status))
 
+    @cached_property
+    def launcher(self) -> int:
+        try:
+            flags = self.cu.CUdriverProcAddress_flags.CU_GET_PROC_ADDRESS_DEFAULT
+            found = self._ask("cuGetProcAddress", b"cuLaunchKernel", 12000, flags)
+        except (AttributeError, TypeError, RunError):  # an older binding, or none of the driver's
+            return 0
+        return int(found[0] if isinstance(found, tuple) else found)
+
     # -- memory ---------------------------------------------------------------------------------------------
     @cached_property
     def _relaxed(self) -> Any:

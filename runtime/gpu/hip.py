@@ -25,6 +25,7 @@ class Hip:
 
     target = "hip"
     loads_while_recording = False
+    launcher = 0
 
     def __init__(self, hip: Any = None, hiprtc: Any = None) -> None:
         """Raises ToolchainError where there is no runtime or no device."""

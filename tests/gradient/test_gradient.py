@@ -100,7 +100,7 @@ def test_gradients_of_random_kernels_are_slopes() -> None:
 def test_what_is_kept_is_taken_and_not_computed_again() -> None:
     kernel = in_f64(dojoir.kernels.load("softmax"))
     whole, kept = dojoir.gradient(kernel), dojoir.gradient(kernel, keep=("s", "e", "m"))
-    assert {b.name for b in kept.arguments} == {"x", "s", "e", "m", "d_y", "d_x"}
+    assert {b.name for b in kept.arguments} == {"s", "e", "d_y", "d_x"}
     assert len(kept.sites) < len(whole.sites)
     silu = dojoir.parse("kernel t(N)\nin x: f64[N]\nout y: f64[N]\n\nN\n| y[{0}] = tanh(x[{0}])\n")
     assert {b.name for b in dojoir.gradient(silu, keep=("y",)).arguments} == {"y", "d_y", "d_x"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ class FakeDriver:
         self.memory: dict[int, Any] = {}
         self.functions: list[tuple[Harness, str]] = []
         self.log: list[str] = []
+        self.refused = 0
+        """How many launches fail from now on, as without a context."""
         self.shared: dict[int, int] = {}
         self.recorded: list[Callable[[], None]] | None = None
         self.recorded_stream: int | None = None
@@ -79,6 +81,23 @@ class FakeDriver:
         with harness.device() as device:
             given = [_given(packed + 8 * n, p.kind, p.size) for n, p in enumerate(device.kernels[name])]
         self._do(partial(self._launch, function, grid, threads, given, stream), stream)
+
+    @cached_property
+    def launcher(self) -> int:
+        """`launch` as a function of C."""
+        kinds = [ctypes.c_uint64, *[ctypes.c_uint32] * 7, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64]
+
+        def start(function: int, x: int, y: int, z: int, threads: int, *rest: int) -> int:
+            _, _, shared, stream, packed, _ = rest
+            assert shared == self.shared.get(function, 0)
+            if self.refused:
+                self.refused -= 1
+                return 201
+            self.launch(function, (x, y, z), threads, packed, stream)
+            return 0
+
+        self.started = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(start)
+        return ctypes.cast(self.started, ctypes.c_void_p).value or 0
 
     def _do(self, work: Callable[[], None], stream: int) -> None:
         """Records the work of a stream, or does it."""

@@ -1,6 +1,6 @@
 """What an operator made of a kernel is given, and what comes of it, as a table: types, layouts and ways to call it.
 
-    python tests/helpers/tried.py
+    python benchmarks/tried.py
 
 The kernel is layernorm, one over rows, with `backward="auto"`; what is right is PyTorch's own in f64.
 """
@@ -135,16 +135,3 @@ def row(op: Call, layout: str, narrow: bool = False) -> list[str]:
         else:
             cells.append(", ".join(f"{name}: {what}" for name, what in found.items() if what != "right"))
     return cells
-
-
-def main() -> None:
-    op = operator()
-    print(f"| x is | {' | '.join(WAYS)} |")
-    print(f"|---|{'---|' * len(WAYS)}")
-    for layout in LAYOUTS:
-        print(f"| {layout} | {' | '.join(row(op, layout))} |", flush=True)
-    print(f"| dense, and g has one element | {' | '.join(row(op, 'dense', narrow=True))} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -14,7 +14,9 @@ import dojoir
 torch: Any = pytest.importorskip("torch", reason="needs PyTorch")
 sys.path.insert(0, str(Path(__file__).parent))
 
+from modules import CASES  # noqa: E402
 from modules.agreement import is_near  # noqa: E402
+from modules.cases import SMALL  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -131,3 +133,11 @@ def test_a_graph_on_a_gpu_has_grids() -> None:
     (kernel,) = imported.kernels_for("cuda")
     assert any("gx" in getattr(node, "marks", ()) for _, node in kernel.walk())
     assert "__global__" in dojoir.emit(kernel, "cuda")
+
+
+def test_choices_of_experts_are_planned_for_a_gpu() -> None:
+    """A refused move of its plan quotes places of another tree."""
+    module, inputs = CASES["experts_top_two"].make(SMALL, 0)
+    imported = dojoir.torch.from_module(module, inputs)
+    for kernel in imported.kernels_for("cuda"):
+        assert "__global__" in dojoir.emit(kernel, "cuda")

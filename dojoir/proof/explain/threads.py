@@ -23,7 +23,7 @@ def with_threads(found: Diagnostic, kernel: Kernel, shown: Kernel | None = None)
         return found
     points = [party for party in found.parties if party.iteration]
     around = next((party for party in found.parties if not party.iteration), None)
-    if around is None or len(points) != 2:
+    if around is None or len(points) != 2 or not all(_is_there(kernel, party) for party in points):
         return found
     quoted = shown if shown is not None and _shape(shown) == _shape(kernel) else kernel
     scope, access = _node(kernel, _path(around)), _access(quoted, points[0])
@@ -61,6 +61,14 @@ def _node(kernel: Kernel, path: Path) -> Node | None:
             return None
         node = node.body[child]
     return node if not isinstance(node, Kernel) else None
+
+
+def _is_there(kernel: Kernel, party: Party) -> bool:
+    """Whether a statement of as many scopes stands where the diagnostic says: that may be of another tree."""
+    path = _path(party)
+    if not isinstance(_node(kernel, path), Statement):
+        return False
+    return sum(isinstance(node, Scope) for node in ancestors(kernel, path)) == len(party.iteration)
 
 
 def _access(kernel: Kernel, party: Party) -> Access | None:

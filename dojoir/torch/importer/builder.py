@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +74,14 @@ Operand = Tensor | int | float | bool | Index
 class Builder:
     """A program that grows: `program` has its buffers and nests; `node` is the operator that is being read."""
 
-    def __init__(self) -> None:
+    def __init__(self, size_names: Mapping[str, str] | None = None) -> None:
+        """`size_names` are the user's names of symbols of PyTorch."""
         self.program = Program()
+        self.size_names = {
+            symbol: name
+            for symbol, name in (size_names or {}).items()
+            if name not in _WORDS and name.isidentifier()
+        }
         self.node: Any = None
         self.parted: list[tuple[str, int, Index]] = []
         """Dimensions of buffers that are to be two: the buffer, the dimension, the extent of the inner one."""
@@ -101,7 +108,20 @@ class Builder:
         """A size of PyTorch as an index."""
         if isinstance(value, Index):
             return value
-        return as_index(value) if isinstance(value, int) else of_sympy(value.node.expr)
+        return as_index(value) if isinstance(value, int) else self.of_sympy(value.node.expr)
+
+    def of_sympy(self, expression: Any) -> Index:
+        """A size of PyTorch, which it keeps as an expression of sympy. Raises Unsupported."""
+        return of_sympy(expression, self.size_name)
+
+    def size_name(self, symbol: str) -> str:
+        """The name of a size: the user's, or N0, N1, … in the order in which they come."""
+        name = self.size_names.get(symbol)
+        if name is None:
+            used = {*self.size_names.values(), *self.program.buffers}
+            name = next(n for n in map("N{}".format, itertools.count()) if n not in used)
+            self.size_names[symbol] = name
+        return name
 
     # -- buffers and nests -----------------------------------------------------------------------------------
     def var(self, extent: Index) -> Var:
@@ -128,7 +148,7 @@ class Builder:
         wanted = re.sub(r"\W", "_", name or self.node.name)
         wanted = f"{wanted}_" if wanted in _WORDS else f"p_{wanted}" if wanted[0].isdigit() else wanted
         taken, number_ = wanted, 2
-        while taken in self.program.buffers:
+        while taken in self.program.buffers or taken in self.size_names.values():
             taken, number_ = f"{wanted}_{number_}", number_ + 1
         buffer = Buffer(taken, shape or (as_index(1),), dtype, order)
         self.program.buffers[taken] = buffer
@@ -255,14 +275,14 @@ def _shown(shape: Place) -> str:
     return f"[{', '.join(s.key for s in shape)}]"
 
 
-def of_sympy(expression: Any) -> Index:
-    """A size of PyTorch, which it keeps as an expression of sympy. Raises Unsupported."""
+def of_sympy(expression: Any, name: Callable[[str], str]) -> Index:
+    """An expression of sympy as an index; `name` gives the sizes of symbols. Raises Unsupported."""
     kind = type(expression).__name__
     if expression.is_Integer:
         return as_index(int(expression))
     if expression.is_Symbol:
-        return of_atom(Size(str(expression)))
-    args = [of_sympy(a) for a in expression.args if not (kind == "Pow" and a is expression.args[1])]
+        return of_atom(Size(name(str(expression))))
+    args = [of_sympy(a, name) for a in expression.args if not (kind == "Pow" and a is expression.args[1])]
     match kind:
         case "Add":
             return sum(args[1:], args[0])

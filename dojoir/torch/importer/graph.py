@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 import dojoir
-from dojoir.torch.importer.builder import Builder, Tensor, Unsupported, of_sympy
+from dojoir.torch.importer.builder import Builder, Tensor, Unsupported
 from dojoir.torch.importer.index import Index, Size
 from dojoir.torch.importer.merging import drop_ones, merge_loops, part, part_products
+from dojoir.torch.importer.narrow import widen
 from dojoir.torch.importer.nests import Program, flatten, read, split_loops, written
 from dojoir.torch.importer.table import operators
 from dojoir.torch.importer.views import REPLAYED
@@ -77,6 +79,9 @@ class Lowered:
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Of each size the input, and the dimension of it, or -1 for the number itself."""
 
+    size_names: dict[str, str] = field(default_factory=dict)
+    """The name of a size for each symbol of PyTorch."""
+
 
 class Refused(Exception):
     """An operator that there is no text for; `node` is where it stands."""
@@ -97,12 +102,27 @@ class Refused(Exception):
         )
 
 
+def why_missing(target: Any) -> str:
+    """The reason for which an operator has no text."""
+    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return (
+            "it draws random numbers, which kernels do not (dropout does while a module trains; module.eval() ends "
+            "that)"
+        )
+    return "there is no such operator here"
+
+
 def user_line(node: Any) -> str:
-    """Where in the model an operator comes from, as PyTorch kept it."""
+    """Where in the model an operator comes from, as PyTorch kept it: a line of the user's, or the module."""
     trace = node.meta.get("stack_trace") or ""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     frames = [n for n, line in enumerate(lines) if line.startswith("File ")]
-    of_user = [n for n in frames if os.path.dirname(torch.__file__) not in lines[n]]
+    ours = os.path.dirname(torch.__file__), str(Path(__file__).parents[2])
+    of_user = [n for n in frames if not any(folder in lines[n] for folder in ours)]
+    modules = [*(node.meta.get("nn_module_stack") or {}).values()]
+    if not of_user and modules:
+        path, kind = modules[-1]
+        return f"module {path or 'itself'} ({getattr(kind, '__name__', str(kind).rpartition('.')[2])})"
     for n in (of_user or frames)[-1:]:
         if lines[n].startswith("File "):
             file = lines[n].removeprefix("File ").split(", in ")[0].replace('"', "").replace(", line ", ":")
@@ -111,10 +131,12 @@ def user_line(node: Any) -> str:
     return ""
 
 
-def lower(graph: Any, names: Mapping[str, str] | None = None) -> Lowered:
+def lower(
+    graph: Any, names: Mapping[str, str] | None = None, size_names: Mapping[str, str] | None = None
+) -> Lowered:
     """The program of a graph of ATen operators whose nodes carry fake tensors (`meta["val"]`). `names` gives better
-    names for inputs. Raises Refused."""
-    reader = _Reader(names or {})
+    names for inputs, `size_names` for the symbols of PyTorch. Raises Refused."""
+    reader = _Reader(names or {}, size_names or {})
     for node in graph.nodes:
         try:
             reader.read(node)
@@ -124,8 +146,8 @@ def lower(graph: Any, names: Mapping[str, str] | None = None) -> Lowered:
 
 
 class _Reader:
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.builder = Builder()
+    def __init__(self, names: Mapping[str, str], size_names: Mapping[str, str]) -> None:
+        self.builder = Builder(size_names)
         self.values: dict[Any, Any] = {}
         self.inputs: list[Input] = []
         self.numbers: dict[Any, int] = {}
@@ -158,11 +180,11 @@ class _Reader:
         name = self.names.get(node.name, node.name)
         if isinstance(value, torch.SymInt):
             expression = value.node.expr
-            size = str(expression) if expression.is_Symbol else None
+            size = self.builder.size_name(str(expression)) if expression.is_Symbol else None
             if size is not None:
                 self.sizes.setdefault(size, (number, -1))
             self.inputs.append(Input(name, None, size))
-            self.values[node] = of_sympy(expression)
+            self.values[node] = self.builder.of_sympy(expression)
             return
         if not isinstance(value, torch.Tensor):
             self.inputs.append(Input(name, None, None))
@@ -171,7 +193,7 @@ class _Reader:
         extents: Any = value.shape
         for d, extent in enumerate(extents):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                self.sizes.setdefault(str(extent.node.expr), (number, d))
+                self.sizes.setdefault(self.builder.size_name(str(extent.node.expr)), (number, d))
         try:
             shape, dtype = self.builder.shape(value), self.builder.dtype(value)
         except Unsupported as error:
@@ -202,7 +224,7 @@ class _Reader:
         target = node.target
         value = node.meta.get("val")
         if isinstance(value, torch.SymInt):
-            return of_sympy(value.node.expr)
+            return self.builder.of_sympy(value.node.expr)
         if isinstance(value, int | float | torch.SymBool):
             return value
         if getattr(target, "__name__", "") == "getitem":
@@ -211,7 +233,7 @@ class _Reader:
             return None  # an assertion
         found = operators().get(target)
         if found is None:
-            raise Unsupported("there is no such operator here")
+            raise Unsupported(why_missing(target))
         args = [self._argument(a) for a in node.args]
         kwargs = {k: self._argument(v) for k, v in node.kwargs.items()}
         try:
@@ -309,6 +331,8 @@ class _Reader:
     def finish(self) -> Lowered:
         program = self.builder.program
         _prune(program, self.results)
+        outside = {one.buffer for one in self.inputs if one.buffer is not None} | {*self.constants}
+        widen(program, outside | buffers_of(self.results))
         flatten(program)
         for name, d, by in self.builder.parted:
             if name in {b for nest in program.nests for b in written(nest) | read(nest)}:
@@ -321,7 +345,8 @@ class _Reader:
                 break
         drop_ones(program)
         merge_loops(program, self.builder.var)
-        return Lowered(program, self.inputs, self.results, self.constants, self.sizes)
+        names = dict(self.builder.size_names)
+        return Lowered(program, self.inputs, self.results, self.constants, self.sizes, names)
 
 
 def _nothing(_: Any) -> Any:

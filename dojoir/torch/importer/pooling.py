@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from dojoir.torch.importer.builder import Builder, Place, Tensor, Unsupported, element
+from dojoir.torch.importer.builder import Builder, Place, Tensor, element
 from dojoir.torch.importer.convolution import Window, _under_guards, guarded, inside
 from dojoir.torch.importer.gathers import place as placed
-from dojoir.torch.importer.index import Index, as_index, divide, least, most, product
+from dojoir.torch.importer.index import Index, as_index, least, most, product
 from dojoir.torch.importer.nests import Store, loops
 from dojoir.torch.importer.reductions import lowest
 from dojoir.torch.importer.values import At, Value, apply, cast, compare, number
@@ -70,20 +70,25 @@ def _largest(is_flat: int) -> Callable[..., Any]:
 def _largest_backward(rank: int) -> Callable[..., Tensor]:
     def lower(b: Builder, grad: Tensor, x: Tensor, kernel: Any, stride: Any, pad: Any, dilation: Any, ceil: bool,
               at: Tensor) -> Tensor:  # fmt: skip
-        from dojoir.torch.importer.views import reshape
-
-        lead = x.rank - rank
-        plane = (*x.shape[:lead], product(x.shape[lead:]))
-        grad, at = b.stored(grad), b.stored(at)
-        buffer = b.declare(plane, grad.dtype)
-        zeros, index = b.iterate(plane)
-        b.emit(zeros, Store(element(buffer, index), "=", number(0, grad.dtype)))
-        variables, index = b.iterate(grad.shape)
-        to = element(buffer, (*index[:lead], placed(at.at(index), plane[-1], False)))
-        b.emit(variables, Store(to, "+=", grad.at(index)))
-        return reshape(b.tensor(buffer, plane), x.shape)
+        return largest_backward(b, grad, x, at, rank)
 
     return lower
+
+
+def largest_backward(b: Builder, grad: Tensor, x: Tensor, at: Tensor, rank: int) -> Tensor:
+    """The gradients of windows, each at the place that its largest element has in the plane."""
+    from dojoir.torch.importer.views import reshape
+
+    lead = x.rank - rank
+    plane = (*x.shape[:lead], product(x.shape[lead:]))
+    grad, at = b.stored(grad), b.stored(at)
+    buffer = b.declare(plane, grad.dtype)
+    zeros, index = b.iterate(plane)
+    b.emit(zeros, Store(element(buffer, index), "=", number(0, grad.dtype)))
+    variables, index = b.iterate(grad.shape)
+    to = element(buffer, (*index[:lead], placed(at.at(index), plane[-1], False)))
+    b.emit(variables, Store(to, "+=", grad.at(index)))
+    return reshape(b.tensor(buffer, plane), x.shape)
 
 
 def _counts(
@@ -175,45 +180,6 @@ def spread_back(b: Builder, grad: Tensor, x: Tensor, sizes: Sequence[int], windo
     return b.tensor(buffer, x.shape, x.dtype)
 
 
-def _adaptive(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, x: Tensor, _: Any) -> Tensor:
-        shape = b.shape()
-        sizes, window = _equal_windows(x, shape, rank)
-        return average(b, b.stored(x), sizes, window, shape, True, None)
-
-    return lower
-
-
-def _adaptive_backward(rank: int) -> Callable[..., Tensor]:
-    def lower(b: Builder, grad: Tensor, x: Tensor) -> Tensor:
-        sizes, _ = _equal_windows(x, grad.shape, rank)
-        total = 1
-        for s in sizes:
-            total *= s
-
-        def at(index: Place) -> Value:
-            lead = x.rank - rank
-            spot = tuple(divide(i, as_index(s))[0] for i, s in zip(index[lead:], sizes, strict=True))
-            return apply("/", grad.at((*index[:lead], *spot)), number(total, grad.dtype))
-
-        return Tensor(x.shape, grad.dtype, at)
-
-    return lower
-
-
-def _equal_windows(x: Tensor, shape: Place, rank: int) -> tuple[tuple[int, ...], Window]:
-    """The windows of an adaptive pooling, where all are of one size."""
-    sizes: list[int] = []
-    for extent, count in zip(x.shape[-rank:], shape[-rank:], strict=True):
-        size, rest = divide(extent, count)
-        if rest.constant != 0 or size.constant is None:
-            raise Unsupported(
-                f"an adaptive pooling of {extent.key} elements to {count.key}: not windows of one size"
-            )
-        sizes.append(size.constant)
-    return tuple(sizes), Window(tuple(sizes), (0,) * rank, (1,) * rank)
-
-
 TABLE: dict[Any, Callable[..., Any]] = {
     aten.max_pool2d_with_indices.default: _largest(2), aten.max_pool3d_with_indices.default: _largest(3),
     aten.max_pool2d_with_indices_backward.default: _largest_backward(2),
@@ -221,7 +187,4 @@ TABLE: dict[Any, Callable[..., Any]] = {
     aten.avg_pool1d.default: _average(1), aten.avg_pool2d.default: _average(2),
     aten.avg_pool3d.default: _average(3),
     aten.avg_pool2d_backward.default: _average_backward(2), aten.avg_pool3d_backward.default: _average_backward(3),
-    aten._adaptive_avg_pool2d.default: _adaptive(2), aten._adaptive_avg_pool3d.default: _adaptive(3),
-    aten._adaptive_avg_pool2d_backward.default: _adaptive_backward(2),
-    aten._adaptive_avg_pool3d_backward.default: _adaptive_backward(3),
 }  # fmt: skip

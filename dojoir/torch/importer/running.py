@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,13 +11,19 @@ import torch
 
 import dojoir
 from dojoir.torch.importer.builder import TORCH
-from dojoir.torch.importer.graph import Given, Known, Lowered, Result, Stored, Viewed, buffers_of
-from dojoir.torch.importer.index import Bound, Data, Divided, Index, Size, Var
+from dojoir.torch.importer.graph import Lowered, buffers_of
+from dojoir.torch.importer.launching import Launches
 from dojoir.torch.importer.nests import Node, read, written
+from dojoir.torch.importer.plans import Plan, empty_on_cpu, fitted, planned
 from dojoir.torch.importer.printing import kernel_text
+from dojoir.torch.places import places
 
 MOST_NESTS = 24
 """How many nests a kernel has at most: what takes longer to plan is shared out to several."""
+
+
+MOST_PLANS = 64
+"""For how many sizes a call is remembered."""
 
 
 @dataclass(frozen=True)
@@ -89,34 +95,6 @@ def _roles(group: Sequence[Node], before: set[str], after: set[str]) -> dict[str
     return found
 
 
-def evaluator(index: Index) -> Callable[[dict[str, int]], int]:
-    """The function that evaluates an index of sizes."""
-    constant = index.constant
-    if constant is not None:
-        return lambda sizes: constant
-    return lambda sizes: evaluate(index, sizes)
-
-
-def evaluate(index: Index, sizes: dict[str, int]) -> int:
-    """The number that an index of sizes is."""
-    total = 0
-    for monomial, factor in index.terms.items():
-        for atom in monomial:
-            match atom:
-                case Size(name):
-                    factor *= sizes[name]
-                case Divided(of, by, rest):
-                    left, right = evaluate(of, sizes), evaluate(by, sizes)
-                    factor *= left % right if rest else left // right
-                case Bound(first, second, largest):
-                    pair = evaluate(first, sizes), evaluate(second, sizes)
-                    factor *= max(pair) if largest else min(pair)
-                case Var() | Data():
-                    raise AssertionError(f"{atom.key} is no size")
-        total += factor
-    return total
-
-
 @dataclass(frozen=True)
 class _Call:
     """A compiled kernel with the buffers that it takes; `sizes` are those that it asks for by name."""
@@ -146,18 +124,14 @@ class Runner:
             _ = part.kernel
         self._calls: dict[str, list[_Call]] = {}
         self._made: dict[str, list[dojoir.Kernel]] = {}
-        buffers = lowered.program.buffers
-        self._shapes = {name: [evaluator(s) for s in b.shape] for name, b in buffers.items()}
-        self._is_open = bool(lowered.sizes)
-        self._fixed = {} if self._is_open else {n: tuple(f({}) for f in s) for n, s in self._shapes.items()}
-        self._results = [self._result(one) for one in lowered.results]
-        outs = [b for p in self.parts for b, role in p.arguments if role == "out"]
-        self._outs = [(b, TORCH[buffers[b].dtype]) for b in dict.fromkeys(outs)]
-        self._taken = [
-            (n, one.buffer, buffers[one.buffer].order)
-            for n, one in enumerate(lowered.inputs)
-            if one.buffer is not None and any(one.buffer == b for p in self.parts for b, _ in p.arguments)
-        ]
+        self._plans: dict[tuple[int, ...], Plan] = {}
+        self._launches: dict[tuple[int, tuple[int, ...]], Launches | None] = {}
+        self._arguments = [pair for part in self.parts for pair in part.arguments]
+        self._sizes = tuple(lowered.sizes.items())
+        self._may_launch = not any(
+            role == "inout" and any(buffer == one.buffer for one in lowered.inputs)
+            for buffer, role in self._arguments
+        )
 
     @property
     def text(self) -> str:
@@ -189,72 +163,95 @@ class Runner:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the kernels. Tensors are on the CPU or on one GPU."""
-        sizes: dict[str, int] = {}
-        for name, (number, dim) in self.lowered.sizes.items():
-            sizes[name] = int(inputs[number]) if dim < 0 else int(inputs[number].shape[dim])
-        device = next((t.device for t in inputs if isinstance(t, torch.Tensor)), None)
-        target = "llvm" if device is None or device.type == "cpu" else "hip" if torch.version.hip else "cuda"
-        env: dict[str, torch.Tensor] = {}
-        for number, buffer, order in self._taken:
-            env[buffer] = _fitted(inputs[number], self._shape(buffer, sizes), order)
-        for buffer, tensor in self.lowered.constants.items():
-            env[buffer] = _fitted(tensor.to(device), self._shape(buffer, sizes), None)
-        for buffer, dtype in self._outs:
-            env[buffer] = torch.empty(self._shape(buffer, sizes), dtype=dtype, device=device)
-        for call in self.calls(target):
-            call.compiled(*(env[b] for b in call.arguments), **{s: sizes[s] for s in call.sizes})
-        return [make(env, inputs, sizes) for make in self._results]
+        key: tuple[int, ...] = ()
+        if self._sizes:
+            key = tuple([
+                int(inputs[number]) if dim < 0 else inputs[number].shape[dim] for _, (number, dim) in self._sizes
+            ])  # fmt: skip
+        plan = self._plans.get(key) or self._planned(key)
+        first = inputs[plan.first] if plan.first >= 0 else None
+        if first is None or first.is_cpu:
+            return self._on_cpu(plan, inputs)
+        device = first.get_device()
+        launches = self._launches.get((device, key))
+        if launches is not None and places.current() == device:
+            found = launches.start(inputs)
+            if found is not None:
+                return found
+        return self._on_gpu(plan, key, inputs, device)
 
-    def _shape(self, buffer: str, sizes: dict[str, int]) -> tuple[int, ...]:
-        return tuple(f(sizes) for f in self._shapes[buffer]) if self._is_open else self._fixed[buffer]
+    def _planned(self, key: tuple[int, ...]) -> Plan:
+        """The plan for some sizes."""
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+                self._launches.clear()
+            sizes = {name: int(value) for (name, _), value in zip(self._sizes, key, strict=True)}
+            plan = self._plans[key] = planned(self.lowered, self._arguments, TORCH, sizes)
+        return plan
 
-    def _result(self, result: Result) -> Callable[[dict[str, torch.Tensor], Sequence[Any], dict[str, int]], Any]:
-        match result:
-            case Known(value):
-                if isinstance(value, Index):
-                    size = evaluator(value)
-                    return lambda env, inputs, sizes: size(sizes)
-                return lambda env, inputs, sizes: value
-            case Given(number):
-                return lambda env, inputs, sizes: inputs[number]
-            case Stored(buffer, shape):
-                of = [evaluator(s) for s in shape]
+    def _on_cpu(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
+        is_recording = torch.is_grad_enabled()
+        tensors: list[torch.Tensor] = []
+        for one in plan.taken:
+            tensor = inputs[one.number]
+            if (
+                one.order is not None
+                or tensor.shape != one.shape
+                or not tensor.is_contiguous()
+                or (is_recording and tensor.requires_grad)
+            ):
+                tensor = one.fitted(tensor)
+            tensors.append(tensor)
+        tensors += [fitted(constant, shape, None) for constant, shape in plan.constants]
+        tensors += [empty_on_cpu(new.shape, new.strides, new.dtype) for new in plan.made]
+        for call in self.calls("llvm"):
+            arguments = [tensors[plan.slots[buffer]] for buffer in call.arguments]
+            if call.sizes:
+                call.compiled(*arguments, **{name: plan.sizes[name] for name in call.sizes})
+            else:
+                call.compiled(*arguments)
+        return [make(tensors, inputs) for make in plan.results]
 
-                if not self._is_open and tuple(f({}) for f in of) == self._fixed[buffer]:
-                    return lambda env, inputs, sizes: env[buffer]
+    # -- on a GPU -------------------------------------------------------------------------------------------
+    def _on_gpu(self, plan: Plan, key: tuple[int, ...], inputs: Sequence[Any], device: int) -> list[Any]:
+        if places.current() != device:
+            with places.on(device):
+                return self._on_gpu(plan, key, inputs, device)
+        if (device, key) in self._launches:
+            launches = self._launches[device, key]
+        else:
+            launches = self._launches[device, key] = self._launched(plan, device)
+        found = None if launches is None else launches.start(inputs)
+        return self._checked(plan, inputs) if found is None else found
 
-                def stored(env: dict[str, torch.Tensor], inputs: Sequence[Any], sizes: dict[str, int]) -> Any:
-                    return env[buffer].view([f(sizes) for f in of])
+    def _launched(self, plan: Plan, device: int) -> Launches | None:
+        """The launches of a plan; None where each call has something to check."""
+        kernels = []
+        for call in self.calls(target()):
+            compiled: Any = call.compiled
+            sizes = {name: plan.sizes.get(name) for name in compiled.kernel.runtime_sizes}
+            if not self._may_launch or None in sizes.values() or not hasattr(compiled, "prepared"):
+                return None
+            prepared = compiled.prepared(sizes, device)
+            if prepared is None:
+                return None
+            kernels.append((prepared, call.arguments))
+        return Launches(plan, kernels, device, places)
 
-                return stored
-            case Viewed(inner, steps):
-                make = self._result(inner)
-
-                def viewed(env: dict[str, torch.Tensor], inputs: Sequence[Any], sizes: dict[str, int]) -> Any:
-                    made = make(env, inputs, sizes)
-                    for target, args, kwargs in steps:
-                        made = target(made, *(_numbers(a, sizes) for a in args), **kwargs)
-                    return made
-
-                return viewed
-
-
-def _numbers(given: Any, sizes: dict[str, int]) -> Any:
-    if isinstance(given, Index):
-        return evaluate(given, sizes)
-    if isinstance(given, list):
-        return [_numbers(one, sizes) for one in given]
-    return given
+    def _checked(self, plan: Plan, inputs: Sequence[Any]) -> list[Any]:
+        """The general way: each kernel checks all of its arguments."""
+        device = inputs[plan.taken[0].number].device
+        tensors = [one.fitted(inputs[one.number]) for one in plan.taken]
+        tensors += [fitted(constant.to(device), shape, None) for constant, shape in plan.constants]
+        tensors += [torch.empty(new.shape, dtype=new.dtype, device=device) for new in plan.made]
+        for call in self.calls(target()):
+            arguments = [tensors[plan.slots[buffer]] for buffer in call.arguments]
+            call.compiled(*arguments, **{name: plan.sizes[name] for name in call.sizes})
+        return [make(tensors, inputs) for make in plan.results]
 
 
-def _fitted(tensor: torch.Tensor, shape: tuple[int, ...], order: tuple[int, ...] | None) -> torch.Tensor:
-    """The tensor in the layout that the kernels take: itself, or a copy."""
-    if tensor.requires_grad:
-        tensor = tensor.detach()
-    if order is None:
-        made = tensor if tensor.is_contiguous() else tensor.contiguous()
-        return made if made.shape == shape else made.view(shape)
-    if tensor.permute(order).is_contiguous():
-        return tensor
-    back = sorted(range(len(order)), key=lambda d: order[d])
-    return tensor.permute(order).contiguous().permute(back)
+def target() -> str:
+    """The target of tensors on a GPU."""
+    return "hip" if torch.version.hip else "cuda"

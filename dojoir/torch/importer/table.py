@@ -9,16 +9,18 @@ from typing import Any
 import torch
 
 from dojoir.torch.importer import (
+    adaptive,
     convolution,
     elementwise,
     gathers,
     pooling,
     products,
     reductions,
+    sorting,
     views,
 )
 
-FAMILIES = (elementwise, views, reductions, products, convolution, pooling, gathers)
+FAMILIES = (elementwise, views, reductions, products, convolution, pooling, adaptive, gathers, sorting)
 
 aten: Any = torch.ops.aten
 

@@ -1,0 +1,123 @@
+"""Programs on bf16 and f16: computed in f32, and rounded where a result is stored.
+
+PyTorch rounds after every operator; here what lies between stays in f32, as in PyTorch's own compiler: temporaries
+too, but for those that only hold elements of narrow arrays. What is compared for equality is rounded first, so that
+`x == x.amax()` finds the same elements wherever x is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dojoir.torch.importer.nests import Loop, Node, Program, Store, When, stores
+from dojoir.torch.importer.values import Apply, At, Cast, Load, Number, Value, cast, number
+
+NARROW = frozenset({"bf16", "f16"})
+
+
+def widen(program: Program, outside: Collection[str]) -> None:
+    """Computes narrow floats in f32; the buffers `outside` keep their types."""
+    wide = {
+        name
+        for name, buffer in program.buffers.items()
+        if buffer.dtype in NARROW and name not in outside and _is_computed(program, name)
+    }
+    if not wide and not any(buffer.dtype in NARROW for buffer in program.buffers.values()):
+        return
+    for name in wide:
+        program.buffers[name] = replace(program.buffers[name], dtype="f32")
+    widening = _Widening(wide)
+    program.nests = [widening.node(nest) for nest in program.nests]
+
+
+def _is_computed(program: Program, buffer: str) -> bool:
+    """Whether some value that is stored there is more than an element of a narrow array."""
+    return any(
+        store.target.buffer == buffer and not _is_exact(store.value)
+        for nest in program.nests
+        for store in stores(nest)
+    )
+
+
+def _is_exact(value: Value) -> bool:
+    """Whether a narrow value is one as it stands: an element, a number, a choice of those."""
+    match value:
+        case Load() | Number():
+            return True
+        case Apply("select", (_, yes, no)):
+            return _is_exact(yes) and _is_exact(no)
+        case _:
+            return False
+
+
+class _Widening:
+    def __init__(self, wide: Collection[str]) -> None:
+        self._wide = wide
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case Loop(var, body):
+                return Loop(var, tuple(map(self.node, body)))
+            case When(conditions, body):
+                return When(conditions, tuple(map(self.node, body)))
+            case Store(target, op, value, condition, at, place):
+                to = self._load(target)
+                return Store(
+                    to, op, self._stored(value, to.dtype), None if condition is None else self.value(condition), at,
+                    None if place is None else self.value(place),
+                )  # fmt: skip
+
+    def _load(self, load: Load) -> Load:
+        return replace(load, dtype="f32") if load.buffer in self._wide else load
+
+    def _stored(self, value: Value, dtype: str) -> Value:
+        if value.dtype not in NARROW:
+            return cast(self.value(value), dtype)
+        made = self.value(value)
+        if dtype not in NARROW:
+            return cast(made, dtype)
+        match made:
+            case Cast(of, "f32") if of.dtype == dtype:
+                return of
+            case Apply("select", (condition, yes, no)):
+                return Apply("select", (condition, _narrow(yes, dtype), _narrow(no, dtype)), dtype)
+            case _:
+                return _narrow(made, dtype)
+
+    def value(self, value: Value) -> Value:
+        """The value; in f32 where it is narrow."""
+        is_narrow = value.dtype in NARROW
+        dtype = "f32" if is_narrow else value.dtype
+        match value:
+            case Number(own):
+                return number(own, dtype) if is_narrow else value
+            case At(index):
+                return At(index, dtype)
+            case Load():
+                made = self._load(value)
+                return Cast(made, "f32") if made.dtype in NARROW else made
+            case Cast(of):
+                return cast(self.value(of), dtype)
+            case Apply(("==" | "!=") as name, (left, right)) if left.dtype in NARROW and right.dtype in NARROW:
+                return Apply(name, (self._rounded(left), self._rounded(right)), dtype)
+            case Apply(name, args):
+                return Apply(name, tuple(map(self.value, args)), dtype)
+
+    def _rounded(self, value: Value) -> Value:
+        made = self.value(value)
+        match made:
+            case Number() | Cast(Load(dtype="bf16" | "f16")):
+                return made
+            case _:
+                return Cast(Cast(made, value.dtype), "f32")
+
+
+def _narrow(value: Value, dtype: str) -> Value:
+    match value:
+        case Number(own):
+            return number(own, dtype)
+        case Cast(of, "f32") if of.dtype == dtype:
+            return of
+        case _:
+            return Cast(value, dtype)
